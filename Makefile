@@ -1,0 +1,54 @@
+# Every target installs what it needs into .venv. Needs Python 3.10+, Java 17+ and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+export PYTHONDONTWRITEBYTECODE = 1
+
+.PHONY: help setup demo test test-all lint bench lock clean check-python check-java
+
+help:             ## Show the targets.
+	@grep -hE '^[a-z-]+: *.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+check-python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || { \
+	  echo "penstock needs Python 3.10 or newer; found: $$($(PYTHON) --version 2>&1 || true). Set PYTHON=/path/to/python3.10 or later." >&2; exit 1; }
+
+check-java:
+	@version=$$(java -version 2>&1 | sed -nE 's/.*version "([0-9]+).*/\1/p' | head -n 1); \
+	if [ -z "$$version" ] || [ "$$version" -lt 17 ]; then \
+	  echo "penstock needs Java 17 or newer on the PATH; found: $${version:-none}. Install a JDK or JRE 17+." >&2; exit 1; fi
+
+setup: check-python check-java $(STAMP)    ## Install penstock and its tools into .venv.
+
+$(STAMP): pyproject.toml requirements-dev.lock | check-python
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+demo: setup       ## WordCount end to end.
+	@$(BIN)/penstock demo
+
+test: setup lint  ## Lint, then the tests (under 25 minutes on 2 cores).
+	@$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
+
+test-all: setup lint    ## All tests, with the slow fault and soak suites.
+	@$(BIN)/pytest -n 2 --dist loadgroup
+
+lint: setup       ## Formatting, types and import contracts.
+	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ." >&2; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-cache > .venv/imports.log || { cat .venv/imports.log >&2; exit 1; }
+
+bench: setup      ## Measure beside Kafka Streams (Java).
+	@$(BIN)/python -m bench
+
+lock: setup       ## Pin the development tools anew from pyproject.toml.
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --no-header --no-annotate --no-emit-index-url \
+	  --group dev pyproject.toml -o requirements-dev.lock
+
+clean:            ## Remove what the build made.
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
