@@ -1,0 +1,304 @@
+"""penstock: Kafka Streams for Python, with its data pipeline on Apache Spark.
+
+Everything a user needs is importable from here. Building and testing a topology needs neither Spark nor a Kafka client:
+what does (`KafkaStreams`, `DevBroker`) is loaded when it is first used.
+
+    from penstock import KafkaStreams, StreamsBuilder
+
+    builder = StreamsBuilder()
+    builder.stream("lines").flat_map_values(str.split).group_by(lambda _, word: word).count().to_stream().to("counts")
+    KafkaStreams(builder.build(), {"application.id": "wordcount", "bootstrap.servers": "localhost:9092"}).start()
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from penstock.client.state import State
+from penstock.config import StreamsConfig, UnknownConfigWarning
+from penstock.dead_letters import ErrorHandlerContext
+from penstock.dsl.branched import BranchedKStream
+from penstock.dsl.builder import StreamsBuilder
+from penstock.dsl.cogrouped import CogroupedKStream, SessionWindowedCogroupedKStream, TimeWindowedCogroupedKStream
+from penstock.dsl.global_ktable import GlobalKTable
+from penstock.dsl.grouped_stream import KGroupedStream
+from penstock.dsl.grouped_table import KGroupedTable
+from penstock.dsl.kstream import KStream
+from penstock.dsl.ktable import KTable
+from penstock.dsl.options import (
+    Branched,
+    Consumed,
+    Grouped,
+    Joined,
+    Materialized,
+    Produced,
+    Repartitioned,
+    StreamJoined,
+    TableJoined,
+)
+from penstock.dsl.session_windowed import SessionWindowedKStream
+from penstock.dsl.suppressed import BufferConfig, Suppressed
+from penstock.dsl.time_windowed import TimeWindowedKStream
+from penstock.errors import (
+    BrokerError,
+    BufferFullError,
+    ConfigError,
+    DeserializationError,
+    InvalidStateStoreError,
+    InvalidStateStorePartitionError,
+    LockError,
+    NoSuchElementError,
+    PenstockError,
+    ProcessingError,
+    ProcessorStateError,
+    ProductionError,
+    SerializationError,
+    StateStoreMigratedError,
+    StateStoreNotAvailableError,
+    StreamsError,
+    StreamsNotStartedError,
+    TaskCorruptedError,
+    TaskError,
+    TaskMigratedError,
+    TopologyError,
+    UnknownStateStoreError,
+)
+from penstock.graph.dsl_stores import DslStoreSuppliers, InMemoryDslStoreSuppliers, RocksDBDslStoreSuppliers
+from penstock.handlers import (
+    DefaultProductionExceptionHandler,
+    DeserializationExceptionHandler,
+    LogAndContinueExceptionHandler,
+    LogAndContinueProcessingExceptionHandler,
+    LogAndContinueProductionExceptionHandler,
+    LogAndFailExceptionHandler,
+    LogAndFailProcessingExceptionHandler,
+    ProcessingExceptionHandler,
+    ProductionExceptionHandler,
+    Response,
+    Result,
+    SerializationExceptionOrigin,
+)
+from penstock.ids import TaskId, TopicPartition
+from penstock.metrics import Metric, MetricName
+from penstock.processor import (
+    Cancellable,
+    FixedKeyProcessor,
+    FixedKeyProcessorContext,
+    ProcessingContext,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    ValueTransformerWithKey,
+)
+from penstock.record import FixedKeyRecord, ProducedRecord, RawRecord, Record, RecordContext, RecordMetadata
+from penstock.serdes import Serde, Serdes
+from penstock.state.rocksdb_options import RocksDBConfigSetter
+from penstock.state.store import (
+    KeyValueStore,
+    SessionStore,
+    StateStore,
+    StoreBuilder,
+    StoreIterator,
+    ValueAndTimestamp,
+    VersionedKeyValueStore,
+    VersionedRecord,
+    WindowStore,
+)
+from penstock.state.stores import Stores
+from penstock.timestamps import (
+    FailOnInvalidTimestamp,
+    LogAndSkipOnInvalidTimestamp,
+    TimestampExtractor,
+    UsePartitionTimeOnInvalidTimestamp,
+    WallclockTimestampExtractor,
+)
+from penstock.topology.description import TopologyDescription
+from penstock.topology.offset_reset import AutoOffsetReset
+from penstock.topology.topology import Topology
+from penstock.topology.wrapping import ProcessorWrapper
+from penstock.windowed_serdes import WindowedSerdes
+from penstock.windows import (
+    EmitStrategy,
+    JoinWindows,
+    SessionWindow,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindow,
+    TimeWindows,
+    UnlimitedWindow,
+    UnlimitedWindows,
+    Window,
+    Windowed,
+)
+
+if TYPE_CHECKING:
+    from penstock.client.kafka_streams import KafkaStreams, StateRestoreListener, StreamThreadExceptionResponse
+    from penstock.kafka.dev_broker import DevBroker
+    from penstock.testing.input_topic import TestInputTopic
+    from penstock.testing.mock_processor_context import MockProcessorContext
+    from penstock.testing.output_topic import TestOutputTopic
+    from penstock.testing.topology_test_driver import TopologyTestDriver
+
+__version__ = "0.1.0"
+
+__all__ = [
+    # Building
+    "StreamsBuilder",
+    "KStream",
+    "KTable",
+    "GlobalKTable",
+    "BranchedKStream",
+    "KGroupedStream",
+    "KGroupedTable",
+    "TimeWindowedKStream",
+    "SessionWindowedKStream",
+    "CogroupedKStream",
+    "TimeWindowedCogroupedKStream",
+    "SessionWindowedCogroupedKStream",
+    # Options
+    "Consumed",
+    "Produced",
+    "Grouped",
+    "Materialized",
+    "Joined",
+    "StreamJoined",
+    "TableJoined",
+    "Repartitioned",
+    "Branched",
+    "Suppressed",
+    "BufferConfig",
+    "EmitStrategy",
+    "AutoOffsetReset",
+    # Windows
+    "TimeWindows",
+    "SlidingWindows",
+    "SessionWindows",
+    "UnlimitedWindows",
+    "JoinWindows",
+    "Window",
+    "TimeWindow",
+    "SessionWindow",
+    "UnlimitedWindow",
+    "Windowed",
+    # Serdes
+    "Serde",
+    "Serdes",
+    "WindowedSerdes",
+    # Processor API
+    "Topology",
+    "TopologyDescription",
+    "Record",
+    "FixedKeyRecord",
+    "RecordContext",
+    "RecordMetadata",
+    "RawRecord",
+    "ProducedRecord",
+    "Processor",
+    "FixedKeyProcessor",
+    "ValueTransformerWithKey",
+    "ProcessingContext",
+    "ProcessorContext",
+    "FixedKeyProcessorContext",
+    "PunctuationType",
+    "Cancellable",
+    "ProcessorWrapper",
+    "TaskId",
+    "TopicPartition",
+    # Timestamps
+    "TimestampExtractor",
+    "FailOnInvalidTimestamp",
+    "LogAndSkipOnInvalidTimestamp",
+    "UsePartitionTimeOnInvalidTimestamp",
+    "WallclockTimestampExtractor",
+    # State stores
+    "Stores",
+    "StateStore",
+    "KeyValueStore",
+    "WindowStore",
+    "SessionStore",
+    "VersionedKeyValueStore",
+    "StoreBuilder",
+    "StoreIterator",
+    "ValueAndTimestamp",
+    "VersionedRecord",
+    "DslStoreSuppliers",
+    "RocksDBDslStoreSuppliers",
+    "InMemoryDslStoreSuppliers",
+    "RocksDBConfigSetter",
+    # Running
+    "KafkaStreams",
+    "State",
+    "StateRestoreListener",
+    "StreamThreadExceptionResponse",
+    "StreamsConfig",
+    "UnknownConfigWarning",
+    "Metric",
+    "MetricName",
+    # Exception handlers
+    "ErrorHandlerContext",
+    "Response",
+    "Result",
+    "SerializationExceptionOrigin",
+    "DeserializationExceptionHandler",
+    "LogAndFailExceptionHandler",
+    "LogAndContinueExceptionHandler",
+    "ProcessingExceptionHandler",
+    "LogAndFailProcessingExceptionHandler",
+    "LogAndContinueProcessingExceptionHandler",
+    "ProductionExceptionHandler",
+    "DefaultProductionExceptionHandler",
+    "LogAndContinueProductionExceptionHandler",
+    # Testing
+    "TopologyTestDriver",
+    "TestInputTopic",
+    "TestOutputTopic",
+    "MockProcessorContext",
+    "DevBroker",
+    # Errors
+    "PenstockError",
+    "ConfigError",
+    "TopologyError",
+    "SerializationError",
+    "NoSuchElementError",
+    "StreamsError",
+    "ProcessorStateError",
+    "LockError",
+    "InvalidStateStoreError",
+    "UnknownStateStoreError",
+    "StateStoreNotAvailableError",
+    "StateStoreMigratedError",
+    "InvalidStateStorePartitionError",
+    "StreamsNotStartedError",
+    "TaskError",
+    "DeserializationError",
+    "ProcessingError",
+    "ProductionError",
+    "TaskCorruptedError",
+    "TaskMigratedError",
+    "BufferFullError",
+    "BrokerError",
+]
+
+_LAZY = {
+    "KafkaStreams": "penstock.client.kafka_streams",
+    "StateRestoreListener": "penstock.client.kafka_streams",
+    "StreamThreadExceptionResponse": "penstock.client.kafka_streams",
+    "DevBroker": "penstock.kafka.dev_broker",
+    "TopologyTestDriver": "penstock.testing.topology_test_driver",
+    "TestInputTopic": "penstock.testing.input_topic",
+    "TestOutputTopic": "penstock.testing.output_topic",
+    "MockProcessorContext": "penstock.testing.mock_processor_context",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(_LAZY))

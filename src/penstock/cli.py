@@ -1,0 +1,69 @@
+"""The command line: `penstock …`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.app_reference import AppReferenceError, load_topology
+from penstock.commands.broker import broker
+from penstock.commands.common import Reference, Settings, fail, parse_settings
+from penstock.commands.demo import demo
+from penstock.commands.reset import reset
+from penstock.commands.run import run
+from penstock.commands.status import status
+from penstock.errors import PenstockError
+from penstock.topology.picture import draw_topology
+
+app = typer.Typer(
+    name="penstock",
+    help="Kafka Streams for Python, on Apache Spark.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def penstock() -> None:
+    """Kafka Streams for Python, on Apache Spark."""
+
+
+@app.command()
+def describe(
+    topology: Reference,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a picture into this file instead.")] = None,
+    settings: Settings = None,
+) -> None:
+    """Print a topology, or draw it."""
+    config = parse_settings(settings or [])
+    try:
+        description = load_topology(topology, config).describe()
+    except AppReferenceError as exc:
+        fail(str(exc), code=2)
+    except PenstockError as exc:
+        fail(f"{topology}: {exc}", code=1)
+    if svg is None:
+        typer.echo(str(description).rstrip("\n"))
+        return
+    try:
+        svg.write_text(draw_topology(description, title=topology), encoding="utf-8")
+    except OSError as exc:
+        fail(f"cannot write {svg}: {exc.strerror or exc}", code=1)
+    typer.echo(f"wrote {svg}")
+
+
+for _command in (demo, broker, run, status, reset):
+    app.command()(_command)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Records that failed: what is known of them, and their copies for a dead letter topic."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+
+from penstock.ids import TaskId
+from penstock.record import Headers, ProducedRecord
+
+HEADER_ERRORS_EXCEPTION = "__streams.errors.exception"
+HEADER_ERRORS_STACKTRACE = "__streams.errors.stacktrace"
+HEADER_ERRORS_MESSAGE = "__streams.errors.message"
+HEADER_ERRORS_TOPIC = "__streams.errors.topic"
+HEADER_ERRORS_PARTITION = "__streams.errors.partition"
+HEADER_ERRORS_OFFSET = "__streams.errors.offset"
+
+
+@dataclass(frozen=True)
+class ErrorHandlerContext:
+    """Where a record failed: its origin, the node, the task.
+
+    `topic` is None and `partition` and `offset` are -1 where there is no input record, as in a punctuator.
+    """
+
+    topic: str | None
+    partition: int
+    offset: int
+    headers: Headers
+    processor_node_id: str | None
+    task_id: TaskId
+    timestamp: int
+    source_raw_key: bytes | None = None
+    source_raw_value: bytes | None = None
+
+    def __str__(self) -> str:
+        # Headers and raw bytes stay out: this text goes to logs, and they are the user's data.
+        return (
+            f"ErrorHandlerContext(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, "
+            f"processor_node_id={self.processor_node_id!r}, task_id={self.task_id})"
+        )
+
+
+def build_dead_letter_queue_record(
+    topic: str, key: bytes | None, value: bytes | None, context: ErrorHandlerContext, exception: BaseException
+) -> ProducedRecord:
+    """A record for a dead letter topic: the input's bytes and headers, and six headers that tell what happened.
+
+    >>> context = ErrorHandlerContext("orders", 2, 41, (), "parse", TaskId(0, 2), timestamp=7)
+    >>> record = build_dead_letter_queue_record("dead", b"k", b"v", context, ValueError("no number"))
+    >>> [value for name, value in record.headers if name != HEADER_ERRORS_STACKTRACE]
+    [b'ValueError', b'no number', b'orders', b'2', b'41']
+    """
+    stacktrace = "".join(traceback.format_exception(type(exception), exception, exception.__traceback__))
+    error_headers: Headers = (
+        (HEADER_ERRORS_EXCEPTION, exception_name(exception).encode()),
+        (HEADER_ERRORS_MESSAGE, str(exception).encode("utf-8", "backslashreplace")),
+        (HEADER_ERRORS_STACKTRACE, stacktrace.encode("utf-8", "backslashreplace")),
+        (HEADER_ERRORS_TOPIC, None if context.topic is None else context.topic.encode()),
+        (HEADER_ERRORS_PARTITION, str(context.partition).encode()),
+        (HEADER_ERRORS_OFFSET, str(context.offset).encode()),
+    )
+    return ProducedRecord(topic, None, key, value, context.timestamp, tuple(context.headers) + error_headers)
+
+
+def exception_name(exception: BaseException) -> str:
+    """The full name of an exception's class; built-in ones without their module."""
+    kind = type(exception)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,117 @@
+"""Every error penstock raises, in one tree.
+
+    PenstockError
+    ├── ConfigError              a key, its value and what is allowed
+    ├── TopologyError            the topology cannot be built or does not fit the topics
+    ├── SerializationError       bytes or a value that a serde cannot handle
+    ├── NoSuchElementError       nothing left to read
+    └── StreamsError             something failed while the application runs
+        ├── ProcessorStateError          a state store cannot be opened, written or restored
+        │   └── LockError                the task's folder is in use by another process
+        ├── InvalidStateStoreError       a store that cannot be queried now
+        │   ├── UnknownStateStoreError
+        │   ├── StateStoreNotAvailableError
+        │   ├── StateStoreMigratedError
+        │   ├── InvalidStateStorePartitionError
+        │   └── StreamsNotStartedError
+        ├── TaskError                    a task failed: says which task, record and node
+        │   ├── DeserializationError
+        │   ├── ProcessingError
+        │   └── ProductionError
+        ├── TaskCorruptedError           local state does not fit its changelog
+        ├── TaskMigratedError            the work belongs to another member now
+        ├── BufferFullError              suppress(... shut_down_when_full) has no room
+        └── BrokerError                  the brokers cannot be reached or refuse
+
+The user's own exception stays visible as `__cause__`.
+"""
+
+from __future__ import annotations
+
+
+class PenstockError(Exception):
+    """The root of everything penstock raises."""
+
+
+class ConfigError(PenstockError, ValueError):
+    """A configuration value that is missing or not allowed."""
+
+
+class TopologyError(PenstockError, ValueError):
+    """The topology is not valid, or does not fit the topics it reads."""
+
+
+class SerializationError(PenstockError, ValueError):
+    """A value that cannot be turned into bytes, or bytes that cannot be read."""
+
+
+class NoSuchElementError(PenstockError, LookupError):
+    """There is no further record to read."""
+
+
+class StreamsError(PenstockError):
+    """Something failed while the application was running."""
+
+
+class ProcessorStateError(StreamsError):
+    """A state store cannot be opened, written or restored."""
+
+
+class LockError(ProcessorStateError):
+    """Another process has the task's folder open."""
+
+
+class InvalidStateStoreError(StreamsError):
+    """A store that cannot be queried now."""
+
+
+class UnknownStateStoreError(InvalidStateStoreError):
+    """No store of that name."""
+
+
+class StateStoreNotAvailableError(InvalidStateStoreError):
+    """The store is being opened or restored; ask again later."""
+
+
+class StateStoreMigratedError(InvalidStateStoreError):
+    """The store has moved to another instance."""
+
+
+class InvalidStateStorePartitionError(InvalidStateStoreError):
+    """The store has no such partition here."""
+
+
+class StreamsNotStartedError(InvalidStateStoreError):
+    """The application has not been started yet."""
+
+
+class TaskError(StreamsError):
+    """A task failed while it handled a record."""
+
+
+class DeserializationError(TaskError):
+    """An input record could not be deserialized and the handler said fail."""
+
+
+class ProcessingError(TaskError):
+    """A processor raised and the handler said fail."""
+
+
+class ProductionError(TaskError):
+    """An output record could not be serialized or written and the handler said fail."""
+
+
+class TaskCorruptedError(StreamsError):
+    """Local state does not fit its changelog and has to be rebuilt."""
+
+
+class TaskMigratedError(StreamsError):
+    """The task belongs to another member of the group now."""
+
+
+class BufferFullError(StreamsError):
+    """A suppress buffer is full and was told to shut down."""
+
+
+class BrokerError(StreamsError):
+    """The brokers cannot be reached, or refuse what was asked."""

@@ -1,0 +1,41 @@
+"""Ids are types: a task, a topic partition; never a bare tuple."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic.
+
+    >>> str(TopicPartition("orders", 3))
+    'orders-3'
+    """
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class TaskId(NamedTuple):
+    """A task: one partition of one sub-topology, written as Kafka Streams writes it.
+
+    >>> str(TaskId(0, 3)), TaskId.parse("1_12")
+    ('0_3', TaskId(subtopology=1, partition=12))
+    """
+
+    subtopology: int
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.subtopology}_{self.partition}"
+
+    @classmethod
+    def parse(cls, text: str) -> TaskId:
+        """The task id that `str` wrote; raises ValueError for anything else."""
+        subtopology, separator, partition = text.partition("_")
+        if not (separator and subtopology.isdigit() and partition.isdigit()):
+            raise ValueError(f"not a task id: {text!r}; expected <sub-topology>_<partition>, for example 0_3")
+        return cls(int(subtopology), int(partition))

@@ -1,0 +1,317 @@
+"""What an application measures of itself, under Kafka Streams' names.
+
+Recording is a few additions on plain attributes; rates, averages and maxima are computed when somebody asks. A sensor
+sums up the current sample of `metrics.sample.window.ms`; `Metrics.roll` (called once per turn, and by every reading)
+puts full samples away and keeps the last `metrics.num.samples` of them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from penstock.clock import Clock, SystemClock
+
+_NO_TAGS: Final[Mapping[str, str]] = {}
+
+CLIENT_GROUP: Final = "stream-metrics"
+THREAD_GROUP: Final = "stream-thread-metrics"
+TASK_GROUP: Final = "stream-task-metrics"
+PROCESSOR_NODE_GROUP: Final = "stream-processor-node-metrics"
+TOPIC_GROUP: Final = "stream-topic-metrics"
+STATE_GROUP: Final = "stream-state-metrics"
+CACHE_GROUP: Final = "stream-record-cache-metrics"
+
+
+class RecordingLevel(enum.IntEnum):
+    """How much is measured; a sensor above the configured level records nothing."""
+
+    INFO = 0
+    DEBUG = 1
+    TRACE = 2
+
+
+@dataclass(frozen=True)
+class MetricName:
+    """A metric's name, group and tags, which tell it apart, and what it means.
+
+    >>> MetricName("dropped-records-total", "stream-task-metrics", tags={"task-id": "0_0"}).tags["task-id"]
+    '0_0'
+    """
+
+    name: str
+    group: str
+    description: str = field(default="", compare=False)
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.group, frozenset(self.tags.items())))
+
+
+class Metric(NamedTuple):
+    """One reading: the name and the value at that moment."""
+
+    metric_name: MetricName
+    metric_value: Any
+
+
+class _Sample(NamedTuple):
+    start_ms: int
+    times: int
+    total: float
+    maximum: float
+    minimum: float
+
+
+Measure = Callable[["Sensor", int], float]
+
+
+class Sensor:
+    """Something that happens and is counted, with the numbers that come with it.
+
+    >>> sensor = Metrics().sensor("process")
+    >>> sensor.record(); sensor.record(3)
+    >>> sensor.count, sensor.total
+    (2, 4)
+    """
+
+    __slots__ = (
+        "_count",
+        "_maximum",
+        "_minimum",
+        "_parents",
+        "_past_count",
+        "_past_total",
+        "_samples",
+        "_start_ms",
+        "_total",
+        "name",
+    )
+
+    def __init__(self, name: str, start_ms: int, parents: Iterable[Sensor] = ()) -> None:
+        self.name = name
+        self._parents = tuple(parents)
+        self._samples: list[_Sample] = []
+        self._past_count = 0
+        self._past_total: float = 0
+        self._begin(start_ms)
+
+    def _begin(self, start_ms: int) -> None:
+        self._start_ms = start_ms
+        self._count = 0
+        self._total: float = 0
+        self._maximum = float("-inf")
+        self._minimum = float("inf")
+
+    @property
+    def enabled(self) -> bool:
+        """Whether what is recorded is kept: where not, a caller can save itself the measuring."""
+        return True
+
+    def record(self, value: float = 1) -> None:
+        """It happened, with this number."""
+        self._count += 1
+        self._total += value
+        if value > self._maximum:
+            self._maximum = value
+        if value < self._minimum:
+            self._minimum = value
+        for parent in self._parents:
+            parent.record(value)
+
+    @property
+    def count(self) -> int:
+        """How often it happened."""
+        return self._past_count + self._count
+
+    @property
+    def total(self) -> float:
+        """The sum of all numbers."""
+        return self._past_total + self._total
+
+    def roll(self, now_ms: int, window_ms: int, keep: int) -> None:
+        """Put the current sample away if its time is over; keep the last ones."""
+        if now_ms - self._start_ms < window_ms:
+            return
+        self._samples.append(_Sample(self._start_ms, self._count, self._total, self._maximum, self._minimum))
+        del self._samples[: -keep + 1 or None]
+        self._past_count += self._count
+        self._past_total += self._total
+        self._begin(now_ms)
+
+    def window(self, now_ms: int) -> tuple[float, int, float, float, float]:
+        """Seconds, count, sum, maximum and minimum of the samples that are kept."""
+        count, total, maximum, minimum = self._count, self._total, self._maximum, self._minimum
+        for sample in self._samples:
+            count += sample.times
+            total += sample.total
+            maximum = max(maximum, sample.maximum)
+            minimum = min(minimum, sample.minimum)
+        start = self._samples[0].start_ms if self._samples else self._start_ms
+        return max(now_ms - start, 1) / 1000, count, total, maximum, minimum
+
+
+class _Silent(Sensor):
+    __slots__ = ()
+
+    @property
+    def enabled(self) -> bool:
+        return False
+
+    def record(self, value: float = 1) -> None:
+        """Nothing is kept at this recording level."""
+
+
+def measure_count(sensor: Sensor, now_ms: int) -> float:
+    """How often it happened, ever."""
+    return sensor.count
+
+
+def measure_total(sensor: Sensor, now_ms: int) -> float:
+    """The sum of the numbers, ever."""
+    return sensor.total
+
+
+def measure_rate(sensor: Sensor, now_ms: int) -> float:
+    """How often it happens in a second, of late."""
+    seconds, count, _, _, _ = sensor.window(now_ms)
+    return count / seconds
+
+
+def measure_total_rate(sensor: Sensor, now_ms: int) -> float:
+    """The numbers' sum in a second, of late."""
+    seconds, _, total, _, _ = sensor.window(now_ms)
+    return total / seconds
+
+
+def measure_avg(sensor: Sensor, now_ms: int) -> float:
+    """The mean of the numbers of late; NaN where there were none."""
+    _, count, total, _, _ = sensor.window(now_ms)
+    return total / count if count else float("nan")
+
+
+def measure_max(sensor: Sensor, now_ms: int) -> float:
+    """The largest number of late; NaN where there were none."""
+    _, count, _, maximum, _ = sensor.window(now_ms)
+    return maximum if count else float("nan")
+
+
+def measure_min(sensor: Sensor, now_ms: int) -> float:
+    """The smallest number of late; NaN where there were none."""
+    _, count, _, _, minimum = sensor.window(now_ms)
+    return minimum if count else float("nan")
+
+
+class Metrics:
+    """The registry: sensors by name, and the metrics that are read from them or from a callable.
+
+    >>> metrics = Metrics()
+    >>> sensor = metrics.sensor("task.0_0.dropped-records")
+    >>> metrics.add_rate_and_total(sensor, "stream-task-metrics", {"task-id": "0_0"}, "dropped-records")
+    >>> sensor.record()
+    >>> metrics.value("dropped-records-total", "stream-task-metrics")
+    1
+    """
+
+    def __init__(
+        self,
+        recording_level: str | RecordingLevel = "INFO",
+        num_samples: int = 2,
+        sample_window_ms: int = 30_000,
+        clock: Clock | None = None,
+    ) -> None:
+        self.recording_level = RecordingLevel[recording_level.upper()] if isinstance(recording_level, str) else recording_level
+        self._num_samples = num_samples
+        self._sample_window_ms = sample_window_ms
+        self._clock = clock or SystemClock()
+        self._sensors: dict[str, Sensor] = {}
+        self._measures: dict[MetricName, tuple[Sensor, Measure]] = {}
+        self._gauges: dict[MetricName, Callable[[], Any]] = {}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], clock: Clock | None = None) -> Metrics:
+        """A registry as the `metrics.*` keys say."""
+        return cls(
+            config.get("metrics.recording.level", "INFO"),
+            config.get("metrics.num.samples", 2),
+            config.get("metrics.sample.window.ms", 30_000),
+            clock,
+        )
+
+    def should_record(self, level: RecordingLevel) -> bool:
+        """Whether sensors of a level record at all."""
+        return level <= self.recording_level
+
+    def metric_name(self, name: str, group: str, description: str = "", tags: Mapping[str, str] = _NO_TAGS) -> MetricName:
+        """The name of a metric of this registry."""
+        return MetricName(name, group, description, dict(tags))
+
+    def sensor(self, name: str, level: RecordingLevel = RecordingLevel.INFO, parents: Iterable[Sensor] = ()) -> Sensor:
+        """The sensor of that name, made on the first call; one above the recording level keeps nothing."""
+        found = self._sensors.get(name)
+        if found is None:
+            kind = Sensor if self.should_record(level) else _Silent
+            found = self._sensors[name] = kind(name, self._clock.now_ms(), parents)
+        return found
+
+    def add(self, sensor: Sensor, metric_name: MetricName, measure: Measure) -> None:
+        """Read a metric from a sensor."""
+        if sensor.enabled:
+            self._measures[metric_name] = (sensor, measure)
+
+    def add_gauge(self, metric_name: MetricName, read: Callable[[], Any]) -> None:
+        """Read a metric from a callable."""
+        self._gauges[metric_name] = read
+
+    def add_rate_and_total(self, sensor: Sensor, group: str, tags: Mapping[str, str], name: str, description: str = "") -> None:
+        """`<name>-rate` and `<name>-total`: how often it happens, and how often it has."""
+        what = description or name.replace("-", " ")
+        self.add(sensor, self.metric_name(f"{name}-rate", group, f"The average number of {what} per second", tags), measure_rate)
+        self.add(sensor, self.metric_name(f"{name}-total", group, f"The total number of {what}", tags), measure_count)
+
+    def add_avg_and_max(self, sensor: Sensor, group: str, tags: Mapping[str, str], name: str, description: str = "") -> None:
+        """`<name>-avg` and `<name>-max` of the numbers that were recorded."""
+        what = description or name.replace("-", " ")
+        self.add(sensor, self.metric_name(f"{name}-avg", group, f"The average {what}", tags), measure_avg)
+        self.add(sensor, self.metric_name(f"{name}-max", group, f"The maximum {what}", tags), measure_max)
+
+    def add_sum(self, sensor: Sensor, group: str, tags: Mapping[str, str], name: str, description: str = "") -> None:
+        """`<name>`: the sum of the numbers that were recorded."""
+        self.add(sensor, self.metric_name(name, group, description or name.replace("-", " "), tags), measure_total)
+
+    def remove_sensor(self, name: str) -> None:
+        """Forget a sensor and what is read from it."""
+        sensor = self._sensors.pop(name, None)
+        if sensor is not None:
+            self._measures = {key: entry for key, entry in self._measures.items() if entry[0] is not sensor}
+
+    def remove_with_tags(self, tags: Mapping[str, str]) -> None:
+        """Forget every metric that carries these tags, for example those of a task that was closed."""
+        wanted = tags.items()
+        gone = {id(entry[0]) for key, entry in self._measures.items() if wanted <= key.tags.items()}
+        self._measures = {key: entry for key, entry in self._measures.items() if not wanted <= key.tags.items()}
+        self._gauges = {key: read for key, read in self._gauges.items() if not wanted <= key.tags.items()}
+        self._sensors = {name: sensor for name, sensor in self._sensors.items() if id(sensor) not in gone}
+
+    def roll(self) -> None:
+        """Put full samples away; cheap, meant for the end of each turn."""
+        now_ms = self._clock.now_ms()
+        for sensor in self._sensors.values():
+            sensor.roll(now_ms, self._sample_window_ms, self._num_samples)
+
+    def metrics(self) -> dict[MetricName, Metric]:
+        """All metrics as they are now."""
+        self.roll()
+        now_ms = self._clock.now_ms()
+        found = {name: Metric(name, measure(sensor, now_ms)) for name, (sensor, measure) in self._measures.items()}
+        found.update({name: Metric(name, read()) for name, read in self._gauges.items()})
+        return found
+
+    def value(self, name: str, group: str, tags: Mapping[str, str] = _NO_TAGS) -> Any:
+        """The value of the first metric of that name and group that carries the tags; KeyError where there is none."""
+        for metric_name, metric in self.metrics().items():
+            if metric_name.name == name and metric_name.group == group and tags.items() <= metric_name.tags.items():
+                return metric.metric_value
+        raise KeyError(f"no metric {name} in group {group} with tags {dict(tags)}")

@@ -1,0 +1,288 @@
+"""The functions behind the built-in serdes: one serializer and one deserializer for each type, with Java's bytes.
+
+Plain functions of a module compare and pickle by name, and cost one call a value.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import uuid
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+from penstock.errors import SerializationError
+
+Serializer = Callable[[str, Any], "bytes | None"]
+Deserializer = Callable[[str, "bytes | None"], Any]
+
+UUID_LENGTH: Final = 36
+
+
+def refuse(topic: str, value: Any, serializer: str, expected: str, cause: BaseException | None = None) -> NoReturn:
+    """Raise the error of a value that a serializer cannot write."""
+    raise SerializationError(
+        f"{serializer} cannot serialize a value of type {type(value).__name__} for topic {topic!r}: expected {expected}. "
+        "Set a serde that fits the data."
+    ) from cause
+
+
+def unreadable(topic: str, deserializer: str, problem: str, cause: BaseException | None = None) -> NoReturn:
+    """Raise the error of bytes that a deserializer cannot read."""
+    raise SerializationError(f"{problem} (topic {topic!r}); check that {deserializer} fits what was written") from cause
+
+
+def serialize_string(topic: str, value: str | None) -> bytes | None:
+    """UTF-8."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        refuse(topic, value, "StringSerializer", "str")
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        return value.encode(errors="replace")
+
+
+def deserialize_string(topic: str, data: bytes | None) -> str | None:
+    """UTF-8; bytes that are not become U+FFFD, as in Java."""
+    if data is None:
+        return None
+    return str(data, "utf-8", "replace")
+
+
+class _Fixed:
+    """A number of a fixed size, big-endian: the pair of functions is made once, so they compare and pickle by name."""
+
+    def __init__(self, java_name: str, layout: str, expected: str) -> None:
+        self.java_name = java_name
+        self.expected = expected
+        self.size = struct.calcsize(layout)
+        self.pack = struct.Struct(layout).pack
+        self.unpack = struct.Struct(layout).unpack
+
+    def refuse(self, topic: str, value: Any, cause: BaseException) -> NoReturn:
+        refuse(topic, value, f"{self.java_name}Serializer", self.expected, cause)
+
+    def unreadable(self, topic: str, data: Any, cause: BaseException) -> NoReturn:
+        name = f"{self.java_name}Deserializer"
+        found = f"{len(data)} bytes" if isinstance(data, bytes | bytearray | memoryview) else type(data).__name__
+        unreadable(topic, name, f"size of data received by {name} is not {self.size}: got {found}", cause)
+
+
+_LONG: Final = _Fixed("Long", ">q", "an int of 64 bits")
+_INTEGER: Final = _Fixed("Integer", ">i", "an int of 32 bits")
+_SHORT: Final = _Fixed("Short", ">h", "an int of 16 bits")
+_DOUBLE: Final = _Fixed("Double", ">d", "a float")
+_FLOAT: Final = _Fixed("Float", ">f", "a float of 32 bits")
+_pack_long, _unpack_long = _LONG.pack, _LONG.unpack
+_pack_integer, _unpack_integer = _INTEGER.pack, _INTEGER.unpack
+_pack_short, _unpack_short = _SHORT.pack, _SHORT.unpack
+_pack_double, _unpack_double = _DOUBLE.pack, _DOUBLE.unpack
+_pack_float, _unpack_float = _FLOAT.pack, _FLOAT.unpack
+_NUMBER_ERRORS: Final = (struct.error, TypeError, OverflowError)
+
+
+def serialize_long(topic: str, value: int | None) -> bytes | None:
+    """8 bytes, big-endian."""
+    if value is None:
+        return None
+    try:
+        return _pack_long(value)
+    except _NUMBER_ERRORS as exc:
+        _LONG.refuse(topic, value, exc)
+
+
+def deserialize_long(topic: str, data: bytes | None) -> int | None:
+    """8 bytes, big-endian."""
+    if data is None:
+        return None
+    try:
+        return _unpack_long(data)[0]  # type: ignore[no-any-return]
+    except _NUMBER_ERRORS as exc:
+        _LONG.unreadable(topic, data, exc)
+
+
+def serialize_integer(topic: str, value: int | None) -> bytes | None:
+    """4 bytes, big-endian."""
+    if value is None:
+        return None
+    try:
+        return _pack_integer(value)
+    except _NUMBER_ERRORS as exc:
+        _INTEGER.refuse(topic, value, exc)
+
+
+def deserialize_integer(topic: str, data: bytes | None) -> int | None:
+    """4 bytes, big-endian."""
+    if data is None:
+        return None
+    try:
+        return _unpack_integer(data)[0]  # type: ignore[no-any-return]
+    except _NUMBER_ERRORS as exc:
+        _INTEGER.unreadable(topic, data, exc)
+
+
+def serialize_short(topic: str, value: int | None) -> bytes | None:
+    """2 bytes, big-endian."""
+    if value is None:
+        return None
+    try:
+        return _pack_short(value)
+    except _NUMBER_ERRORS as exc:
+        _SHORT.refuse(topic, value, exc)
+
+
+def deserialize_short(topic: str, data: bytes | None) -> int | None:
+    """2 bytes, big-endian."""
+    if data is None:
+        return None
+    try:
+        return _unpack_short(data)[0]  # type: ignore[no-any-return]
+    except _NUMBER_ERRORS as exc:
+        _SHORT.unreadable(topic, data, exc)
+
+
+def serialize_double(topic: str, value: float | None) -> bytes | None:
+    """8 bytes, IEEE 754, big-endian."""
+    if value is None:
+        return None
+    try:
+        return _pack_double(value)
+    except _NUMBER_ERRORS as exc:
+        _DOUBLE.refuse(topic, value, exc)
+
+
+def deserialize_double(topic: str, data: bytes | None) -> float | None:
+    """8 bytes, IEEE 754, big-endian."""
+    if data is None:
+        return None
+    try:
+        return _unpack_double(data)[0]  # type: ignore[no-any-return]
+    except _NUMBER_ERRORS as exc:
+        _DOUBLE.unreadable(topic, data, exc)
+
+
+def serialize_float(topic: str, value: float | None) -> bytes | None:
+    """4 bytes, IEEE 754, big-endian."""
+    if value is None:
+        return None
+    try:
+        return _pack_float(value)
+    except _NUMBER_ERRORS as exc:
+        _FLOAT.refuse(topic, value, exc)
+
+
+def deserialize_float(topic: str, data: bytes | None) -> float | None:
+    """4 bytes, IEEE 754, big-endian."""
+    if data is None:
+        return None
+    try:
+        return _unpack_float(data)[0]  # type: ignore[no-any-return]
+    except _NUMBER_ERRORS as exc:
+        _FLOAT.unreadable(topic, data, exc)
+
+
+def serialize_boolean(topic: str, value: bool | None) -> bytes | None:
+    """One byte, 1 or 0."""
+    if value is None:
+        return None
+    if value is True:
+        return b"\x01"
+    if value is False:
+        return b"\x00"
+    refuse(topic, value, "BooleanSerializer", "bool")
+
+
+def deserialize_boolean(topic: str, data: bytes | None) -> bool | None:
+    """One byte, 1 or 0."""
+    if data is None:
+        return None
+    if data == b"\x01":
+        return True
+    if data == b"\x00":
+        return False
+    if len(data) != 1:
+        problem = f"size of data received by BooleanDeserializer is not 1: got {len(data)} bytes"
+    else:
+        problem = f"unexpected byte received by BooleanDeserializer: {data[0]}"
+    unreadable(topic, "BooleanDeserializer", problem)
+
+
+def serialize_bytes(topic: str, value: bytes | bytearray | memoryview | None) -> bytes | None:
+    """The bytes themselves."""
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    refuse(topic, value, "BytesSerializer", "bytes")
+
+
+def deserialize_bytes(topic: str, data: bytes | None) -> bytes | None:
+    """The bytes themselves."""
+    return data
+
+
+def deserialize_byte_buffer(topic: str, data: bytes | None) -> memoryview | None:
+    """A view of the bytes."""
+    return None if data is None else memoryview(data)
+
+
+def serialize_uuid(topic: str, value: uuid.UUID | None) -> bytes | None:
+    """The UUID's text of 36 characters."""
+    if value is None:
+        return None
+    if not isinstance(value, uuid.UUID):
+        refuse(topic, value, "UUIDSerializer", "uuid.UUID")
+    return str(value).encode()
+
+
+# Java reads any five groups of hex digits and keeps the low bits of each.
+_UUID_GROUPS: Final = re.compile(r"([0-9a-fA-F]+)-([0-9a-fA-F]+)-([0-9a-fA-F]+)-([0-9a-fA-F]+)-([0-9a-fA-F]+)", re.ASCII)
+
+
+def deserialize_uuid(topic: str, data: bytes | None) -> uuid.UUID | None:
+    """The UUID's text."""
+    if data is None:
+        return None
+    match = _UUID_GROUPS.fullmatch(str(data, "latin-1")) if len(data) <= UUID_LENGTH else None
+    if match is None:
+        unreadable(topic, "UUIDDeserializer", f"error parsing data into UUID: {data[:UUID_LENGTH]!r}")
+    first, second, third, fourth, fifth = (int(group, 16) for group in match.groups())
+    high = (first & 0xFFFFFFFF) << 96 | (second & 0xFFFF) << 80 | (third & 0xFFFF) << 64
+    return uuid.UUID(int=high | (fourth & 0xFFFF) << 48 | fifth & 0xFFFFFFFFFFFF)
+
+
+def serialize_void(topic: str, value: None) -> None:
+    """Always null."""
+    return None
+
+
+def deserialize_void(topic: str, data: bytes | None) -> None:
+    """Null; anything else is an error."""
+    if data is not None:
+        unreadable(topic, "VoidDeserializer", f"data should be null for a VoidDeserializer, got {len(data)} bytes")
+
+
+_encode_json: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
+def serialize_json(topic: str, value: Any) -> bytes | None:
+    """Compact JSON in UTF-8, fields in the order of the dict."""
+    if value is None:
+        return None
+    try:
+        return _encode_json(value).encode()
+    except (TypeError, ValueError, RecursionError) as exc:
+        refuse(topic, value, "the JSON serializer", f"something JSON can hold ({exc})", exc)
+
+
+def deserialize_json(topic: str, data: bytes | None) -> Any:
+    """JSON in UTF-8."""
+    if data is None:
+        return None
+    try:
+        return json.loads(str(data, "utf-8"))
+    except (ValueError, RecursionError) as exc:
+        unreadable(topic, "the JSON deserializer", f"data received by the JSON deserializer is not JSON: {exc}", exc)

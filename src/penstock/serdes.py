@@ -1,0 +1,333 @@
+"""Serdes: values to bytes and back, with the bytes Java's serdes write.
+
+A serializer is a plain function `(topic, value) -> bytes | None`, a deserializer `(topic, bytes | None) -> value`;
+a `Serde` is one of each. None stands for null and passes through both.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from penstock.errors import ConfigError
+from penstock.serde_codecs import (
+    Deserializer,
+    Serializer,
+    deserialize_boolean,
+    deserialize_byte_buffer,
+    deserialize_bytes,
+    deserialize_double,
+    deserialize_float,
+    deserialize_integer,
+    deserialize_json,
+    deserialize_long,
+    deserialize_short,
+    deserialize_string,
+    deserialize_uuid,
+    deserialize_void,
+    serialize_boolean,
+    serialize_bytes,
+    serialize_double,
+    serialize_float,
+    serialize_integer,
+    serialize_json,
+    serialize_long,
+    serialize_short,
+    serialize_string,
+    serialize_uuid,
+    serialize_void,
+)
+from penstock.serde_list import ListDeserializer, ListSerializer
+
+__all__ = [
+    "Deserializer",
+    "Serde",
+    "Serdes",
+    "Serializer",
+    "WrappingNullable",
+    "as_deserializer",
+    "as_serializer",
+    "resolve_serde",
+]
+
+T = TypeVar("T")
+
+# The factories of Serdes carry the names of these types, so a class body cannot use them as annotations.
+_Bytes = bytes
+_Float = float
+
+
+class Serde(Generic[T]):
+    """A serializer and a deserializer that belong together.
+
+    >>> serde = Serde(lambda topic, value: value.encode(), lambda topic, data: data.decode())
+    >>> serde.deserializer("topic", serde.serializer("topic", "a"))
+    'a'
+    """
+
+    __slots__ = ("_name", "deserializer", "serializer")
+
+    serializer: Callable[[str, T | None], bytes | None]
+    deserializer: Callable[[str, bytes | None], T | None]
+
+    def __init__(self, serializer: Serializer, deserializer: Deserializer, name: str | None = None) -> None:
+        self.serializer = serializer
+        self.deserializer = deserializer
+        self._name = name
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Serde):
+            return NotImplemented
+        return bool(self.serializer == other.serializer and self.deserializer == other.deserializer)
+
+    def __hash__(self) -> int:
+        return hash((Serde, self.serializer, self.deserializer))
+
+    def __repr__(self) -> str:
+        return self._name or f"Serde({self.serializer!r}, {self.deserializer!r})"
+
+
+class WrappingNullable:
+    """A serializer or deserializer around another that may be left open until the defaults are known."""
+
+    __slots__ = ()
+
+    def set_if_unset(self, getter: Any) -> None:
+        """Take what is missing from `getter.key_serde` and `getter.value_serde`."""
+        raise TypeError(f"{type(self).__name__} must implement set_if_unset(getter)")
+
+
+def as_serializer(serde: Any) -> Serializer | None:
+    """The serializer of a serde; a callable is one already, None stays None.
+
+    >>> as_serializer(Serdes.long())("topic", 1)
+    b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01'
+    """
+    serializer: Serializer | None = _half(serde, "serializer")
+    return serializer
+
+
+def as_deserializer(serde: Any) -> Deserializer | None:
+    """The deserializer of a serde; a callable is one already, None stays None."""
+    deserializer: Deserializer | None = _half(serde, "deserializer")
+    return deserializer
+
+
+def _half(serde: Any, which: str) -> Any:
+    if serde is None:
+        return None
+    found = getattr(serde, which, None)
+    if callable(found):
+        return found
+    if callable(serde):
+        return serde
+    raise TypeError(f"expected a serde or a {which} (a callable), got {serde!r}")
+
+
+_STRING: Final[Serde[str]] = Serde(serialize_string, deserialize_string, "Serdes.string()")
+_LONG_SERDE: Final[Serde[int]] = Serde(serialize_long, deserialize_long, "Serdes.long()")
+_INTEGER_SERDE: Final[Serde[int]] = Serde(serialize_integer, deserialize_integer, "Serdes.integer()")
+_SHORT_SERDE: Final[Serde[int]] = Serde(serialize_short, deserialize_short, "Serdes.short()")
+_DOUBLE_SERDE: Final[Serde[float]] = Serde(serialize_double, deserialize_double, "Serdes.double()")
+_FLOAT_SERDE: Final[Serde[float]] = Serde(serialize_float, deserialize_float, "Serdes.float()")
+_BOOLEAN: Final[Serde[bool]] = Serde(serialize_boolean, deserialize_boolean, "Serdes.boolean()")
+_BYTES: Final[Serde[bytes]] = Serde(serialize_bytes, deserialize_bytes, "Serdes.bytes()")
+_BYTE_BUFFER: Final[Serde[memoryview]] = Serde(serialize_bytes, deserialize_byte_buffer, "Serdes.byte_buffer()")
+_UUID: Final[Serde[uuid.UUID]] = Serde(serialize_uuid, deserialize_uuid, "Serdes.uuid()")
+_VOID: Final[Serde[None]] = Serde(serialize_void, deserialize_void, "Serdes.void()")
+_JSON: Final[Serde[Any]] = Serde(serialize_json, deserialize_json, "Serdes.json()")
+
+
+class Serdes:
+    """The serdes that come with penstock; the bytes are those of Java's serdes of the same name.
+
+    >>> Serdes.long().serializer("topic", 258)
+    b'\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x02'
+    >>> Serdes.list_of(Serdes.string()).deserializer("topic", Serdes.list_of(Serdes.string()).serializer("topic", ["a", None]))
+    ['a', None]
+    """
+
+    @staticmethod
+    def string() -> Serde[str]:
+        """str as UTF-8."""
+        return _STRING
+
+    @staticmethod
+    def long() -> Serde[int]:
+        """int as 8 bytes, big-endian."""
+        return _LONG_SERDE
+
+    @staticmethod
+    def integer() -> Serde[int]:
+        """int as 4 bytes, big-endian."""
+        return _INTEGER_SERDE
+
+    @staticmethod
+    def short() -> Serde[int]:
+        """int as 2 bytes, big-endian."""
+        return _SHORT_SERDE
+
+    @staticmethod
+    def double() -> Serde[_Float]:
+        """float as 8 bytes, big-endian."""
+        return _DOUBLE_SERDE
+
+    @staticmethod
+    def float() -> Serde[_Float]:
+        """float as 4 bytes, big-endian."""
+        return _FLOAT_SERDE
+
+    @staticmethod
+    def boolean() -> Serde[bool]:
+        """bool as one byte."""
+        return _BOOLEAN
+
+    @staticmethod
+    def bytes() -> Serde[_Bytes]:
+        """bytes as they are."""
+        return _BYTES
+
+    @staticmethod
+    def byte_array() -> Serde[_Bytes]:
+        """bytes as they are; Java's name for it."""
+        return _BYTES
+
+    @staticmethod
+    def byte_buffer() -> Serde[memoryview]:
+        """bytes as they are, read as a memoryview."""
+        return _BYTE_BUFFER
+
+    @staticmethod
+    def uuid() -> Serde[uuid.UUID]:
+        """uuid.UUID as its text."""
+        return _UUID
+
+    @staticmethod
+    def void() -> Serde[None]:
+        """Null and nothing else."""
+        return _VOID
+
+    @staticmethod
+    def json() -> Serde[Any]:
+        """Anything JSON can hold, as compact JSON in UTF-8; fields keep their order, NaN and infinity are refused."""
+        return _JSON
+
+    @staticmethod
+    def list_of(inner: Any) -> Serde[list[Any]]:
+        """A list of what `inner` handles, in the format of Java's ListSerde; entries may be None."""
+        inner = resolve_serde(inner, "the inner serde of list_of")
+        return Serde(ListSerializer(inner.serializer), ListDeserializer(inner.deserializer), f"Serdes.list_of({inner!r})")
+
+    @staticmethod
+    def serde(serializer: Any, deserializer: Any) -> Serde[Any]:
+        """A serde from two callables `(topic, value) -> bytes` and `(topic, bytes) -> value`."""
+        if serializer is None or deserializer is None:
+            raise ConfigError("Serdes.serde needs a serializer and a deserializer, got None")
+        write, read = as_serializer(serializer), as_deserializer(deserializer)
+        assert write is not None
+        assert read is not None
+        return Serde(write, read)
+
+    @staticmethod
+    def serde_from(python_type: type) -> Serde[Any]:
+        """The serde of a Python type: str, int (long), float (double), bool, bytes, bytearray, memoryview, uuid.UUID.
+
+        >>> Serdes.serde_from(int)
+        Serdes.long()
+        """
+        try:
+            return _BY_TYPE[python_type]
+        except (KeyError, TypeError):
+            supported = ", ".join(sorted(known.__name__ for known in _BY_TYPE))
+            raise ConfigError(f"no built-in serde for {python_type!r}; supported types are {supported}") from None
+
+
+_BY_TYPE: Final[Mapping[type, Serde[Any]]] = {
+    str: _STRING,
+    int: _LONG_SERDE,
+    float: _DOUBLE_SERDE,
+    bool: _BOOLEAN,
+    bytes: _BYTES,
+    bytearray: _BYTES,
+    memoryview: _BYTE_BUFFER,
+    uuid.UUID: _UUID,
+    type(None): _VOID,
+}
+
+_BY_NAME: Final[Mapping[str, Serde[Any]]] = {
+    "string": _STRING,
+    "long": _LONG_SERDE,
+    "integer": _INTEGER_SERDE,
+    "short": _SHORT_SERDE,
+    "double": _DOUBLE_SERDE,
+    "float": _FLOAT_SERDE,
+    "boolean": _BOOLEAN,
+    "bytes": _BYTES,
+    "byte_array": _BYTES,
+    "bytearray": _BYTES,
+    "byte_buffer": _BYTE_BUFFER,
+    "bytebuffer": _BYTE_BUFFER,
+    "uuid": _UUID,
+    "void": _VOID,
+    "json": _JSON,
+}
+
+
+def resolve_serde(value: Any, what: str = "serde") -> Serde[Any]:
+    """The serde a configuration value stands for; `what` names the key in the error.
+
+    A value is a serde, a class or a factory of one, a Python type, a name (`string`, `long`, also Java's
+    `StringSerde`), or an import path (`module:attribute` or `module.attribute`).
+
+    >>> resolve_serde("string"), resolve_serde("org.apache.kafka.common.serialization.Serdes$LongSerde"), resolve_serde(str)
+    (Serdes.string(), Serdes.long(), Serdes.string())
+    """
+    if isinstance(value, Serde):
+        return value
+    if isinstance(value, str):
+        return _serde_of_name(value, what)
+    if isinstance(value, type) and value in _BY_TYPE:
+        return _BY_TYPE[value]
+    if callable(getattr(value, "serializer", None)) and callable(getattr(value, "deserializer", None)):
+        if isinstance(value, type):
+            return _called(value, what)
+        return Serde(value.serializer, value.deserializer, repr(value))
+    if callable(value):
+        return _called(value, what)
+    raise ConfigError(f"{what} = {value!r} is not a serde: give a serde, its class, its import path, or one of {_names()}")
+
+
+def _called(factory: Any, what: str) -> Serde[Any]:
+    try:
+        made = factory()
+    except Exception as exc:
+        raise ConfigError(f"{what} = {factory!r} could not be called without arguments to make a serde: {exc}") from exc
+    if callable(made) or isinstance(made, str | type):
+        raise ConfigError(f"{what} = {factory!r} did not make a serde but {made!r}")
+    return resolve_serde(made, what)
+
+
+def _serde_of_name(name: str, what: str) -> Serde[Any]:
+    known = _BY_NAME.get(name.lower())
+    if known is not None:
+        return known
+    last = re.split(r"[.$:]", name)[-1]
+    if last.endswith("Serde") and (known := _BY_NAME.get(last.removesuffix("Serde").lower())) is not None:
+        return known
+    module, separator, attribute = name.partition(":") if ":" in name else name.rpartition(".")
+    try:
+        if not separator:
+            raise ImportError(f"{name!r} is neither a name nor an import path")
+        found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as exc:
+        raise ConfigError(f"{what} = {name!r} is not a serde: {exc}; give an import path or one of {_names()}") from exc
+    return resolve_serde(found, what)
+
+
+def _names() -> str:
+    return ", ".join(sorted(_BY_NAME))

@@ -1,0 +1,1 @@
+"""State stores: interfaces, engines, layers, and the builders that stack them."""

@@ -1,0 +1,1 @@
+"""Byte-level stores: what keeps the bytes, in RocksDB or in memory."""

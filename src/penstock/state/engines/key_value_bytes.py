@@ -1,0 +1,96 @@
+"""What the key-value engines share: the whole interface in terms of `get`, `put` and one scan."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+
+from penstock.errors import InvalidStateStoreError
+from penstock.state.iterators import ByteIterator, empty_iterator, is_inverted, prefix_end
+from penstock.state.store import KeyValueStore
+
+Serializer = Callable[[str, object], "bytes | None"]
+
+
+class KeyValueBytesStore(KeyValueStore[bytes, bytes]):
+    """A key-value store of bytes; iterators run in the order of unsigned bytes."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._open = False
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._name
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the store can be used now."""
+        return self._open
+
+    def put_if_absent(self, key: bytes, value: bytes | None) -> bytes | None:
+        """Set only where there is none; returns what was there."""
+        existing = self.get(key)
+        if existing is None and value is not None:
+            self.put(key, value)
+        return existing
+
+    def put_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Set many at once."""
+        for key, value in entries:
+            self.put(key, value)
+
+    def delete(self, key: bytes) -> bytes | None:
+        """Remove a key; returns what was there."""
+        existing = self.get(key)
+        self.put(key, None)
+        return existing
+
+    def range(self, key_from: bytes | None, key_to: bytes | None) -> ByteIterator:
+        """Entries from one key to another, both included."""
+        self._validate_open()
+        if is_inverted(key_from, key_to):
+            return empty_iterator(self._name)
+        return self.scan(key_from, key_to)
+
+    def reverse_range(self, key_from: bytes | None, key_to: bytes | None) -> ByteIterator:
+        """The same, from the highest key down."""
+        self._validate_open()
+        if is_inverted(key_from, key_to):
+            return empty_iterator(self._name)
+        return self.scan(key_from, key_to, forward=False)
+
+    def all(self) -> ByteIterator:
+        """All entries."""
+        self._validate_open()
+        return self.scan(None, None)
+
+    def reverse_all(self) -> ByteIterator:
+        """All entries, from the highest key down."""
+        self._validate_open()
+        return self.scan(None, None, forward=False)
+
+    def prefix_scan(self, prefix: object, prefix_serializer: Serializer) -> ByteIterator:
+        """Entries whose key starts with the serialized prefix."""
+        self._validate_open()
+        key_from = prefix_bytes(prefix, prefix_serializer)
+        return self.scan(key_from, prefix_end(key_from), to_inclusive=False)
+
+    @abstractmethod
+    def scan(
+        self, key_from: bytes | None, key_to: bytes | None, *, to_inclusive: bool = True, forward: bool = True
+    ) -> ByteIterator:
+        """The one range read that all others are made of."""
+
+    def _validate_open(self) -> None:
+        if not self._open:
+            raise InvalidStateStoreError(f"Store {self._name} is currently closed")
+
+
+def prefix_bytes(prefix: object, prefix_serializer: Serializer) -> bytes:
+    """The bytes of a prefix; there is no topic to name to the serializer here."""
+    key_from = prefix_serializer("", prefix)
+    if key_from is None:
+        raise ValueError("the prefix serializer gave None: a prefix scan needs bytes")
+    return key_from

@@ -1,0 +1,89 @@
+"""The in-memory key-value engine: a dict, and its keys in order from the first range on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from penstock.record import RawRecord
+from penstock.state.engines.key_value_bytes import KeyValueBytesStore
+from penstock.state.iterators import ByteEntry, ByteIterator, PeekingIterator
+from penstock.state.sorted_keys import SortedKeys
+from penstock.state.store import StateStore, StateStoreContext
+
+
+class InMemoryKeyValueStore(KeyValueBytesStore):
+    """Lives and dies with its process; what was lost comes back from the changelog.
+
+    An iterator runs over the keys there were when it was made, skips those deleted since, and shows each value as it is
+    when its turn comes.
+    """
+
+    def __init__(self, name: str, timestamped: bool = False) -> None:
+        super().__init__(name)
+        self.timestamped = timestamped
+        self._map: dict[bytes, bytes] = {}
+        self._sorted: SortedKeys | None = None
+
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """Open the store, empty."""
+        self._open = True
+        context.register(root, self.restore_batch)
+
+    @property
+    def persistent(self) -> bool:
+        """False: memory is gone after `close`."""
+        return False
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._map.clear()
+        self._sorted = None
+        self._open = False
+
+    def restore_batch(self, records: Sequence[RawRecord]) -> None:
+        """Put records of the changelog back."""
+        for record in records:
+            if record.key is not None:
+                self.put(record.key, record.value)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key, or None."""
+        return self._map.get(key)
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Set the value of a key; None deletes."""
+        if value is None:
+            self.delete(key)
+            return
+        if self._sorted is not None and key not in self._map:
+            self._sorted.add(key)
+        self._map[key] = value
+
+    def delete(self, key: bytes) -> bytes | None:
+        """Remove a key; returns what was there."""
+        existing = self._map.pop(key, None)
+        if existing is not None and self._sorted is not None:
+            self._sorted.remove(key)
+        return existing
+
+    def scan(
+        self, key_from: bytes | None, key_to: bytes | None, *, to_inclusive: bool = True, forward: bool = True
+    ) -> ByteIterator:
+        """Entries of a range in order."""
+        if self._sorted is None:
+            self._sorted = SortedKeys(self._map)
+        keys = self._sorted.range(key_from, key_to, to_inclusive)
+        if not forward:
+            keys.reverse()
+        return PeekingIterator(self._live_entries(keys), self._name)
+
+    def approximate_num_entries(self) -> int:
+        """How many entries there are."""
+        return len(self._map)
+
+    def _live_entries(self, keys: list[bytes]) -> Iterator[ByteEntry]:
+        get = self._map.get
+        for key in keys:
+            value = get(key)
+            if value is not None:
+                yield key, value

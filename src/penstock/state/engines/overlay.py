@@ -1,0 +1,69 @@
+"""What was put since the last commit, over an engine that only changes at commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from penstock.state.iterators import ByteEntry
+from penstock.state.sorted_keys import SortedKeys
+
+
+class Overlay:
+    """Uncommitted puts and deletes (None) by key, and deleted ranges of what lies below."""
+
+    __slots__ = ("_sorted", "deleted_ranges", "entries")
+
+    def __init__(self) -> None:
+        self.entries: dict[bytes, bytes | None] = {}
+        self.deleted_ranges: list[tuple[bytes, bytes]] = []
+        self._sorted: SortedKeys | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.entries or self.deleted_ranges)
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Set or (None) delete a key."""
+        if self._sorted is not None and key not in self.entries:
+            self._sorted.add(key)
+        self.entries[key] = value
+
+    def delete_range(self, key_from: bytes, key_to: bytes) -> None:
+        """Delete all keys from one (included) to another (not included), here and below."""
+        for key in self._keys(key_from, key_to, to_inclusive=False):
+            self.entries[key] = None
+        self.deleted_ranges.append((key_from, key_to))
+
+    def hides(self, key: bytes) -> bool:
+        """Whether a deleted range covers a key of the engine below."""
+        return any(key_from <= key < key_to for key_from, key_to in self.deleted_ranges)
+
+    def visible(self, below: Iterable[ByteEntry]) -> Iterable[ByteEntry]:
+        """The engine's entries without those of deleted ranges."""
+        if not self.deleted_ranges:
+            return below
+        return _outside(below, list(self.deleted_ranges))
+
+    def scan(self, key_from: bytes | None, key_to: bytes | None, to_inclusive: bool) -> list[tuple[bytes, bytes | None]]:
+        """The entries of a range as they are now, deletes included."""
+        entries = self.entries
+        return [(key, entries[key]) for key in self._keys(key_from, key_to, to_inclusive)]
+
+    def clear(self) -> None:
+        """Forget everything, after it was written or to discard it."""
+        self.entries.clear()
+        self.deleted_ranges.clear()
+        self._sorted = None
+
+    def _keys(self, key_from: bytes | None, key_to: bytes | None, to_inclusive: bool) -> list[bytes]:
+        if not self.entries:
+            return []
+        if self._sorted is None:
+            self._sorted = SortedKeys(self.entries)
+        return self._sorted.range(key_from, key_to, to_inclusive)
+
+
+def _outside(below: Iterable[ByteEntry], ranges: list[tuple[bytes, bytes]]) -> Iterator[ByteEntry]:
+    for entry in below:
+        key = entry[0]
+        if not any(key_from <= key < key_to for key_from, key_to in ranges):
+            yield entry

@@ -1,0 +1,281 @@
+"""What the window and session stores on RocksDB share: keys of a schema, kept in segments, hidden once they are too old."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from penstock.errors import InvalidStateStoreError
+from penstock.ids import TopicPartition
+from penstock.record import RawRecord
+from penstock.state.engines.expired import ExpiredRecords
+from penstock.state.engines.rocksdb import RocksDBStore
+from penstock.state.engines.segments import PREFIX_SIZE, Progress, Segments, next_prefix
+from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
+from penstock.state.keys.schema import ACCEPT, SKIP, KeySchema, Matcher
+from penstock.state.keys.window import SUFFIX_SIZE, WindowKeySchema
+from penstock.state.store import StateStore, StateStoreContext
+from penstock.windows import MAX_TIMESTAMP
+
+K = TypeVar("K")
+
+
+class AbstractSegmentedBytesStore(StateStore):
+    """Life, commit and segments; which keys there are, subclasses say."""
+
+    def __init__(
+        self,
+        name: str,
+        retention_period: int,
+        segment_interval: int,
+        store_format: str,
+        timestamped: bool = False,
+        with_headers: bool = False,
+    ) -> None:
+        self._name = name
+        self._retention_period = retention_period
+        self.timestamped = timestamped
+        self.with_headers = with_headers
+        if with_headers:
+            store_format += "-with-headers"
+        self._db = RocksDBStore(name, timestamped=timestamped, store_format=store_format)
+        self._segments = Segments(self._db, retention_period, segment_interval)
+        self._observed_stream_time = -1
+        self._expired = ExpiredRecords()
+        self._open = False
+        self.seqnum = 0
+        """The last sequence number given to a duplicate, here or in the changelog."""
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._name
+
+    @property
+    def persistent(self) -> bool:
+        """What was committed is on disk."""
+        return True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the store can be used now."""
+        return self._open
+
+    @property
+    def db(self) -> RocksDBStore:
+        """The RocksDB below."""
+        return self._db
+
+    @property
+    def segments(self) -> Segments:
+        """The live segments."""
+        return self._segments
+
+    @property
+    def observed_stream_time(self) -> int:
+        """The latest time that was put; -1 before the first."""
+        return self._observed_stream_time
+
+    @property
+    def expired_records(self) -> int:
+        """How many puts came too late."""
+        return self._expired.count
+
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """Open the RocksDB, find its segments, register the restore of the changelog."""
+        self._db.open_db(context.app_configs, context.state_dir)
+        self._observed_stream_time, self.seqnum = self._segments.open_existing()
+        self._expired.bind(context)
+        context.register(root, self.restore_batch)
+        self._open = True
+
+    def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
+        """Write everything since the last commit, and the changelog position, in one step."""
+        self._validate_open()
+        self._segments.prepare_commit(Progress(self._observed_stream_time, self.seqnum))
+        self._db.commit(changelog_offsets)
+
+    def committed_offset(self, partition: TopicPartition) -> int | None:
+        """The changelog position saved with the last commit; None where there is none."""
+        return self._db.committed_offset(partition)
+
+    def close(self) -> None:
+        """Close without committing."""
+        self._open = False
+        self._segments.close()
+        self._db.close()
+
+    @abstractmethod
+    def restore_batch(self, records: Sequence[RawRecord]) -> None:
+        """Put records of the changelog back; stream time moves to the latest of them first."""
+
+    def _validate_open(self) -> None:
+        if not self._open:
+            raise InvalidStateStoreError(f"Store {self._name} is currently closed")
+
+    def _scan(
+        self,
+        prefixes: list[bytes],
+        lower: bytes | None,
+        upper: bytes | None,
+        match: Matcher,
+        forward: bool,
+        convert: Callable[[bytes], K],
+    ) -> PeekingIterator[K, bytes]:
+        self._validate_open()
+        return PeekingIterator(self._matching(prefixes, lower, upper, match, forward, convert), self._name)
+
+    def _matching(
+        self,
+        prefixes: list[bytes],
+        lower: bytes | None,
+        upper: bytes | None,
+        match: Matcher,
+        forward: bool,
+        convert: Callable[[bytes], K],
+    ) -> Iterator[tuple[K, bytes]]:
+        scan = self._db.scan
+        for prefix in prefixes:
+            key_from = prefix if lower is None else prefix + lower
+            key_to = next_prefix(prefix) if upper is None else prefix + upper
+            entries = scan(key_from, key_to, to_inclusive=upper is not None, forward=forward)
+            try:
+                for key, value in entries:
+                    key = key[PREFIX_SIZE:]
+                    verdict = match(key)
+                    if verdict > 0:
+                        yield convert(key), value
+                    elif verdict < 0:
+                        break
+            finally:
+                entries.close()
+
+
+class SegmentedBytesStore(AbstractSegmentedBytesStore):
+    """Keys of one schema, which are also the keys of the changelog."""
+
+    def __init__(
+        self,
+        name: str,
+        retention_period: int,
+        segment_interval: int,
+        key_schema: KeySchema,
+        timestamped: bool = False,
+        with_headers: bool = False,
+    ) -> None:
+        is_window = isinstance(key_schema, WindowKeySchema)
+        store_format = "window" if is_window else "session"
+        super().__init__(name, retention_period, segment_interval, store_format, timestamped, with_headers)
+        self._schema = key_schema
+        self._is_window = is_window
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Set the value of a key of the schema; None deletes, an expired key is counted and dropped."""
+        timestamp = self._schema.segment_timestamp(key)
+        if timestamp > self._observed_stream_time:
+            self._observed_stream_time = timestamp
+        segments = self._segments
+        prefix = segments.get_or_create_if_live(segments.segment_id(timestamp), self._observed_stream_time)
+        if prefix is None:
+            self._expired.record("Skipping record for expired segment.")
+        else:
+            self._db.put(prefix + key, value)
+
+    def remove(self, key: bytes) -> None:
+        """Delete a key of the schema."""
+        timestamp = self._schema.segment_timestamp(key)
+        if timestamp > self._observed_stream_time:
+            self._observed_stream_time = timestamp
+        prefix = self._segments.for_timestamp(timestamp)
+        if prefix is not None:
+            self._db.put(prefix + key, None)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key of the schema; None where it has expired."""
+        timestamp = self._schema.segment_timestamp(key)
+        if timestamp <= self._observed_stream_time - self._retention_period:
+            return None
+        prefix = self._segments.for_timestamp(timestamp)
+        if prefix is None:
+            self._validate_open()
+            return None
+        return self._db.get(prefix + key)
+
+    def fetch(self, key: bytes, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
+        """The entries of one record key in a range of time, with what `convert` makes of their keys."""
+        actual_from = self._actual_from(from_)
+        schema = self._schema
+        if self._is_window:
+            if to < max(0, actual_from):
+                return empty_iterator(self._name)
+            # Between the bounds all begin with the key, and those of its length have nothing but a time of the range behind it.
+            match = _of_length(len(key) + SUFFIX_SIZE)
+        else:
+            match = schema.matcher(key, key, actual_from, to, forward)
+        return self._scan(
+            self._segments.search(*schema.segments_to_search(actual_from, to), forward),
+            schema.lower_range_fixed_size(key, actual_from),
+            schema.upper_range_fixed_size(key, to),
+            match,
+            forward,
+            convert,
+        )
+
+    def fetch_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]
+    ) -> PeekingIterator[K, bytes]:
+        """The entries of the record keys in a range, in a range of time."""
+        if is_inverted(key_from, key_to):
+            return empty_iterator(self._name)
+        actual_from = self._actual_from(from_)
+        if self._is_window and to < actual_from:
+            return empty_iterator(self._name)
+        schema = self._schema
+        return self._scan(
+            self._segments.search(*schema.segments_to_search(actual_from, to), forward),
+            schema.lower_range(key_from, actual_from),
+            schema.upper_range(key_to, to),
+            schema.matcher(key_from, key_to, actual_from, to, forward),
+            forward,
+            convert,
+        )
+
+    def fetch_all(self, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
+        """All entries in a range of time."""
+        actual_from = self._actual_from(from_)
+        if self._is_window and to < actual_from:
+            return empty_iterator(self._name)
+        match = self._schema.matcher(None, None, actual_from, to, forward)
+        return self._scan(self._segments.search(actual_from, to, forward), None, None, match, forward, convert)
+
+    def all(self, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
+        """All entries that have not expired."""
+        return self.fetch_all(0, MAX_TIMESTAMP, forward, convert)
+
+    def restore_batch(self, records: Sequence[RawRecord]) -> None:
+        """Put records of the changelog back; stream time moves to the latest of them first."""
+        self._validate_open()
+        segment_timestamp = self._schema.segment_timestamp
+        restored = [(record.key, segment_timestamp(record.key), record.value) for record in records if record.key is not None]
+        if not restored:
+            return
+        self._observed_stream_time = max(self._observed_stream_time, max(timestamp for _, timestamp, _ in restored))
+        segments, put = self._segments, self._db.put
+        for key, timestamp, value in restored:
+            prefix = segments.get_or_create_if_live(segments.segment_id(timestamp), self._observed_stream_time)
+            if prefix is not None:
+                put(prefix + key, value)
+        if self._is_window:
+            self.seqnum = WindowKeySchema.extract_store_sequence(restored[-1][0])
+
+    def _actual_from(self, from_: int) -> int:
+        # A record is gone exactly `retention` ms after its own time, even while its segment is still there.
+        return max(from_, self._observed_stream_time - self._retention_period + 1)
+
+
+def _of_length(length: int) -> Matcher:
+    def match(binary: bytes) -> int:
+        return ACCEPT if len(binary) == length else SKIP
+
+    return match

@@ -1,0 +1,240 @@
+"""The session store in memory: for each session end its keys and their starts, and for each key the sessions it has.
+
+Among sessions of one key that end together, those that start later come first, as in Kafka Streams.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+
+from penstock.record import RawRecord
+from penstock.state.engines.expired import ExpiredRecords
+from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
+from penstock.state.keys.schema import in_key_range
+from penstock.state.keys.session import SessionKeySchema
+from penstock.state.store import SessionStore, StateStore, StateStoreContext
+from penstock.windows import MAX_TIMESTAMP, SessionWindow, Windowed
+
+_Entry = tuple[Windowed[bytes], bytes]
+# Key -> start -> aggregate, of the sessions that end together.
+_Segment = dict[bytes, dict[int, bytes]]
+
+
+class InMemorySessionStore(SessionStore[bytes, bytes]):
+    """Aggregates per key and session, dropped once the session's end is older than the retention."""
+
+    def __init__(self, name: str, retention_period: int) -> None:
+        self._name = name
+        self._retention_period = retention_period
+        self._segments: dict[int, _Segment] = {}
+        self._ends: list[int] = []
+        # (end, -start) of each key: in ascending order that is the order of a forward fetch.
+        self._sessions_of_key: dict[bytes, list[tuple[int, int]]] = {}
+        self._observed_stream_time = -1
+        self._expired = ExpiredRecords()
+        self._open = False
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._name
+
+    @property
+    def persistent(self) -> bool:
+        """Memory is gone with `close`."""
+        return False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the store can be used now."""
+        return self._open
+
+    @property
+    def observed_stream_time(self) -> int:
+        """The latest session end that was put; -1 before the first."""
+        return self._observed_stream_time
+
+    @property
+    def expired_records(self) -> int:
+        """How many puts came too late."""
+        return self._expired.count
+
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """Register the restore of the changelog."""
+        self._expired.bind(context)
+        context.register(root, self._restore)
+        self._open = True
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._segments.clear()
+        self._ends.clear()
+        self._sessions_of_key.clear()
+        self._observed_stream_time = -1
+        self._open = False
+
+    def num_entries(self) -> int:
+        """How many sessions there are."""
+        return sum(len(sessions) for sessions in self._sessions_of_key.values())
+
+    def put(self, session_key: Windowed[bytes], aggregate: bytes | None) -> None:
+        """Set the aggregate of a session; None deletes."""
+        start, end = session_key.window.start, session_key.window.end
+        if end > self._observed_stream_time:
+            self._observed_stream_time = end
+            self._remove_expired_segments()
+        if end <= self._observed_stream_time - self._retention_period:
+            self._expired.record("Skipping record for expired segment.")
+        elif aggregate is None:
+            self.remove(session_key)
+        else:
+            self._set(session_key.key, start, end, aggregate)
+
+    def remove(self, session_key: Windowed[bytes]) -> None:
+        """Remove a session."""
+        key, start, end = session_key.key, session_key.window.start, session_key.window.end
+        segment = self._segments.get(end)
+        starts = None if segment is None else segment.get(key)
+        if segment is None or starts is None or start not in starts:
+            return
+        del starts[start]
+        self._forget_session(key, start, end)
+        if not starts:
+            del segment[key]
+            if not segment:
+                del self._segments[end]
+                del self._ends[bisect_left(self._ends, end)]
+
+    def fetch_session(self, key: bytes, session_start: int, session_end: int) -> bytes | None:
+        """The aggregate of exactly this session, or None."""
+        if session_end <= self._observed_stream_time - self._retention_period:
+            return None
+        starts = self._segments.get(session_end, {}).get(key)
+        return None if starts is None else starts.get(session_start)
+
+    def fetch(self, key: bytes) -> PeekingIterator[Windowed[bytes], bytes]:
+        """All sessions of a key, oldest first."""
+        return self.find_sessions(key, 0, MAX_TIMESTAMP)
+
+    def backward_fetch(self, key: bytes) -> PeekingIterator[Windowed[bytes], bytes]:
+        """All sessions of a key, newest first."""
+        return self.backward_find_sessions(key, 0, MAX_TIMESTAMP)
+
+    def fetch_key_range(self, key_from: bytes | None, key_to: bytes | None) -> PeekingIterator[Windowed[bytes], bytes]:
+        """All sessions of the keys in a range."""
+        return self.find_sessions_key_range(key_from, key_to, 0, MAX_TIMESTAMP)
+
+    def backward_fetch_key_range(self, key_from: bytes | None, key_to: bytes | None) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, backwards."""
+        return self.backward_find_sessions_key_range(key_from, key_to, 0, MAX_TIMESTAMP)
+
+    def find_sessions(
+        self, key: bytes, earliest_session_end: int, latest_session_start: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """Sessions of a key with end >= the first and start <= the second bound."""
+        return PeekingIterator(self._of_key(key, earliest_session_end, latest_session_start), self._name)
+
+    def backward_find_sessions(
+        self, key: bytes, earliest_session_end: int, latest_session_start: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, newest first."""
+        found = self._of_key(key, earliest_session_end, latest_session_start)
+        found.reverse()
+        return PeekingIterator(found, self._name)
+
+    def find_sessions_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same for a range of keys, in the order of the sessions' ends."""
+        return self._range(key_from, key_to, earliest_session_end, MAX_TIMESTAMP, latest_session_start, forward=True)
+
+    def backward_find_sessions_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same for a range of keys, backwards."""
+        return self._range(key_from, key_to, earliest_session_end, MAX_TIMESTAMP, latest_session_start, forward=False)
+
+    def find_sessions_by_end(self, earliest_session_end: int, latest_session_end: int) -> PeekingIterator[Windowed[bytes], bytes]:
+        """Sessions of all keys that end in a range of time."""
+        return self._range(None, None, earliest_session_end, latest_session_end, MAX_TIMESTAMP, forward=True)
+
+    def _min_live_end(self) -> int:
+        return self._observed_stream_time - self._retention_period + 1
+
+    def _of_key(self, key: bytes, earliest_session_end: int, latest_session_start: int) -> list[_Entry]:
+        sessions = self._sessions_of_key.get(key)
+        if sessions is None:
+            return []
+        # Of all pairs with this end, the one with the latest start sorts first; nothing sorts before minus infinity.
+        first = bisect_left(sessions, (max(earliest_session_end, self._min_live_end()), -MAX_TIMESTAMP))
+        segments = self._segments
+        return [
+            (Windowed(key, SessionWindow(-negated, end)), segments[end][key][-negated])
+            for end, negated in sessions[first:]
+            if -negated <= latest_session_start
+        ]
+
+    def _range(
+        self,
+        key_from: bytes | None,
+        key_to: bytes | None,
+        earliest_end: int,
+        latest_end: int,
+        latest_start: int,
+        forward: bool,
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        if is_inverted(key_from, key_to):
+            return empty_iterator(self._name)
+        ends = self._ends
+        first = bisect_left(ends, max(earliest_end, self._min_live_end()))
+        found = [(end, self._segments[end]) for end in ends[first:] if end <= latest_end]
+        if not forward:
+            found.reverse()
+        return PeekingIterator(_sessions(found, key_from, key_to, latest_start, forward), self._name)
+
+    def _set(self, key: bytes, start: int, end: int, aggregate: bytes) -> None:
+        segment = self._segments.get(end)
+        if segment is None:
+            segment = self._segments[end] = {}
+            insort(self._ends, end)
+        starts = segment.setdefault(key, {})
+        if start not in starts:
+            insort(self._sessions_of_key.setdefault(key, []), (end, -start))
+        starts[start] = aggregate
+
+    def _forget_session(self, key: bytes, start: int, end: int) -> None:
+        sessions = self._sessions_of_key[key]
+        if len(sessions) == 1:
+            del self._sessions_of_key[key]
+        else:
+            del sessions[bisect_left(sessions, (end, -start))]
+
+    def _remove_expired_segments(self) -> None:
+        ends = self._ends
+        min_live_end = self._min_live_end()
+        if not ends or ends[0] >= min_live_end:
+            return
+        expired = bisect_left(ends, min_live_end)
+        for end in ends[:expired]:
+            for key, starts in self._segments.pop(end).items():
+                for start in starts:
+                    self._forget_session(key, start, end)
+        del ends[:expired]
+
+    def _restore(self, records: Sequence[RawRecord]) -> None:
+        for record in records:
+            assert record.key is not None  # every record of a changelog has one
+            self.put(SessionKeySchema.from_binary(record.key), record.value)
+
+
+def _sessions(
+    segments: list[tuple[int, _Segment]], key_from: bytes | None, key_to: bytes | None, latest_start: int, forward: bool
+) -> Iterator[_Entry]:
+    for end, segment in segments:
+        for key in sorted((key for key in segment if in_key_range(key, key_from, key_to)), reverse=not forward):
+            # A snapshot: a session may be removed while an iterator stands on its segment.
+            starts = dict(segment.get(key, ()))
+            for start in sorted(starts, reverse=forward):
+                if start <= latest_start:
+                    yield Windowed(key, SessionWindow(start, end)), starts[start]

@@ -1,0 +1,247 @@
+"""The window store in memory: a dict of keys for each window start, and for each key the starts it has.
+
+The second index is what Kafka Streams does not have: a join asks for the windows of one key, and finds them without looking
+at every start in the range.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from penstock.record import RawRecord
+from penstock.state.engines.expired import ExpiredRecords
+from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
+from penstock.state.keys.schema import in_key_range
+from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema, time_window_for_size
+from penstock.state.store import StateStore, StateStoreContext, WindowStore
+from penstock.windows import Windowed
+
+_pack_seqnum = struct.Struct(">i").pack
+
+# One value, or with duplicates the values with their sequence numbers in the order they came.
+_Segment = dict[bytes, Any]
+
+
+class InMemoryWindowStore(WindowStore[bytes, bytes]):
+    """Values per key and window start, dropped once they are older than the retention."""
+
+    def __init__(self, name: str, retention_period: int, window_size: int, retain_duplicates: bool) -> None:
+        self._name = name
+        self._retention_period = retention_period
+        self._window_size = window_size
+        self._retain_duplicates = retain_duplicates
+        self._segments: dict[int, _Segment] = {}
+        self._times: list[int] = []
+        self._times_of_key: dict[bytes, list[int]] = {}
+        self._seqnum = 0
+        self._observed_stream_time = -1
+        self._expired = ExpiredRecords()
+        self._open = False
+        self.changelog_seqnum = 0
+        """The sequence number of the last changelog record that was put back."""
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._name
+
+    @property
+    def persistent(self) -> bool:
+        """Memory is gone with `close`."""
+        return False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the store can be used now."""
+        return self._open
+
+    @property
+    def observed_stream_time(self) -> int:
+        """The latest window start that was put; -1 before the first."""
+        return self._observed_stream_time
+
+    @property
+    def expired_records(self) -> int:
+        """How many puts came too late."""
+        return self._expired.count
+
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """Register the restore of the changelog."""
+        self._expired.bind(context)
+        context.register(root, self._restore)
+        self._open = True
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._segments.clear()
+        self._times.clear()
+        self._times_of_key.clear()
+        self._observed_stream_time = -1
+        self._seqnum = self.changelog_seqnum = 0
+        self._open = False
+
+    def num_entries(self) -> int:
+        """How many entries there are; those of one key and start count once."""
+        return sum(len(segment) for segment in self._segments.values())
+
+    def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
+        """Set the value of a key's window; None deletes, but not where duplicates are kept."""
+        if window_start > self._observed_stream_time:
+            self._observed_stream_time = window_start
+            self._remove_expired_segments()
+        if window_start <= self._observed_stream_time - self._retention_period:
+            self._expired.record("Skipping record for expired segment.")
+        elif self._retain_duplicates:
+            if value is not None:
+                self._seqnum = (self._seqnum + 1) & MAX_SEQNUM
+                self._segment_for(key, window_start).setdefault(key, []).append((self._seqnum, value))
+        elif value is not None:
+            self._segment_for(key, window_start)[key] = value
+        else:
+            self._delete(key, window_start)
+
+    def fetch(self, key: bytes, time: int) -> bytes | None:
+        """The value of the window that starts at `time`; with duplicates there is no such single value."""
+        if self._retain_duplicates or time <= self._observed_stream_time - self._retention_period:
+            return None
+        segment = self._segments.get(time)
+        return None if segment is None else segment.get(key)
+
+    def fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
+        """`(window_start, value)` of one key's windows, oldest first."""
+        return PeekingIterator(self._of_key(key, time_from, time_to), self._name)
+
+    def backward_fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
+        """The same, newest first."""
+        entries = self._of_key(key, time_from, time_to)
+        entries.reverse()
+        return PeekingIterator(entries, self._name)
+
+    def fetch_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """Windows of the keys in a range, in the order of their starts."""
+        return self._range(key_from, key_to, time_from, time_to, forward=True)
+
+    def backward_fetch_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, backwards."""
+        return self._range(key_from, key_to, time_from, time_to, forward=False)
+
+    def fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
+        """Windows of all keys that start in a range of time."""
+        return self._range(None, None, time_from, time_to, forward=True)
+
+    def backward_fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, backwards."""
+        return self._range(None, None, time_from, time_to, forward=False)
+
+    def all(self) -> PeekingIterator[Windowed[bytes], bytes]:
+        """All windows that are still kept."""
+        return self._range(None, None, 0, None, forward=True)
+
+    def backward_all(self) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, backwards."""
+        return self._range(None, None, 0, None, forward=False)
+
+    def _min_live_time(self) -> int:
+        # A record is gone exactly `retention` ms after its own time.
+        return self._observed_stream_time - self._retention_period + 1
+
+    def _of_key(self, key: bytes, time_from: int, time_to: int) -> list[tuple[int, bytes]]:
+        times = self._times_of_key.get(key)
+        if times is None:
+            return []
+        first = bisect_left(times, max(time_from, self._min_live_time()))
+        found = times[first : bisect_right(times, time_to)]
+        segments = self._segments
+        if self._retain_duplicates:
+            return [(time, value) for time in found for _, value in segments[time][key]]
+        return [(time, segments[time][key]) for time in found]
+
+    def _range(
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int | None, forward: bool
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        if is_inverted(key_from, key_to):
+            return empty_iterator(self._name)
+        times = self._times
+        first = bisect_left(times, max(time_from, self._min_live_time()))
+        last = len(times) if time_to is None else bisect_right(times, time_to)
+        # The segments themselves, so that an iterator goes on over what expires while it is open.
+        found = [(time, self._segments[time]) for time in times[first:last]]
+        if not forward:
+            found.reverse()
+        return PeekingIterator(self._windows(found, key_from, key_to, forward), self._name)
+
+    def _windows(
+        self, segments: list[tuple[int, _Segment]], key_from: bytes | None, key_to: bytes | None, forward: bool
+    ) -> Iterator[tuple[Windowed[bytes], bytes]]:
+        for time, segment in segments:
+            for key, value in self._entries(segment, key_from, key_to, forward):
+                yield Windowed(key, time_window_for_size(time, self._window_size)), value
+
+    def _entries(
+        self, segment: _Segment, key_from: bytes | None, key_to: bytes | None, forward: bool
+    ) -> list[tuple[bytes, bytes]]:
+        keys = [key for key in segment if in_key_range(key, key_from, key_to)]
+        if not self._retain_duplicates:
+            keys.sort(reverse=not forward)
+            return [(key, segment[key]) for key in keys]
+        # The order of Kafka Streams: by the bytes of key and sequence number together.
+        duplicates = [(key + _pack_seqnum(seqnum), key, value) for key in keys for seqnum, value in segment[key]]
+        duplicates.sort(key=lambda entry: entry[0], reverse=not forward)
+        return [(key, value) for _, key, value in duplicates]
+
+    def _segment_for(self, key: bytes, window_start: int) -> _Segment:
+        segment = self._segments.get(window_start)
+        if segment is None:
+            segment = self._segments[window_start] = {}
+            insort(self._times, window_start)
+        if key not in segment:
+            times = self._times_of_key.get(key)
+            if times is None:
+                self._times_of_key[key] = [window_start]
+            else:
+                insort(times, window_start)
+        return segment
+
+    def _delete(self, key: bytes, window_start: int) -> None:
+        segment = self._segments.get(window_start)
+        if segment is None or key not in segment:
+            return
+        del segment[key]
+        self._forget_time(key, window_start)
+        if not segment:
+            del self._segments[window_start]
+            del self._times[bisect_left(self._times, window_start)]
+
+    def _forget_time(self, key: bytes, window_start: int) -> None:
+        times = self._times_of_key[key]
+        if len(times) == 1:
+            del self._times_of_key[key]
+        else:
+            del times[bisect_left(times, window_start)]
+
+    def _remove_expired_segments(self) -> None:
+        times = self._times
+        min_live_time = self._min_live_time()
+        if not times or times[0] >= min_live_time:
+            return
+        expired = bisect_left(times, min_live_time)
+        for time in times[:expired]:
+            for key in self._segments.pop(time):
+                self._forget_time(key, time)
+        del times[:expired]
+
+    def _restore(self, records: Sequence[RawRecord]) -> None:
+        extract_key = WindowKeySchema.extract_store_key_bytes
+        extract_timestamp = WindowKeySchema.extract_store_timestamp
+        for record in records:
+            key = record.key
+            assert key is not None  # every record of a changelog has one
+            self.put(extract_key(key), record.value, extract_timestamp(key))
+            self.changelog_seqnum = WindowKeySchema.extract_store_sequence(key)

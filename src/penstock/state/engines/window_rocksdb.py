@@ -1,0 +1,100 @@
+"""The window store on RocksDB."""
+
+from __future__ import annotations
+
+from penstock.state.engines.segmented import SegmentedBytesStore
+from penstock.state.iterators import PeekingIterator
+from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema
+from penstock.state.layers.wrapped import WrappedStateStore
+from penstock.state.store import WindowStore
+from penstock.windows import Windowed
+
+_to_store_key = WindowKeySchema.to_store_key_binary
+_timestamp_of = WindowKeySchema.extract_store_timestamp
+
+
+class RocksDBWindowStore(WrappedStateStore, WindowStore[bytes, bytes]):
+    """Values per key and window start, in segments of time.
+
+    With `retain_duplicates` every put adds a value, told apart by a sequence number; a put of None does nothing.
+    """
+
+    _wrapped: SegmentedBytesStore
+
+    def __init__(self, bytes_store: SegmentedBytesStore, retain_duplicates: bool, window_size: int) -> None:
+        super().__init__(bytes_store)
+        self.timestamped = bytes_store.timestamped
+        self.with_headers = bytes_store.with_headers
+        self._retain_duplicates = retain_duplicates
+        self._window_size = window_size
+
+    @property
+    def observed_stream_time(self) -> int:
+        """The latest window start that was put; -1 before the first."""
+        return self._wrapped.observed_stream_time
+
+    @property
+    def expired_records(self) -> int:
+        """How many puts came too late."""
+        return self._wrapped.expired_records
+
+    @property
+    def changelog_seqnum(self) -> int:
+        """The sequence number of the last change, which the changelog counts on from."""
+        return self._wrapped.seqnum
+
+    @changelog_seqnum.setter
+    def changelog_seqnum(self, seqnum: int) -> None:
+        self._wrapped.seqnum = seqnum
+
+    def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
+        """Set the value of a key's window; None deletes, but not where duplicates are kept."""
+        store = self._wrapped
+        if not self._retain_duplicates:
+            store.put(_to_store_key(key, window_start, 0), value)
+        elif value is not None:
+            store.seqnum = (store.seqnum + 1) & MAX_SEQNUM
+            store.put(_to_store_key(key, window_start, store.seqnum), value)
+
+    def fetch(self, key: bytes, time: int) -> bytes | None:
+        """The value of the window that starts at `time`; with duplicates only the last one put can be found."""
+        return self._wrapped.get(_to_store_key(key, time, self._wrapped.seqnum if self._retain_duplicates else 0))
+
+    def fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
+        """`(window_start, value)` of one key's windows, oldest first."""
+        return self._wrapped.fetch(key, time_from, time_to, True, _timestamp_of)
+
+    def backward_fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
+        """The same, newest first."""
+        return self._wrapped.fetch(key, time_from, time_to, False, _timestamp_of)
+
+    def fetch_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """Windows of the keys in a range: segment by segment, in a segment in the order of keys."""
+        return self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to, True, self._windowed_of)
+
+    def backward_fetch_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, backwards."""
+        return self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to, False, self._windowed_of)
+
+    def fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
+        """Windows of all keys that start in a range of time."""
+        return self._wrapped.fetch_all(time_from, time_to, True, self._windowed_of)
+
+    def backward_fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, backwards."""
+        return self._wrapped.fetch_all(time_from, time_to, False, self._windowed_of)
+
+    def all(self) -> PeekingIterator[Windowed[bytes], bytes]:
+        """All windows that are still kept."""
+        return self._wrapped.all(True, self._windowed_of)
+
+    def backward_all(self) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, backwards."""
+        return self._wrapped.all(False, self._windowed_of)
+
+    def _windowed_of(self, key: bytes) -> Windowed[bytes]:
+        return WindowKeySchema.from_store_bytes_key(key, self._window_size)

@@ -1,0 +1,1 @@
+"""Typed and byte-level layers around an engine: metering, caching, change logging."""

@@ -1,0 +1,165 @@
+"""Caching of key-value stores: writes wait in the record cache, where later ones of the same key replace them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from penstock.change import Change
+from penstock.record import Record, RecordContext
+from penstock.state.cache import CacheEntry, DirtyEntry, RecordCache
+from penstock.state.engines.key_value_bytes import prefix_bytes
+from penstock.state.iterators import ByteIterator, PeekingIterator, empty_iterator, is_inverted, overlay, prefix_end
+from penstock.state.layers.metrics import hit_ratio_sensor
+from penstock.state.layers.wrapped_key_value import WrappedKeyValueStore
+from penstock.state.store import StateStore, StateStoreContext
+
+FlushListener = Callable[[Record[Any, Change[Any]]], None]
+
+
+class CachingKeyValueStore(WrappedKeyValueStore):
+    """Puts go to the cache; a flush or an eviction writes them to the store below and tells the flush listener."""
+
+    def __init__(self, wrapped: Any) -> None:
+        super().__init__(wrapped)
+        self._flush_listener: FlushListener | None = None
+        self._send_old_values = False
+        self._open = False
+
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """Open the wrapped store and the store's part of the cache."""
+        self._context = context
+        self._cache: RecordCache = context.cache
+        self._cache_name = RecordCache.name_space(context.task_id, self._name)
+        self._cache.add_dirty_entry_flush_listener(self._cache_name, self._write_and_forward_all)
+        self._entries = self._cache.named(self._cache_name)
+        self._entries.hit_ratio = hit_ratio_sensor(context, self._name)
+        super().init(context, root)
+        self._open = True
+
+    def set_flush_listener(self, listener: FlushListener, send_old_values: bool) -> bool:
+        """Call `listener(record)` with the change of each entry that is flushed."""
+        self._flush_listener = listener
+        self._send_old_values = send_old_values
+        return True
+
+    def flush_cache(self) -> None:
+        """Write and forward all that waits."""
+        self.validate_store_open()
+        self._cache.flush(self._cache_name)
+
+    def clear_cache(self) -> None:
+        """Drop all that waits."""
+        self.validate_store_open()
+        self._cache.clear(self._cache_name)
+
+    def close(self) -> None:
+        """Drop all that waits and close the wrapped store."""
+        self._open = False
+        self._cache.close(self._cache_name)
+        super().close()
+
+    def get(self, key: bytes) -> Any:
+        """The value of a key, or None; what is read stays in the cache."""
+        if not self._open:
+            self.validate_store_open()
+        entry = self._entries.get(key)
+        if entry is not None:
+            return entry.value
+        value = self._wrapped.get(key)
+        if value is not None:
+            self._cache.put(self._cache_name, key, CacheEntry(value))
+        return value
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Set the value of a key; None waits as a deletion."""
+        if not self._open:
+            self.validate_store_open()
+        context = self._context.record_context or RecordContext(self._context.current_system_time_ms(), -1, -1, None)
+        self._cache.put(self._cache_name, key, CacheEntry(value, context, True))
+
+    def put_if_absent(self, key: bytes, value: bytes | None) -> Any:
+        """Set only where there is none; returns what was there."""
+        existing = self.get(key)
+        if existing is None:
+            self.put(key, value)
+        return existing
+
+    def put_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Set many at once."""
+        for key, value in entries:
+            self.put(key, value)
+
+    def delete(self, key: bytes) -> Any:
+        """Remove a key; returns what was there."""
+        existing = self.get(key)
+        self.put(key, None)
+        return existing
+
+    def range(self, key_from: bytes | None, key_to: bytes | None) -> ByteIterator:
+        """Entries from one key to another, both included, cached ones over those below."""
+        if is_inverted(key_from, key_to):
+            return empty_iterator(self._name)
+        self.validate_store_open()
+        return self._merged(self._wrapped.range(key_from, key_to), key_from, key_to)
+
+    def reverse_range(self, key_from: bytes | None, key_to: bytes | None) -> ByteIterator:
+        """The same, from the highest key down."""
+        if is_inverted(key_from, key_to):
+            return empty_iterator(self._name)
+        self.validate_store_open()
+        return self._merged(self._wrapped.reverse_range(key_from, key_to), key_from, key_to, forward=False)
+
+    def all(self) -> ByteIterator:
+        """All entries."""
+        self.validate_store_open()
+        return self._merged(self._wrapped.all(), None, None)
+
+    def reverse_all(self) -> ByteIterator:
+        """All entries, from the highest key down."""
+        self.validate_store_open()
+        return self._merged(self._wrapped.reverse_all(), None, None, forward=False)
+
+    def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> ByteIterator:
+        """Entries whose key starts with the serialized prefix."""
+        self.validate_store_open()
+        key_from = prefix_bytes(prefix, prefix_serializer)
+        below = self._wrapped.prefix_scan(prefix, prefix_serializer)
+        return self._merged(below, key_from, prefix_end(key_from), to_inclusive=False)
+
+    def _merged(
+        self, below: Any, key_from: bytes | None, key_to: bytes | None, to_inclusive: bool = True, forward: bool = True
+    ) -> ByteIterator:
+        cached = self._cache.range(self._cache_name, key_from, key_to, to_inclusive, forward)
+        return PeekingIterator(overlay(_values(cached), below, forward), self._name, lambda _: below.close())
+
+    def _write_and_forward_all(self, entries: list[DirtyEntry]) -> None:
+        for entry in entries:
+            self._write_and_forward(entry)
+
+    def _write_and_forward(self, dirty: DirtyEntry) -> None:
+        key, new_value, entry = dirty
+        listener = self._flush_listener
+        old_value: bytes | None = None
+        if listener is not None:
+            if new_value is None or self._send_old_values:
+                old_value = self._wrapped.get(key)
+            # The key was neither in the store nor is it now: it came and went between two flushes.
+            if new_value is None and old_value is None:
+                return
+        context = self._context
+        current = context.record_context
+        entry_context = entry.context
+        context.set_record_context(entry_context)
+        try:
+            self._wrapped.put(key, new_value)
+            if listener is not None:
+                change = Change(new_value, old_value if self._send_old_values else None)
+                listener(Record(key, change, entry_context.timestamp, entry_context.headers))
+        finally:
+            context.set_record_context(current)
+
+
+def _values(entries: Iterator[tuple[bytes, CacheEntry]]) -> Iterator[tuple[bytes, bytes | None]]:
+    for key, entry in entries:
+        yield key, entry.value

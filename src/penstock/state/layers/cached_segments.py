@@ -1,0 +1,194 @@
+"""What the caching layers of window and session stores share: a cache in the order of segments, its flush, and the merge.
+
+Entries lie in the cache under `segment id + key`, so that they come in the order in which the store below scans its own.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from penstock.change import Change
+from penstock.record import Record, RecordContext
+from penstock.state.cache import CacheEntry, DirtyEntry, RecordCache
+from penstock.state.iterators import PeekingIterator, overlay
+from penstock.state.keys.schema import ACCEPT, STOP, Matcher
+from penstock.state.layers.wrapped import WrappedStateStore
+from penstock.state.store import StateStore, StateStoreContext, StoreIterator
+from penstock.windows import MAX_TIMESTAMP
+
+FlushListener = Callable[[Record[Any, Change[Any]]], None]
+CachedEntry = tuple[bytes, "bytes | None"]
+
+SEGMENT_ID_SIZE: Final = 8
+_pack_segment_id = struct.Struct(">q").pack
+_MAX_TRACKED_SEGMENTS = 64
+
+
+class CachingSegmentedStore(WrappedStateStore):
+    """Puts wait in the cache; a flush or an eviction writes them to the store below and tells the flush listener."""
+
+    _context: StateStoreContext
+    _cache: RecordCache
+    _cache_name: str
+    _engine: Any
+
+    def __init__(self, wrapped: Any, segment_interval: int) -> None:
+        super().__init__(wrapped)
+        self._segment_interval = segment_interval
+        # Which segments the cache may have entries of. An in-memory store has a segment for every ms: they are not counted.
+        self._segment_ids: set[int] | None = set() if segment_interval > 1 else None
+        self._flush_listener: FlushListener | None = None
+        self._send_old_values = False
+
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """Open the wrapped store and the store's part of the cache."""
+        self._context = context
+        self._cache = context.cache
+        self._cache_name = RecordCache.name_space(context.task_id, self._name)
+        self._cache.add_dirty_entry_flush_listener(self._cache_name, self._write_and_forward_all)
+        self._engine = self._wrapped
+        while isinstance(self._engine, WrappedStateStore):
+            self._engine = self._engine.wrapped
+        super().init(context, root)
+
+    def validate_store_open(self) -> None:
+        """Raise if the store is closed."""
+        # The engine is asked itself: going down through all layers costs a microsecond for each put and fetch.
+        if not self._engine.is_open:
+            super().validate_store_open()
+
+    def set_flush_listener(self, listener: FlushListener, send_old_values: bool) -> bool:
+        """Call `listener(record)` with the change of each entry that is flushed."""
+        self._flush_listener = listener
+        self._send_old_values = send_old_values
+        return True
+
+    def flush_cache(self) -> None:
+        """Write and forward all that waits."""
+        self.validate_store_open()
+        self._cache.flush(self._cache_name)
+
+    def clear_cache(self) -> None:
+        """Drop all that waits."""
+        self.validate_store_open()
+        self._cache.clear(self._cache_name)
+
+    def close(self) -> None:
+        """Drop all that waits and close the wrapped store."""
+        self._cache.close(self._cache_name)
+        super().close()
+
+    @abstractmethod
+    def _fetch_below(self, binary_key: bytes) -> bytes | None:
+        """The value of a cached key in the wrapped store."""
+
+    @abstractmethod
+    def _put_below(self, binary_key: bytes, value: bytes | None) -> None:
+        """Put the value of a cached key into the wrapped store."""
+
+    def _listener_key(self, binary_key: bytes) -> bytes:
+        """The key of the changelog's layout, which the flush listener gets."""
+        return binary_key
+
+    def _segment_id(self, timestamp: int) -> int:
+        return max(0, timestamp) // self._segment_interval
+
+    def _cache_key(self, binary_key: bytes, timestamp: int) -> bytes:
+        return _pack_segment_id(max(0, timestamp) // self._segment_interval) + binary_key
+
+    def _put_cached(self, binary_key: bytes, timestamp: int, value: bytes | None) -> RecordContext:
+        self.validate_store_open()
+        context = self._context.record_context or RecordContext(self._context.current_system_time_ms(), -1, -1, None)
+        segment_id = max(0, timestamp) // self._segment_interval
+        if self._segment_ids is not None and segment_id not in self._segment_ids:
+            self._track_segment(segment_id)
+        self._cache.put(self._cache_name, _pack_segment_id(segment_id) + binary_key, CacheEntry(value, context, True))
+        return context
+
+    def _get_cached(self, binary_key: bytes, timestamp: int) -> CacheEntry | None:
+        self.validate_store_open()
+        return self._cache.get(self._cache_name, self._cache_key(binary_key, timestamp))
+
+    def _track_segment(self, segment_id: int) -> None:
+        ids = self._segment_ids
+        assert ids is not None
+        if len(ids) >= _MAX_TRACKED_SEGMENTS:
+            # Most are of the past: start again from what the cache still has.
+            ids.clear()
+            ids.update(int.from_bytes(key[:SEGMENT_ID_SIZE], "big") for key, _ in self._cache.range(self._cache_name))
+        ids.add(segment_id)
+
+    def _cached_of_keys(
+        self, lower: bytes | None, upper: bytes | None, time_from: int, time_to: int, match: Matcher, forward: bool
+    ) -> Iterator[CachedEntry]:
+        """The cached entries between two keys, segment by segment."""
+        if self._segment_ids is None:
+            yield from self._cached_between(time_from, time_to, match, forward)
+            return
+        first, last = self._segment_id(time_from), self._segment_id(time_to)
+        for segment_id in sorted((at for at in self._segment_ids if first <= at <= last), reverse=not forward):
+            prefix = _pack_segment_id(segment_id)
+            key_from = prefix if lower is None else prefix + lower
+            key_to = _pack_segment_id(segment_id + 1) if upper is None else prefix + upper
+            entries = self._cache.range(self._cache_name, key_from, key_to, upper is not None, forward)
+            yield from _matching(entries, match)
+
+    def _cached_between(self, time_from: int, time_to: int, match: Matcher | None, forward: bool) -> Iterator[CachedEntry]:
+        """The cached entries of the segments of a range of time; all of them without a matcher."""
+        key_from = _pack_segment_id(self._segment_id(time_from))
+        key_to = None if time_to >= MAX_TIMESTAMP else _pack_segment_id(self._segment_id(time_to) + 1)
+        entries = self._cache.range(self._cache_name, key_from, key_to, False, forward)
+        if match is None:
+            return ((key, entry.value) for key, entry in entries)
+        # A STOP ends one segment; here several come in one range.
+        return ((key, entry.value) for key, entry in entries if match(key[SEGMENT_ID_SIZE:]) == ACCEPT)
+
+    def _merged(
+        self,
+        cached: Iterable[tuple[Any, bytes | None]],
+        below: StoreIterator[tuple[Any, bytes]],
+        sort_key: Callable[[Any], Any],
+        from_sort_key: Callable[[Any], Any],
+        forward: bool,
+    ) -> PeekingIterator[Any, bytes]:
+        """The cache over the store: both as (sort key, value), the result with the keys of the store."""
+        lower = ((sort_key(key), value) for key, value in below)
+        merged = ((from_sort_key(key), value) for key, value in overlay(cached, lower, forward))
+        return PeekingIterator(merged, self._name, lambda _: below.close())
+
+    def _write_and_forward_all(self, entries: list[DirtyEntry]) -> None:
+        for key, new_value, entry in entries:
+            self._write_and_forward(key[SEGMENT_ID_SIZE:], new_value, entry)
+
+    def _write_and_forward(self, binary_key: bytes, new_value: bytes | None, entry: CacheEntry) -> None:
+        listener = self._flush_listener
+        old_value: bytes | None = None
+        if listener is not None:
+            if new_value is None or self._send_old_values:
+                old_value = self._fetch_below(binary_key)
+            # The key was neither in the store nor is it now: it came and went between two flushes.
+            if new_value is None and old_value is None:
+                return
+        context = self._context
+        current = context.record_context
+        entry_context = entry.context
+        context.set_record_context(entry_context)
+        try:
+            self._put_below(binary_key, new_value)
+            if listener is not None:
+                change = Change(new_value, old_value if self._send_old_values else None)
+                listener(Record(self._listener_key(binary_key), change, entry_context.timestamp, entry_context.headers))
+        finally:
+            context.set_record_context(current)
+
+
+def _matching(entries: Iterator[tuple[bytes, CacheEntry]], match: Matcher) -> Iterator[CachedEntry]:
+    for key, entry in entries:
+        verdict = match(key[SEGMENT_ID_SIZE:])
+        if verdict == ACCEPT:
+            yield key, entry.value
+        elif verdict == STOP:
+            return

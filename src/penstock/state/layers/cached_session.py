@@ -1,0 +1,163 @@
+"""Caching of session stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
+from penstock.state.keys.session import SessionKeySchema
+from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachedEntry, CachingSegmentedStore
+from penstock.state.store import SessionStore, StoreIterator
+from penstock.windows import MAX_TIMESTAMP, SessionWindow, Windowed
+
+_to_binary = SessionKeySchema.to_binary
+_from_binary = SessionKeySchema.from_binary
+
+_Below = StoreIterator[tuple[Windowed[bytes], bytes]]
+
+
+class CachingSessionStore(CachingSegmentedStore, SessionStore[bytes, bytes]):
+    """Later puts of a session replace earlier ones until they are flushed; a removal waits too."""
+
+    def __init__(self, wrapped: Any, segment_interval: int) -> None:
+        super().__init__(wrapped, segment_interval)
+        self._schema = SessionKeySchema()
+
+    def put(self, session_key: Windowed[bytes], aggregate: bytes | None) -> None:
+        """Set the aggregate of a session; None waits as a deletion."""
+        window = session_key.window
+        self._put_cached(_to_binary(session_key.key, window.start, window.end), window.end, aggregate)
+
+    def remove(self, session_key: Windowed[bytes]) -> None:
+        """Remove a session."""
+        self.put(session_key, None)
+
+    def fetch_session(self, key: bytes, session_start: int, session_end: int) -> bytes | None:
+        """The aggregate of exactly this session, or None."""
+        entry = self._get_cached(_to_binary(key, session_start, session_end), session_end)
+        if entry is not None:
+            return entry.value
+        aggregate: bytes | None = self._wrapped.fetch_session(key, session_start, session_end)
+        return aggregate
+
+    def fetch(self, key: bytes) -> PeekingIterator[Windowed[bytes], bytes]:
+        """All sessions of a key, oldest first."""
+        return self.find_sessions(key, 0, MAX_TIMESTAMP)
+
+    def backward_fetch(self, key: bytes) -> PeekingIterator[Windowed[bytes], bytes]:
+        """All sessions of a key, newest first."""
+        return self.backward_find_sessions(key, 0, MAX_TIMESTAMP)
+
+    def fetch_key_range(self, key_from: bytes | None, key_to: bytes | None) -> PeekingIterator[Windowed[bytes], bytes]:
+        """All sessions of the keys in a range."""
+        return self.find_sessions_key_range(key_from, key_to, 0, MAX_TIMESTAMP)
+
+    def backward_fetch_key_range(self, key_from: bytes | None, key_to: bytes | None) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, backwards."""
+        return self.backward_find_sessions_key_range(key_from, key_to, 0, MAX_TIMESTAMP)
+
+    def find_sessions(
+        self, key: bytes, earliest_session_end: int, latest_session_start: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """Sessions of a key with end >= the first and start <= the second bound."""
+        below = self._wrapped.find_sessions(key, earliest_session_end, latest_session_start)
+        return self._of_key(below, key, earliest_session_end, latest_session_start, forward=True)
+
+    def backward_find_sessions(
+        self, key: bytes, earliest_session_end: int, latest_session_start: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, newest first."""
+        below = self._wrapped.backward_find_sessions(key, earliest_session_end, latest_session_start)
+        return self._of_key(below, key, earliest_session_end, latest_session_start, forward=False)
+
+    def find_sessions_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same for a range of keys, in the order of the store below."""
+        if is_inverted(key_from, key_to):
+            return empty_iterator(self._name)
+        below = self._wrapped.find_sessions_key_range(key_from, key_to, earliest_session_end, latest_session_start)
+        return self._of_keys(below, key_from, key_to, earliest_session_end, latest_session_start, forward=True)
+
+    def backward_find_sessions_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same for a range of keys, backwards."""
+        if is_inverted(key_from, key_to):
+            return empty_iterator(self._name)
+        below = self._wrapped.backward_find_sessions_key_range(key_from, key_to, earliest_session_end, latest_session_start)
+        return self._of_keys(below, key_from, key_to, earliest_session_end, latest_session_start, forward=False)
+
+    def _of_key(
+        self, below: _Below, key: bytes, earliest_end: int, latest_start: int, forward: bool
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        self.validate_store_open()
+        schema = self._schema
+        cached = self._cached_of_keys(
+            schema.lower_range_fixed_size(key, earliest_end),
+            schema.upper_range_fixed_size(key, latest_start),
+            earliest_end,
+            MAX_TIMESTAMP,
+            schema.matcher(key, key, earliest_end, latest_start, forward),
+            forward,
+        )
+        return self._sessions(cached, below, forward)
+
+    def _of_keys(
+        self,
+        below: _Below,
+        key_from: bytes | None,
+        key_to: bytes | None,
+        earliest_end: int,
+        latest_start: int,
+        forward: bool,
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        self.validate_store_open()
+        schema = self._schema
+        cached = self._cached_of_keys(
+            schema.lower_range(key_from, earliest_end),
+            schema.upper_range(key_to, latest_start),
+            earliest_end,
+            MAX_TIMESTAMP,
+            schema.matcher(key_from, key_to, earliest_end, latest_start, forward),
+            forward,
+        )
+        return self._sessions(cached, below, forward)
+
+    def _sessions(self, cached: Iterable[CachedEntry], below: _Below, forward: bool) -> PeekingIterator[Windowed[bytes], bytes]:
+        if self.persistent:
+            return self._merged(cached, below, self._cache_key_of, _windowed_of, forward)
+        # A store in memory has sessions that end together in the order of keys, later starts first.
+        entries = [(_end_key_start(_windowed_of(key)), value) for key, value in cached]
+        entries.sort(key=_first, reverse=not forward)
+        return self._merged(entries, below, _end_key_start, _windowed_of_end_key_start, forward)
+
+    def _cache_key_of(self, windowed: Windowed[bytes]) -> bytes:
+        window = windowed.window
+        return self._cache_key(_to_binary(windowed.key, window.start, window.end), window.end)
+
+    def _fetch_below(self, binary_key: bytes) -> bytes | None:
+        session = _from_binary(binary_key)
+        aggregate: bytes | None = self._wrapped.fetch_session(session.key, session.window.start, session.window.end)
+        return aggregate
+
+    def _put_below(self, binary_key: bytes, value: bytes | None) -> None:
+        self._wrapped.put(_from_binary(binary_key), value)
+
+
+def _windowed_of(cache_key: bytes) -> Windowed[bytes]:
+    return _from_binary(cache_key[SEGMENT_ID_SIZE:])
+
+
+def _end_key_start(windowed: Windowed[bytes]) -> tuple[int, bytes, int]:
+    return windowed.window.end, windowed.key, -windowed.window.start
+
+
+def _windowed_of_end_key_start(sort_key: tuple[int, bytes, int]) -> Windowed[bytes]:
+    end, key, negated_start = sort_key
+    return Windowed(key, SessionWindow(-negated_start, end))
+
+
+def _first(entry: tuple[Any, Any]) -> Any:
+    return entry[0]

@@ -1,0 +1,155 @@
+"""Caching of window stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
+from penstock.state.keys.window import WindowKeySchema, time_window_for_size
+from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachedEntry, CachingSegmentedStore
+from penstock.state.store import StoreIterator, WindowStore
+from penstock.windows import MAX_TIMESTAMP, Windowed
+
+_to_store_key = WindowKeySchema.to_store_key_binary
+_key_of = WindowKeySchema.extract_store_key_bytes
+_timestamp_of = WindowKeySchema.extract_store_timestamp
+
+_Below = StoreIterator[tuple[Windowed[bytes], bytes]]
+
+
+class CachingWindowStore(CachingSegmentedStore, WindowStore[bytes, bytes]):
+    """Later puts of a window replace earlier ones until they are flushed."""
+
+    def __init__(self, wrapped: Any, window_size: int, segment_interval: int) -> None:
+        super().__init__(wrapped, segment_interval)
+        self._window_size = window_size
+        self._schema = WindowKeySchema()
+
+    def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
+        """Set the value of a key's window; None waits as a deletion."""
+        self._put_cached(_to_store_key(key, window_start, 0), window_start, value)
+
+    def fetch(self, key: bytes, time: int) -> bytes | None:
+        """The value of the window that starts at `time`, or None."""
+        entry = self._get_cached(_to_store_key(key, time, 0), time)
+        if entry is not None:
+            return entry.value
+        value: bytes | None = self._wrapped.fetch(key, time)
+        return value
+
+    def fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
+        """`(window_start, value)` of one key's windows, oldest first."""
+        return self._of_key(self._wrapped.fetch_range(key, time_from, time_to), key, time_from, time_to, forward=True)
+
+    def backward_fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
+        """The same, newest first."""
+        return self._of_key(self._wrapped.backward_fetch_range(key, time_from, time_to), key, time_from, time_to, forward=False)
+
+    def fetch_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """Windows of the keys in a range, in the order of the store below."""
+        if is_inverted(key_from, key_to):
+            return empty_iterator(self._name)
+        below = self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to)
+        return self._of_keys(below, key_from, key_to, time_from, time_to, forward=True)
+
+    def backward_fetch_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, backwards."""
+        if is_inverted(key_from, key_to):
+            return empty_iterator(self._name)
+        below = self._wrapped.backward_fetch_key_range(key_from, key_to, time_from, time_to)
+        return self._of_keys(below, key_from, key_to, time_from, time_to, forward=False)
+
+    def fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
+        """Windows of all keys that start in a range of time."""
+        return self._of_all(self._wrapped.fetch_all(time_from, time_to), time_from, time_to, forward=True)
+
+    def backward_fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, backwards."""
+        return self._of_all(self._wrapped.backward_fetch_all(time_from, time_to), time_from, time_to, forward=False)
+
+    def all(self) -> PeekingIterator[Windowed[bytes], bytes]:
+        """All windows that are still kept."""
+        return self._of_all(self._wrapped.all(), 0, MAX_TIMESTAMP, forward=True)
+
+    def backward_all(self) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, backwards."""
+        return self._of_all(self._wrapped.backward_all(), 0, MAX_TIMESTAMP, forward=False)
+
+    def _of_key(
+        self, below: StoreIterator[tuple[int, bytes]], key: bytes, time_from: int, time_to: int, forward: bool
+    ) -> PeekingIterator[int, bytes]:
+        self.validate_store_open()
+        schema = self._schema
+        cached = self._cached_of_keys(
+            schema.lower_range_fixed_size(key, time_from),
+            schema.upper_range_fixed_size(key, time_to),
+            time_from,
+            time_to,
+            schema.matcher(key, key, time_from, time_to, forward),
+            forward,
+        )
+        times = ((_timestamp_of(cache_key), value) for cache_key, value in cached)
+        return self._merged(times, below, _same, _same, forward)
+
+    def _of_keys(
+        self, below: _Below, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int, forward: bool
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        self.validate_store_open()
+        schema = self._schema
+        cached = self._cached_of_keys(
+            schema.lower_range(key_from, time_from),
+            schema.upper_range(key_to, time_to),
+            time_from,
+            time_to,
+            schema.matcher(key_from, key_to, time_from, time_to, forward),
+            forward,
+        )
+        return self._windows(cached, below, forward)
+
+    def _of_all(self, below: _Below, time_from: int, time_to: int, forward: bool) -> PeekingIterator[Windowed[bytes], bytes]:
+        self.validate_store_open()
+        match = self._schema.matcher(None, None, time_from, time_to, forward)
+        return self._windows(self._cached_between(time_from, time_to, match, forward), below, forward)
+
+    def _windows(self, cached: Iterable[CachedEntry], below: _Below, forward: bool) -> PeekingIterator[Windowed[bytes], bytes]:
+        if self.persistent:
+            return self._merged(cached, below, self._cache_key_of, self._windowed_of, forward)
+        # A store in memory orders windows by start and key, where bytes of key and start together can be ordered otherwise.
+        entries = [((_timestamp_of(key), _key_of(key)[SEGMENT_ID_SIZE:]), value) for key, value in cached]
+        entries.sort(key=_first, reverse=not forward)
+        return self._merged(entries, below, _start_and_key, self._windowed_of_start_and_key, forward)
+
+    def _cache_key_of(self, windowed: Windowed[bytes]) -> bytes:
+        start = windowed.window.start
+        return self._cache_key(_to_store_key(windowed.key, start, 0), start)
+
+    def _windowed_of(self, cache_key: bytes) -> Windowed[bytes]:
+        return WindowKeySchema.from_store_bytes_key(cache_key[SEGMENT_ID_SIZE:], self._window_size)
+
+    def _windowed_of_start_and_key(self, start_and_key: tuple[int, bytes]) -> Windowed[bytes]:
+        start, key = start_and_key
+        return Windowed(key, time_window_for_size(start, self._window_size))
+
+    def _fetch_below(self, binary_key: bytes) -> bytes | None:
+        value: bytes | None = self._wrapped.fetch(_key_of(binary_key), _timestamp_of(binary_key))
+        return value
+
+    def _put_below(self, binary_key: bytes, value: bytes | None) -> None:
+        self._wrapped.put(_key_of(binary_key), value, _timestamp_of(binary_key))
+
+
+def _same(key: Any) -> Any:
+    return key
+
+
+def _first(entry: tuple[Any, Any]) -> Any:
+    return entry[0]
+
+
+def _start_and_key(windowed: Windowed[bytes]) -> tuple[int, bytes]:
+    return windowed.window.start, windowed.key

@@ -1,0 +1,95 @@
+"""The layers of window and session stores that keep the headers of a record with what it changed."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from penstock.record import Headers
+from penstock.state.aggregation_with_headers import AggregationWithHeaders
+from penstock.state.keys.session import SessionKeySchema
+from penstock.state.layers.logged_session import ChangeLoggingSessionStore
+from penstock.state.layers.logged_window import ChangeLoggingWindowStore
+from penstock.state.layers.metered_session import MeteredSessionStore
+from penstock.state.layers.metered_window import MeteredWindowStore
+from penstock.state.layers.wrapped_session import WrappedSessionStore
+from penstock.state.layers.wrapped_window import WrappedWindowStore
+from penstock.state.value_and_timestamp import TIMESTAMP_SIZE, timestamp
+from penstock.state.value_timestamp_headers import ValueTimestampHeaders, serialize_headers, split_headers
+from penstock.windows import Windowed
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class InMemoryHeadersWindowMarker(WrappedWindowStore):
+    """Says of an in-memory store that its values carry their timestamp and headers."""
+
+    timestamped = True
+    with_headers = True
+
+
+class InMemoryHeadersSessionMarker(WrappedSessionStore):
+    """Says of an in-memory store that its aggregates carry their headers."""
+
+    with_headers = True
+
+
+class ChangeLoggingWindowStoreWithHeaders(ChangeLoggingWindowStore):
+    """Logs the value alone, with its own timestamp and headers as the record's; deletions with those being processed."""
+
+    def _log(self, key: bytes, value: bytes | None) -> None:
+        if value is None:
+            record_context = self._context.record_context
+            headers = () if record_context is None else record_context.headers
+            self._log_change(self._name, key, None, self._record_timestamp(), headers)
+        else:
+            headers, rest = split_headers(value)
+            self._log_change(self._name, key, rest[TIMESTAMP_SIZE:], timestamp(rest), headers)
+
+
+class ChangeLoggingSessionStoreWithHeaders(ChangeLoggingSessionStore):
+    """Logs the aggregate alone with its headers; deletions with those of the record being processed."""
+
+    def _log(self, session_key: Windowed[bytes], aggregate: bytes | None) -> None:
+        record_context = self._context.record_context
+        time = self._context.current_system_time_ms() if record_context is None else record_context.timestamp
+        headers: Headers = () if record_context is None else record_context.headers
+        if aggregate is not None:
+            headers, aggregate = split_headers(aggregate)
+        self._log_change(self._name, SessionKeySchema.windowed_to_binary(session_key), aggregate, time, headers)
+
+
+class MeteredWindowStoreWithHeaders(MeteredWindowStore[K, ValueTimestampHeaders[V]], Generic[K, V]):
+    """Values come and go as `ValueTimestampHeaders`."""
+
+    def _raw_from_value(self, value: ValueTimestampHeaders[Any] | None) -> bytes | None:
+        if value is None or value.value is None:
+            return None
+        raw = self._serdes.raw_value(value.value)
+        if raw is None:
+            return None
+        return serialize_headers(value.headers) + value.timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + bytes(raw)
+
+    def _value_from_raw(self, raw: bytes | None) -> ValueTimestampHeaders[V] | None:
+        if raw is None:
+            return None
+        headers, rest = split_headers(raw)
+        value = self._serdes.value_from(rest[TIMESTAMP_SIZE:])
+        return None if value is None else ValueTimestampHeaders(value, timestamp(rest), headers)
+
+
+class MeteredSessionStoreWithHeaders(MeteredSessionStore[K, AggregationWithHeaders[V]], Generic[K, V]):
+    """Aggregates come and go as `AggregationWithHeaders`."""
+
+    def _raw_from_value(self, value: AggregationWithHeaders[Any] | None) -> bytes | None:
+        if value is None or value.aggregation is None:
+            return None
+        raw = self._serdes.raw_value(value.aggregation)
+        return None if raw is None else serialize_headers(value.headers) + bytes(raw)
+
+    def _value_from_raw(self, raw: bytes | None) -> AggregationWithHeaders[V] | None:
+        if raw is None:
+            return None
+        headers, rest = split_headers(raw)
+        aggregation = self._serdes.value_from(rest)
+        return None if aggregation is None else AggregationWithHeaders(aggregation, headers)

@@ -1,0 +1,99 @@
+"""Many values under one key, as the buffer of an outer join needs them: every put adds one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
+
+from penstock.serdes import Serdes
+from penstock.state.iterators import ByteIterator, PeekingIterator
+from penstock.state.layers.logged_key_value import ChangeLoggingKeyValueStore
+from penstock.state.layers.wrapped_key_value import WrappedKeyValueStore
+
+_LIST_SERDE = Serdes.list_of(Serdes.bytes())
+_to_bytes = _LIST_SERDE.serializer
+_from_bytes = _LIST_SERDE.deserializer
+
+
+class ListValueStore(WrappedKeyValueStore):
+    """A key-value store whose value is the list of all that was put under a key; a put of None deletes the list.
+
+    `all` gives each value of each list as an entry of its own.
+    """
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Add a value to a key's list; None deletes the list."""
+        if value is None:
+            self._wrapped.put(key, None)
+        else:
+            self._append(key, value, self._wrapped.get(key))
+
+    def put_if_absent(self, key: bytes, value: bytes | None) -> None:
+        """Add to (None: delete) a list that is there; a key without one is left alone. Never returns a value."""
+        existing = self._wrapped.get(key)
+        if existing is not None:
+            if value is None:
+                self._wrapped.put(key, None)
+            else:
+                self._append(key, value, existing)
+
+    def put_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> NoReturn:
+        """Not supported."""
+        self._refuse("put_all")
+
+    def delete(self, key: bytes) -> NoReturn:
+        """Not supported: what it would return is a list, and no value."""
+        self._refuse("delete")
+
+    def range(self, key_from: bytes | None, key_to: bytes | None) -> NoReturn:
+        """Not supported."""
+        self._refuse("range")
+
+    def reverse_range(self, key_from: bytes | None, key_to: bytes | None) -> NoReturn:
+        """Not supported."""
+        self._refuse("reverse_range")
+
+    def reverse_all(self) -> NoReturn:
+        """Not supported."""
+        self._refuse("reverse_all")
+
+    def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> NoReturn:
+        """Not supported."""
+        self._refuse("prefix_scan")
+
+    def all(self) -> ByteIterator:
+        """Each value of each list, in the order of keys and of the puts."""
+        entries = self._wrapped.all()
+        return PeekingIterator(_unfold(entries), self._name, lambda _: entries.close())
+
+    def _append(self, key: bytes, value: bytes, existing: bytes | None) -> None:
+        values = [] if existing is None else _values(existing)
+        values.append(value)
+        self._wrapped.put(key, _to_bytes("", values))
+
+    def _refuse(self, operation: str) -> NoReturn:
+        raise NotImplementedError(f"{operation} is not supported by store {self._name}: it keeps a list under each key")
+
+
+class ChangeLoggingListValueStore(ChangeLoggingKeyValueStore):
+    """Logs the whole list with every value added to it."""
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Add a value to a key's list; None deletes the list."""
+        self._wrapped.put(key, value)
+        self._log(key, None if value is None else self._wrapped.get(key))
+
+    def put_if_absent(self, key: bytes, value: bytes | None) -> None:
+        """Add to (None: delete) a list that is there."""
+        if self._wrapped.get(key) is not None:
+            self.put(key, value)
+
+
+def _values(raw: bytes) -> list[bytes]:
+    return _from_bytes("", raw) or []
+
+
+def _unfold(entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    for key, raw in entries:
+        for value in _values(raw):
+            yield key, value

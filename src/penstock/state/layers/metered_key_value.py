@@ -1,0 +1,180 @@
+"""The typed layer of key-value stores: serdes, null checks, metrics and open iterators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+from penstock.change import Change
+from penstock.record import Record
+from penstock.serdes import as_serializer
+from penstock.state.iterators import PeekingIterator
+from penstock.state.layers.metrics import StoreMetrics
+from penstock.state.layers.serdes import StoreSerdes
+from penstock.state.layers.wrapped import WrappedStateStore
+from penstock.state.store import KeyValueStore, StateStore, StateStoreContext, StoreIterator, ValueAndTimestamp
+from penstock.state.value_and_timestamp import TIMESTAMP_SIZE
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_METERED = ("get", "put", "put_if_absent", "put_all", "delete", "commit")
+
+
+class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]):
+    """What a processor gets: keys and values of the user's types over a store of bytes."""
+
+    _serdes: StoreSerdes
+    _metrics: StoreMetrics
+
+    def __init__(self, wrapped: Any, metrics_scope: str, key_serde: Any, value_serde: Any) -> None:
+        super().__init__(wrapped)
+        self._metrics_scope = metrics_scope
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """Find the serdes and open the wrapped store."""
+        self._serdes = StoreSerdes(context, self._name, self._key_serde, self._value_serde)
+        self._raw_key = self._serdes.raw_key
+        self._key_from = self._serdes.key_from
+        self._metrics = StoreMetrics(context, self._metrics_scope, self._name)
+        self._metrics.time_calls(self, _METERED)
+        if not self.persistent:
+            self._metrics.gauge("num-keys", "The current number of keys in the in-memory store", self._num_keys)
+        super().init(context, root)
+
+    def close(self) -> None:
+        """Close the wrapped store; what was not committed is gone."""
+        try:
+            super().close()
+        finally:
+            self._metrics.close()
+
+    def set_flush_listener(self, listener: Any, send_old_values: bool) -> bool:
+        """Call `listener(record)` with the typed change of each entry the cache flushes; False where there is no cache."""
+        key_from = self._key_from
+        value_from = self._value_from_raw
+
+        def typed(record: Record[bytes, Change[bytes]]) -> None:
+            change = record.value
+            listener(
+                Record(
+                    key_from(record.key),
+                    Change(value_from(change.new_value), value_from(change.old_value), change.is_latest),
+                    record.timestamp,
+                    record.headers,
+                )
+            )
+
+        return super().set_flush_listener(typed, send_old_values)
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, or None."""
+        if key is None:
+            self._refuse_none_key()
+        return self._value_from_raw(self._wrapped.get(self._raw_key(key)))
+
+    def put(self, key: K, value: V | None) -> None:
+        """Set the value of a key; None deletes."""
+        if key is None:
+            self._refuse_none_key()
+        self._wrapped.put(self._raw_key(key), self._raw_from_value(value))
+
+    def put_if_absent(self, key: K, value: V | None) -> V | None:
+        """Set only where there is none; returns what was there."""
+        if key is None:
+            self._refuse_none_key()
+        return self._value_from_raw(self._wrapped.put_if_absent(self._raw_key(key), self._raw_from_value(value)))
+
+    def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
+        """Set many at once."""
+        given = list(entries)
+        if any(key is None for key, _ in given):
+            self._refuse_none_key()
+        self._wrapped.put_all([(self._raw_key(key), self._raw_from_value(value)) for key, value in given])
+
+    def delete(self, key: K) -> V | None:
+        """Remove a key; returns what was there."""
+        if key is None:
+            self._refuse_none_key()
+        return self._value_from_raw(self._wrapped.delete(self._raw_key(key)))
+
+    def range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
+        """Entries from one key to another in the order of their bytes, both included; None leaves an end open."""
+        return self._typed(self._wrapped.range(self._raw_bound(key_from), self._raw_bound(key_to)), "range")
+
+    def reverse_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
+        """The same, from the highest key down."""
+        return self._typed(self._wrapped.reverse_range(self._raw_bound(key_from), self._raw_bound(key_to)), "range")
+
+    def all(self) -> StoreIterator[tuple[K, V]]:
+        """All entries in the order of their keys' bytes."""
+        return self._typed(self._wrapped.all(), "all")
+
+    def reverse_all(self) -> StoreIterator[tuple[K, V]]:
+        """All entries, from the highest key down."""
+        return self._typed(self._wrapped.reverse_all(), "all")
+
+    def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> StoreIterator[tuple[K, V]]:
+        """Entries whose key bytes start with the serialized prefix; the serializer may be a serde."""
+        if prefix is None:
+            raise ValueError(f"prefix cannot be None in a prefix scan of store {self._name}")
+        if prefix_serializer is None:
+            raise ValueError(f"prefix_serializer cannot be None in a prefix scan of store {self._name}")
+        return self._typed(self._wrapped.prefix_scan(prefix, as_serializer(prefix_serializer)), "prefix-scan")
+
+    def approximate_num_entries(self) -> int:
+        """About how many entries there are."""
+        return int(self._wrapped.approximate_num_entries())
+
+    def _raw_bound(self, key: K | None) -> bytes | None:
+        raw: bytes | None = None if key is None else self._raw_key(key)
+        return raw
+
+    def _raw_from_value(self, value: Any) -> bytes | None:
+        raw: bytes | None = None if value is None else self._serdes.raw_value(value)
+        return raw
+
+    def _value_from_raw(self, raw: bytes | None) -> V | None:
+        value: V | None = None if raw is None else self._serdes.value_from(raw)
+        return value
+
+    def _typed(self, entries: Any, operation: str) -> StoreIterator[tuple[K, V]]:
+        key_from, value_from = self._key_from, self._value_from_raw
+        finished = self._metrics.iterator_opened(operation)
+
+        def close(_: Any) -> None:
+            try:
+                entries.close()
+            finally:
+                finished()
+
+        typed: Any = ((key_from(key), value_from(value)) for key, value in entries)
+        return PeekingIterator(typed, self._name, close)
+
+    def _num_keys(self) -> int:
+        return self.approximate_num_entries() if self.is_open else 0
+
+    def _refuse_none_key(self) -> None:
+        raise ValueError(f"key cannot be None in store {self._name}")
+
+
+class MeteredTimestampedKeyValueStore(MeteredKeyValueStore[K, ValueAndTimestamp[V]], Generic[K, V]):
+    """Values come and go as `ValueAndTimestamp`; the bytes are eight of timestamp and then the value's own."""
+
+    def _raw_from_value(self, value: ValueAndTimestamp[Any] | None) -> bytes | None:
+        if value is None or value.value is None:
+            return None
+        raw = self._serdes.raw_value(value.value)
+        if raw is None:
+            return None
+        return value.timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + bytes(raw)
+
+    def _value_from_raw(self, raw: bytes | None) -> ValueAndTimestamp[V] | None:
+        if raw is None:
+            return None
+        value = self._serdes.value_from(raw[TIMESTAMP_SIZE:])
+        if value is None:
+            return None
+        return ValueAndTimestamp(value, int.from_bytes(raw[:TIMESTAMP_SIZE], "big", signed=True))

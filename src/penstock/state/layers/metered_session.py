@@ -1,0 +1,169 @@
+"""The typed layer of session stores: serdes, null checks, metrics and open iterators."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from penstock.change import Change
+from penstock.record import Record
+from penstock.state.engines.session_memory import InMemorySessionStore
+from penstock.state.iterators import PeekingIterator
+from penstock.state.keys.session import SessionKeySchema
+from penstock.state.layers.metrics import StoreMetrics
+from penstock.state.layers.serdes import StoreSerdes
+from penstock.state.layers.wrapped_session import WrappedSessionStore
+from penstock.state.store import SessionStore, StateStore, StateStoreContext, StoreIterator
+from penstock.windows import Windowed
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_METERED = ("put", "remove", "fetch_session", "commit")
+
+
+class MeteredSessionStore(WrappedSessionStore, SessionStore[K, V], Generic[K, V]):
+    """What a processor gets: keys and aggregates of the user's types over a store of bytes."""
+
+    _serdes: StoreSerdes
+    _metrics: StoreMetrics
+
+    def __init__(self, wrapped: Any, metrics_scope: str, key_serde: Any, value_serde: Any) -> None:
+        super().__init__(wrapped)
+        self._metrics_scope = metrics_scope
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """Find the serdes and open the wrapped store."""
+        self._serdes = StoreSerdes(context, self._name, self._key_serde, self._value_serde)
+        self._raw_key = self._serdes.raw_key
+        self._key_from = self._serdes.key_from
+        self._metrics = StoreMetrics(context, self._metrics_scope, self._name)
+        self._metrics.time_calls(self, _METERED)
+        if not self.persistent:
+            self._metrics.gauge("num-keys", "The current number of keys in the in-memory store", self._num_entries)
+        super().init(context, root)
+
+    def close(self) -> None:
+        """Close the wrapped store; what was not committed is gone."""
+        try:
+            super().close()
+        finally:
+            self._metrics.close()
+
+    def set_flush_listener(self, listener: Any, send_old_values: bool) -> bool:
+        """Call `listener(record)` with the typed change of each entry the cache flushes; False where there is no cache."""
+        key_from, value_from = self._key_from, self._value_from_raw
+
+        def typed(record: Record[bytes, Change[bytes]]) -> None:
+            session = SessionKeySchema.from_binary(record.key)
+            change = record.value
+            listener(
+                Record(
+                    Windowed(key_from(session.key), session.window),
+                    Change(value_from(change.new_value), value_from(change.old_value), change.is_latest),
+                    record.timestamp,
+                    record.headers,
+                )
+            )
+
+        return super().set_flush_listener(typed, send_old_values)
+
+    def put(self, session_key: Windowed[K], aggregate: V | None) -> None:
+        """Set the aggregate of a session; None deletes."""
+        self._wrapped.put(self._raw_session(session_key), self._raw_from_value(aggregate))
+
+    def remove(self, session_key: Windowed[K]) -> None:
+        """Remove a session."""
+        self._wrapped.remove(self._raw_session(session_key))
+
+    def fetch_session(self, key: K, session_start: int, session_end: int) -> V | None:
+        """The aggregate of exactly this session, or None."""
+        aggregate: V | None = self._value_from_raw(self._wrapped.fetch_session(self._raw(key), session_start, session_end))
+        return aggregate
+
+    def fetch(self, key: K) -> StoreIterator[tuple[Windowed[K], V]]:
+        """All sessions of a key, oldest first."""
+        return self._typed(self._wrapped.fetch(self._raw(key)))
+
+    def backward_fetch(self, key: K) -> StoreIterator[tuple[Windowed[K], V]]:
+        """All sessions of a key, newest first."""
+        return self._typed(self._wrapped.backward_fetch(self._raw(key)))
+
+    def fetch_key_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[Windowed[K], V]]:
+        """All sessions of the keys in a range; None leaves an end open."""
+        return self._typed(self._wrapped.fetch_key_range(self._raw_bound(key_from), self._raw_bound(key_to)))
+
+    def backward_fetch_key_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[Windowed[K], V]]:
+        """The same, backwards."""
+        return self._typed(self._wrapped.backward_fetch_key_range(self._raw_bound(key_from), self._raw_bound(key_to)))
+
+    def find_sessions(self, key: K, earliest_session_end: int, latest_session_start: int) -> StoreIterator[tuple[Windowed[K], V]]:
+        """Sessions of a key with end >= the first and start <= the second bound."""
+        return self._typed(self._wrapped.find_sessions(self._raw(key), earliest_session_end, latest_session_start))
+
+    def backward_find_sessions(
+        self, key: K, earliest_session_end: int, latest_session_start: int
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        """The same, newest first."""
+        return self._typed(self._wrapped.backward_find_sessions(self._raw(key), earliest_session_end, latest_session_start))
+
+    def find_sessions_key_range(
+        self, key_from: K | None, key_to: K | None, earliest_session_end: int, latest_session_start: int
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        """The same for a range of keys; None leaves an end open."""
+        raw_from, raw_to = self._raw_bound(key_from), self._raw_bound(key_to)
+        return self._typed(self._wrapped.find_sessions_key_range(raw_from, raw_to, earliest_session_end, latest_session_start))
+
+    def backward_find_sessions_key_range(
+        self, key_from: K | None, key_to: K | None, earliest_session_end: int, latest_session_start: int
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        """The same for a range of keys, backwards."""
+        raw_from, raw_to = self._raw_bound(key_from), self._raw_bound(key_to)
+        return self._typed(
+            self._wrapped.backward_find_sessions_key_range(raw_from, raw_to, earliest_session_end, latest_session_start)
+        )
+
+    def find_sessions_by_end(self, earliest_session_end: int, latest_session_end: int) -> StoreIterator[tuple[Windowed[K], V]]:
+        """Sessions of all keys that end in a range of time; only stores that results are emitted from at close can do it."""
+        return self._typed(super().find_sessions_by_end(earliest_session_end, latest_session_end))
+
+    def _num_entries(self) -> int:
+        engine = self.find_inner(InMemorySessionStore)
+        return -1 if engine is None else engine.num_entries()
+
+    def _raw(self, key: K) -> bytes:
+        if key is None:
+            raise ValueError(f"key cannot be None in store {self._name}")
+        raw: bytes = self._raw_key(key)
+        return raw
+
+    def _raw_bound(self, key: K | None) -> bytes | None:
+        return None if key is None else self._raw(key)
+
+    def _raw_session(self, session_key: Windowed[K]) -> Windowed[bytes]:
+        if session_key is None:
+            raise ValueError(f"session key cannot be None in store {self._name}")
+        if session_key.window is None:
+            raise ValueError(f"the window of a session key cannot be None in store {self._name}")
+        return Windowed(self._raw(session_key.key), session_key.window)
+
+    def _raw_from_value(self, value: Any) -> bytes | None:
+        raw: bytes | None = None if value is None else self._serdes.raw_value(value)
+        return raw
+
+    def _value_from_raw(self, raw: bytes | None) -> Any:
+        return None if raw is None else self._serdes.value_from(raw)
+
+    def _typed(self, entries: Any) -> StoreIterator[tuple[Windowed[K], V]]:
+        key_from, value_from = self._key_from, self._value_from_raw
+        finished = self._metrics.iterator_opened("fetch")
+
+        def close(_: Any) -> None:
+            try:
+                entries.close()
+            finally:
+                finished()
+
+        typed = ((Windowed(key_from(session.key), session.window), value_from(value)) for session, value in entries)
+        return PeekingIterator(typed, self._name, close)

@@ -1,0 +1,191 @@
+"""The typed layer of window stores: serdes, null checks, metrics and open iterators."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar
+
+from penstock.change import Change
+from penstock.record import Record
+from penstock.state.engines.window_memory import InMemoryWindowStore
+from penstock.state.iterators import PeekingIterator
+from penstock.state.keys.window import WindowKeySchema
+from penstock.state.layers.metrics import StoreMetrics
+from penstock.state.layers.serdes import StoreSerdes
+from penstock.state.layers.wrapped import WrappedStateStore
+from penstock.state.store import StateStore, StateStoreContext, StoreIterator, ValueAndTimestamp, WindowStore
+from penstock.state.value_and_timestamp import TIMESTAMP_SIZE
+from penstock.windows import Windowed
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_METERED = ("put", "fetch", "commit")
+
+
+class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
+    """What a processor gets: keys and values of the user's types over a store of bytes."""
+
+    _serdes: StoreSerdes
+    _metrics: StoreMetrics
+
+    def __init__(self, wrapped: Any, window_size: int, metrics_scope: str, key_serde: Any, value_serde: Any) -> None:
+        super().__init__(wrapped)
+        self._window_size = window_size
+        self._metrics_scope = metrics_scope
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+
+    @property
+    def window_size(self) -> int:
+        """The length of each window in milliseconds."""
+        return self._window_size
+
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """Find the serdes and open the wrapped store."""
+        self._serdes = StoreSerdes(context, self._name, self._key_serde, self._value_serde)
+        self._raw_key = self._serdes.raw_key
+        self._key_from = self._serdes.key_from
+        self._metrics = StoreMetrics(context, self._metrics_scope, self._name)
+        self._metrics.time_calls(self, _METERED)
+        if not self.persistent:
+            self._metrics.gauge("num-keys", "The current number of keys in the in-memory store", self._num_entries)
+        super().init(context, root)
+
+    def close(self) -> None:
+        """Close the wrapped store; what was not committed is gone."""
+        try:
+            super().close()
+        finally:
+            self._metrics.close()
+
+    def set_flush_listener(self, listener: Any, send_old_values: bool) -> bool:
+        """Call `listener(record)` with the typed change of each entry the cache flushes; False where there is no cache."""
+        key_from, value_from = self._key_from, self._value_from_raw
+        window_size = self._window_size
+
+        def typed(record: Record[bytes, Change[bytes]]) -> None:
+            windowed = WindowKeySchema.from_store_bytes_key(record.key, window_size)
+            change = record.value
+            listener(
+                Record(
+                    Windowed(key_from(windowed.key), windowed.window),
+                    Change(value_from(change.new_value), value_from(change.old_value), change.is_latest),
+                    record.timestamp,
+                    record.headers,
+                )
+            )
+
+        return super().set_flush_listener(typed, send_old_values)
+
+    def put(self, key: K, value: V | None, window_start: int) -> None:
+        """Set the value of a key's window; None deletes."""
+        if key is None:
+            self._refuse_none_key()
+        self._wrapped.put(self._raw_key(key), self._raw_from_value(value), window_start)
+
+    def fetch(self, key: K, time: int) -> V | None:
+        """The value of the window that starts at `time`, or None."""
+        if key is None:
+            self._refuse_none_key()
+        value: V | None = self._value_from_raw(self._wrapped.fetch(self._raw_key(key), time))
+        return value
+
+    def fetch_range(self, key: K, time_from: int, time_to: int) -> StoreIterator[tuple[int, V]]:
+        """`(window_start, value)` of one key's windows, oldest first; both ends of the range are included."""
+        if key is None:
+            self._refuse_none_key()
+        return self._values(self._wrapped.fetch_range(self._raw_key(key), time_from, time_to))
+
+    def backward_fetch_range(self, key: K, time_from: int, time_to: int) -> StoreIterator[tuple[int, V]]:
+        """The same, newest first."""
+        if key is None:
+            self._refuse_none_key()
+        return self._values(self._wrapped.backward_fetch_range(self._raw_key(key), time_from, time_to))
+
+    def fetch_key_range(
+        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        """Windows of the keys in a range; None leaves an end open."""
+        raw_from, raw_to = self._raw_bound(key_from), self._raw_bound(key_to)
+        return self._windows(self._wrapped.fetch_key_range(raw_from, raw_to, time_from, time_to))
+
+    def backward_fetch_key_range(
+        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        """The same, backwards."""
+        raw_from, raw_to = self._raw_bound(key_from), self._raw_bound(key_to)
+        return self._windows(self._wrapped.backward_fetch_key_range(raw_from, raw_to, time_from, time_to))
+
+    def fetch_all(self, time_from: int, time_to: int) -> StoreIterator[tuple[Windowed[K], V]]:
+        """Windows of all keys that start in a range of time."""
+        return self._windows(self._wrapped.fetch_all(time_from, time_to))
+
+    def backward_fetch_all(self, time_from: int, time_to: int) -> StoreIterator[tuple[Windowed[K], V]]:
+        """The same, backwards."""
+        return self._windows(self._wrapped.backward_fetch_all(time_from, time_to))
+
+    def all(self) -> StoreIterator[tuple[Windowed[K], V]]:
+        """All windows that are still kept."""
+        return self._windows(self._wrapped.all())
+
+    def backward_all(self) -> StoreIterator[tuple[Windowed[K], V]]:
+        """The same, backwards."""
+        return self._windows(self._wrapped.backward_all())
+
+    def _num_entries(self) -> int:
+        engine = self.find_inner(InMemoryWindowStore)
+        return -1 if engine is None else engine.num_entries()
+
+    def _raw_bound(self, key: K | None) -> bytes | None:
+        raw: bytes | None = None if key is None else self._raw_key(key)
+        return raw
+
+    def _raw_from_value(self, value: Any) -> bytes | None:
+        raw: bytes | None = None if value is None else self._serdes.raw_value(value)
+        return raw
+
+    def _value_from_raw(self, raw: bytes | None) -> Any:
+        return None if raw is None else self._serdes.value_from(raw)
+
+    def _values(self, entries: Any) -> StoreIterator[tuple[int, V]]:
+        value_from = self._value_from_raw
+        return self._metered(((start, value_from(value)) for start, value in entries), entries)
+
+    def _windows(self, entries: Any) -> StoreIterator[tuple[Windowed[K], V]]:
+        key_from, value_from = self._key_from, self._value_from_raw
+        typed = ((Windowed(key_from(windowed.key), windowed.window), value_from(value)) for windowed, value in entries)
+        return self._metered(typed, entries)
+
+    def _metered(self, typed: Any, entries: Any) -> PeekingIterator[Any, Any]:
+        finished = self._metrics.iterator_opened("fetch")
+
+        def close(_: Any) -> None:
+            try:
+                entries.close()
+            finally:
+                finished()
+
+        return PeekingIterator(typed, self._name, close)
+
+    def _refuse_none_key(self) -> None:
+        raise ValueError(f"key cannot be None in store {self._name}")
+
+
+class MeteredTimestampedWindowStore(MeteredWindowStore[K, ValueAndTimestamp[V]], Generic[K, V]):
+    """Values come and go as `ValueAndTimestamp`; the bytes are eight of timestamp and then the value's own."""
+
+    def _raw_from_value(self, value: ValueAndTimestamp[Any] | None) -> bytes | None:
+        if value is None or value.value is None:
+            return None
+        raw = self._serdes.raw_value(value.value)
+        if raw is None:
+            return None
+        return value.timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + bytes(raw)
+
+    def _value_from_raw(self, raw: bytes | None) -> Any:
+        if raw is None:
+            return None
+        value = self._serdes.value_from(raw[TIMESTAMP_SIZE:])
+        if value is None:
+            return None
+        return ValueAndTimestamp(value, int.from_bytes(raw[:TIMESTAMP_SIZE], "big", signed=True))

@@ -1,0 +1,160 @@
+"""The metrics of one store, as Kafka Streams names them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from penstock.metrics import (
+    CACHE_GROUP,
+    STATE_GROUP,
+    Metrics,
+    RecordingLevel,
+    Sensor,
+    measure_avg,
+    measure_max,
+    measure_min,
+    measure_rate,
+)
+from penstock.state.store import StateStoreContext
+
+_ITERATOR_OPERATIONS = ("range", "all", "prefix-scan", "fetch")
+
+
+class StoreMetrics:
+    """Latencies of a store's calls where the recording level is DEBUG, and always its open iterators.
+
+    Nothing is put around the calls of a store below DEBUG: they cost what they cost without metrics.
+    """
+
+    def __init__(self, context: StateStoreContext, scope: str, store_name: str) -> None:
+        self._registry: Metrics | None = context.metrics
+        self._prefix = f"{context.task_id}.{store_name}.s"
+        self._tags = {
+            "thread-id": threading.current_thread().name,
+            "task-id": str(context.task_id),
+            f"{scope}-state-id": store_name,
+        }
+        self._now_ms = context.current_system_time_ms
+        self._opened: dict[int, int] = {}
+        self._latencies: dict[str, Sensor] = {}
+        self._iterator_duration: Sensor | None = None
+        if self._registry is not None:
+            self._register_iterator_metrics()
+
+    @property
+    def open_iterators(self) -> int:
+        """How many iterators were opened and neither read to their end nor closed."""
+        return len(self._opened)
+
+    def time_calls(self, store: Any, methods: Sequence[str]) -> None:
+        """Measure these methods of a store, if the recording level asks for it."""
+        for method in methods:
+            sensor = self._latency(method.replace("_", "-"))
+            if sensor is not None:
+                setattr(store, method, _timed(getattr(store, method), sensor))
+
+    def gauge(self, name: str, description: str, read: Callable[[], Any]) -> None:
+        """A metric whose value is asked for when it is read."""
+        if self._registry is not None:
+            self._registry.add_gauge(self._registry.metric_name(name, STATE_GROUP, description, self._tags), read)
+
+    def iterator_opened(self, operation: str) -> Callable[[], None]:
+        """Count an iterator as open until the returned function is called."""
+        opened = self._opened
+        started = time.perf_counter_ns()
+        finished = _Finish(opened, started, self._latencies.get(operation), self._iterator_duration)
+        opened[id(finished)] = self._now_ms()
+        return finished
+
+    def close(self) -> None:
+        """Take the store's metrics out of the registry."""
+        if self._registry is not None:
+            self._registry.remove_with_tags(self._tags)
+
+    def _register_iterator_metrics(self) -> None:
+        self.gauge("num-open-iterators", "The current number of iterators on the store", lambda: len(self._opened))
+        self.gauge(
+            "oldest-iterator-open-since-ms",
+            "The UNIX timestamp in milliseconds the oldest still open iterator was created",
+            lambda: next(iter(self._opened.values()), 0),
+        )
+        for operation in _ITERATOR_OPERATIONS:
+            self._latency(operation)
+        registry = self._registry
+        assert registry is not None
+        sensor = registry.sensor(f"{self._prefix}.iterator-duration", RecordingLevel.DEBUG)
+        if sensor.enabled:
+            self._iterator_duration = sensor
+            registry.add_avg_and_max(sensor, STATE_GROUP, self._tags, "iterator-duration", "time an iterator was open")
+
+    def _latency(self, operation: str) -> Sensor | None:
+        registry = self._registry
+        if registry is None:
+            return None
+        sensor = registry.sensor(f"{self._prefix}.{operation}", RecordingLevel.DEBUG)
+        if not sensor.enabled:
+            return None
+        self._latencies[operation] = sensor
+        rate = registry.metric_name(
+            f"{operation}-rate", STATE_GROUP, f"The average number of calls to {operation} per second", self._tags
+        )
+        registry.add(sensor, rate, measure_rate)
+        registry.add_avg_and_max(sensor, STATE_GROUP, self._tags, f"{operation}-latency", f"latency of calls to {operation}")
+        return sensor
+
+
+class _Finish:
+    __slots__ = ("_duration", "_latency", "_opened", "_started")
+
+    def __init__(self, opened: dict[int, int], started: int, latency: Sensor | None, duration: Sensor | None) -> None:
+        self._opened = opened
+        self._started = started
+        self._latency = latency
+        self._duration = duration
+
+    def __call__(self) -> None:
+        if self._opened.pop(id(self), None) is None:
+            return
+        elapsed = time.perf_counter_ns() - self._started
+        if self._latency is not None:
+            self._latency.record(elapsed)
+        if self._duration is not None:
+            self._duration.record(elapsed)
+
+
+def _timed(call: Callable[..., Any], sensor: Sensor) -> Callable[..., Any]:
+    record = sensor.record
+    now = time.perf_counter_ns
+
+    @wraps(call)
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        started = now()
+        try:
+            return call(*args, **kwargs)
+        finally:
+            record(now() - started)
+
+    return timed
+
+
+def hit_ratio_sensor(context: StateStoreContext, store_name: str) -> Sensor | None:
+    """What a cache records its hit ratio with; None below DEBUG."""
+    registry: Metrics | None = context.metrics
+    if registry is None:
+        return None
+    sensor = registry.sensor(f"{context.task_id}.{store_name}.hit-ratio", RecordingLevel.DEBUG)
+    if not sensor.enabled:
+        return None
+    tags = {
+        "thread-id": threading.current_thread().name,
+        "task-id": str(context.task_id),
+        "record-cache-id": store_name,
+    }
+    for suffix, measure in (("avg", measure_avg), ("min", measure_min), ("max", measure_max)):
+        name = registry.metric_name(f"hit-ratio-{suffix}", CACHE_GROUP, "The cache hit ratio", tags)
+        registry.add(sensor, name, measure)
+    return sensor

@@ -1,0 +1,82 @@
+"""The serdes of one store, bound to its changelog topic and to the defaults of the application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.errors import SerializationError, StreamsError
+from penstock.serdes import WrappingNullable, as_deserializer, as_serializer
+from penstock.state.store import StateStoreContext
+
+
+def changelog_topic(context: StateStoreContext, store_name: str) -> str:
+    """The changelog topic of a store, or the name it would have: serdes are given it even where nothing is logged."""
+    return context.changelog_for(store_name) or f"{context.application_id}-{store_name}-changelog"
+
+
+class StoreSerdes:
+    """Four functions between a store's types and its bytes; None values pass, errors name the store."""
+
+    def __init__(self, context: StateStoreContext, store_name: str, key_serde: Any, value_serde: Any) -> None:
+        self.topic = changelog_topic(context, store_name)
+        key_serde = _or_default(key_serde, context, "key", store_name)
+        value_serde = _or_default(value_serde, context, "value", store_name)
+        self.raw_key = _serializer(as_serializer(key_serde), self.topic, store_name, "key")
+        self.raw_value = _serializer(as_serializer(value_serde), self.topic, store_name, "value")
+        self.key_from = _deserializer(as_deserializer(key_serde), self.topic, store_name, "key")
+        self.value_from = _deserializer(as_deserializer(value_serde), self.topic, store_name, "value")
+
+
+def _or_default(serde: Any, context: StateStoreContext, which: str, store_name: str) -> Any:
+    if serde is None:
+        serde = context.key_serde if which == "key" else context.value_serde
+    if serde is None:
+        raise StreamsError(
+            f"Failed to initialize {which} serdes for store {store_name} of task {context.task_id}: "
+            f"give the store a {which} serde or set default.{which}.serde"
+        )
+    for half in (as_serializer(serde), as_deserializer(serde)):
+        if isinstance(half, WrappingNullable):
+            half.set_if_unset(context)
+    return serde
+
+
+def _serializer(serialize: Any, topic: str, store_name: str, which: str) -> Callable[[Any], Any]:
+    def to_bytes(value: Any) -> bytes | None:
+        try:
+            raw = serialize(topic, value)
+            return raw if raw is None or type(raw) is bytes else bytes(raw)
+        except Exception as exc:
+            raise SerializationError(
+                f"cannot serialize a {which} of type {type(value).__name__} for store {store_name} (topic {topic}) with "
+                f"{_name(serialize)}: {exc}. Change the default serdes or give the store serdes that fit"
+            ) from exc
+
+    def key_to_bytes(key: Any) -> bytes:
+        raw = to_bytes(key)
+        if raw is None:
+            raise SerializationError(
+                f"the key serializer {_name(serialize)} of store {store_name} (topic {topic}) gave None "
+                f"for a key of type {type(key).__name__}: a key needs bytes"
+            )
+        return raw
+
+    return key_to_bytes if which == "key" else to_bytes
+
+
+def _deserializer(deserialize: Any, topic: str, store_name: str, which: str) -> Callable[[Any], Any]:
+    def from_bytes(raw: bytes) -> Any:
+        try:
+            return deserialize(topic, raw)
+        except Exception as exc:
+            raise SerializationError(
+                f"cannot deserialize a {which} of {len(raw)} bytes from store {store_name} (topic {topic}) with "
+                f"{_name(deserialize)}: {exc}. Change the default serdes or give the store serdes that fit"
+            ) from exc
+
+    return from_bytes
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__qualname__", None) or type(function).__qualname__

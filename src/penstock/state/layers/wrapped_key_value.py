@@ -1,0 +1,74 @@
+"""A key-value store around another, everything passed through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from penstock.state.layers.wrapped import WrappedStateStore
+from penstock.state.store import KeyValueStore, StoreIterator
+
+
+class WrappedKeyValueStore(WrappedStateStore, KeyValueStore[Any, Any]):
+    """The base of the key-value layers."""
+
+    def get(self, key: Any) -> Any:
+        """The value of a key, or None."""
+        return self._wrapped.get(key)
+
+    def put(self, key: Any, value: Any) -> None:
+        """Set the value of a key; None deletes."""
+        self._wrapped.put(key, value)
+
+    def put_if_absent(self, key: Any, value: Any) -> Any:
+        """Set only where there is none; returns what was there."""
+        return self._wrapped.put_if_absent(key, value)
+
+    def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
+        """Set many at once."""
+        self._wrapped.put_all(entries)
+
+    def delete(self, key: Any) -> Any:
+        """Remove a key; returns what was there."""
+        return self._wrapped.delete(key)
+
+    def range(self, key_from: Any, key_to: Any) -> StoreIterator[tuple[Any, Any]]:
+        """Entries from one key to another, both included."""
+        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.range(key_from, key_to)
+        return entries
+
+    def reverse_range(self, key_from: Any, key_to: Any) -> StoreIterator[tuple[Any, Any]]:
+        """The same, from the highest key down."""
+        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.reverse_range(key_from, key_to)
+        return entries
+
+    def all(self) -> StoreIterator[tuple[Any, Any]]:
+        """All entries."""
+        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.all()
+        return entries
+
+    def reverse_all(self) -> StoreIterator[tuple[Any, Any]]:
+        """All entries, from the highest key down."""
+        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.reverse_all()
+        return entries
+
+    def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> StoreIterator[tuple[Any, Any]]:
+        """Entries whose key bytes start with the serialized prefix."""
+        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.prefix_scan(prefix, prefix_serializer)
+        return entries
+
+    def approximate_num_entries(self) -> int:
+        """About how many entries there are."""
+        return int(self._wrapped.approximate_num_entries())
+
+
+class InMemoryTimestampedMarker(WrappedKeyValueStore):
+    """Says of an in-memory store of the user's own that its values carry their timestamp."""
+
+    timestamped = True
+
+
+class InMemoryHeadersMarker(WrappedKeyValueStore):
+    """Says of an in-memory store that its values carry their headers and timestamp."""
+
+    with_headers = True

@@ -1,0 +1,382 @@
+"""The interfaces of state stores, as processors and queries see them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from penstock.ids import TaskId, TopicPartition
+from penstock.record import Headers, RawRecord, RecordContext
+from penstock.windows import Windowed
+
+K = TypeVar("K")
+V = TypeVar("V")
+T = TypeVar("T", covariant=True)
+
+RestoreCallback = Callable[[Sequence[RawRecord]], None]
+
+PUT_RETURN_CODE_VALID_TO_UNDEFINED = -1
+PUT_RETURN_CODE_NOT_PUT = -(2**63)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ValueAndTimestamp(Generic[V]):
+    """A value with the time it was last changed at, as timestamped stores hold it."""
+
+    value: V
+    timestamp: int
+
+    def __init__(self, value: V, timestamp: int) -> None:
+        _set_value(self, value)
+        _set_timestamp(self, timestamp)
+
+
+# Slot descriptors write past the refusing __setattr__: two of these are made for each aggregated record.
+_set_value = ValueAndTimestamp.__dict__["value"].__set__
+_set_timestamp = ValueAndTimestamp.__dict__["timestamp"].__set__
+
+
+@dataclass(frozen=True, slots=True)
+class VersionedRecord(Generic[V]):
+    """One version of a value: valid from `timestamp` until `valid_to` (None: still valid)."""
+
+    value: V
+    timestamp: int
+    valid_to: int | None = None
+
+
+class StoreIterator(Iterator[T], ABC):
+    """An iterator over a store; close it, or use it as a context manager."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what the iterator holds; calling it twice is fine."""
+
+    def __enter__(self) -> StoreIterator[T]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class StateStoreContext(ABC):
+    """What a store can ask of the task it belongs to."""
+
+    @property
+    @abstractmethod
+    def application_id(self) -> str:
+        """The `application.id`."""
+
+    @property
+    @abstractmethod
+    def task_id(self) -> TaskId:
+        """The task this store belongs to."""
+
+    @property
+    @abstractmethod
+    def state_dir(self) -> Path:
+        """The task's folder."""
+
+    @property
+    @abstractmethod
+    def app_configs(self) -> Mapping[str, Any]:
+        """The application's configuration."""
+
+    @property
+    @abstractmethod
+    def key_serde(self) -> Any:
+        """The default key serde, or None."""
+
+    @property
+    @abstractmethod
+    def value_serde(self) -> Any:
+        """The default value serde, or None."""
+
+    @property
+    @abstractmethod
+    def record_context(self) -> RecordContext | None:
+        """The record being processed; None outside of processing."""
+
+    @abstractmethod
+    def set_record_context(self, context: RecordContext | None) -> None:
+        """Used by caches to bring back the context of an entry while it is flushed."""
+
+    @property
+    @abstractmethod
+    def metrics(self) -> Any:
+        """The registry that meters record into."""
+
+    @property
+    @abstractmethod
+    def cache(self) -> Any:
+        """The record cache of this task (`state.cache.RecordCache`)."""
+
+    @abstractmethod
+    def changelog_for(self, store_name: str) -> str | None:
+        """The changelog topic of a store; None where it has none."""
+
+    @abstractmethod
+    def register(self, store: StateStore, restore: RestoreCallback) -> None:
+        """A store says that it exists and how records of its changelog are put back into it."""
+
+    @abstractmethod
+    def log_change(self, store_name: str, key: bytes, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
+        """Write one change to the store's changelog partition."""
+
+    @abstractmethod
+    def current_system_time_ms(self) -> int:
+        """Wall-clock time as the task sees it."""
+
+    @abstractmethod
+    def current_stream_time_ms(self) -> int:
+        """The task's stream time; -1 before the first record."""
+
+
+class StateStore(ABC):
+    """A named piece of state, owned by one task."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The store's name."""
+
+    @abstractmethod
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """Open the store and register `root`, the outermost layer around it."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close without committing: what was not committed is gone."""
+
+    @property
+    @abstractmethod
+    def persistent(self) -> bool:
+        """Whether the contents survive `close`."""
+
+    @property
+    @abstractmethod
+    def is_open(self) -> bool:
+        """Whether the store can be used now."""
+
+    def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:  # noqa: B027 - memory has nothing to do
+        """Make what was put since the last commit durable, in one step with the changelog position.
+
+        Called after Kafka has the outputs and the changelog records. An empty mapping keeps the position.
+        """
+
+    def committed_offset(self, partition: TopicPartition) -> int | None:
+        """The changelog position saved with the last commit; None where there is none."""
+        return None
+
+
+class KeyValueStore(StateStore, Generic[K, V]):
+    """Keys to values; iterators run in the order of the keys' bytes."""
+
+    @abstractmethod
+    def get(self, key: K) -> V | None:
+        """The value of a key, or None."""
+
+    @abstractmethod
+    def put(self, key: K, value: V | None) -> None:
+        """Set the value of a key; None deletes."""
+
+    @abstractmethod
+    def put_if_absent(self, key: K, value: V | None) -> V | None:
+        """Set only where there is none; returns what was there."""
+
+    @abstractmethod
+    def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
+        """Set many at once."""
+
+    @abstractmethod
+    def delete(self, key: K) -> V | None:
+        """Remove a key; returns what was there."""
+
+    @abstractmethod
+    def range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
+        """Entries from one key to another, both included; None leaves an end open."""
+
+    @abstractmethod
+    def reverse_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
+        """The same, from the highest key down."""
+
+    @abstractmethod
+    def all(self) -> StoreIterator[tuple[K, V]]:
+        """All entries."""
+
+    @abstractmethod
+    def reverse_all(self) -> StoreIterator[tuple[K, V]]:
+        """All entries, from the highest key down."""
+
+    @abstractmethod
+    def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> StoreIterator[tuple[K, V]]:
+        """Entries whose key bytes start with the serialized prefix."""
+
+    @abstractmethod
+    def approximate_num_entries(self) -> int:
+        """About how many entries there are."""
+
+
+class WindowStore(StateStore, Generic[K, V]):
+    """Values per key and window start; times are milliseconds, ranges include both ends."""
+
+    @abstractmethod
+    def put(self, key: K, value: V | None, window_start: int) -> None:
+        """Set the value of a key's window; None deletes."""
+
+    @abstractmethod
+    def fetch(self, key: K, time: int) -> V | None:
+        """The value of the window that starts at `time`, or None."""
+
+    @abstractmethod
+    def fetch_range(self, key: K, time_from: int, time_to: int) -> StoreIterator[tuple[int, V]]:
+        """`(window_start, value)` of one key's windows, oldest first."""
+
+    @abstractmethod
+    def backward_fetch_range(self, key: K, time_from: int, time_to: int) -> StoreIterator[tuple[int, V]]:
+        """The same, newest first."""
+
+    @abstractmethod
+    def fetch_key_range(
+        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        """Windows of the keys in a range."""
+
+    @abstractmethod
+    def backward_fetch_key_range(
+        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        """The same, backwards."""
+
+    @abstractmethod
+    def fetch_all(self, time_from: int, time_to: int) -> StoreIterator[tuple[Windowed[K], V]]:
+        """Windows of all keys that start in a range of time."""
+
+    @abstractmethod
+    def backward_fetch_all(self, time_from: int, time_to: int) -> StoreIterator[tuple[Windowed[K], V]]:
+        """The same, backwards."""
+
+    @abstractmethod
+    def all(self) -> StoreIterator[tuple[Windowed[K], V]]:
+        """All windows that are still kept."""
+
+    @abstractmethod
+    def backward_all(self) -> StoreIterator[tuple[Windowed[K], V]]:
+        """The same, backwards."""
+
+
+class SessionStore(StateStore, Generic[K, V]):
+    """Aggregates per key and session; a session's start and end both belong to it."""
+
+    @abstractmethod
+    def put(self, session_key: Windowed[K], aggregate: V | None) -> None:
+        """Set the aggregate of a session; None deletes."""
+
+    @abstractmethod
+    def remove(self, session_key: Windowed[K]) -> None:
+        """Remove a session."""
+
+    @abstractmethod
+    def fetch_session(self, key: K, session_start: int, session_end: int) -> V | None:
+        """The aggregate of exactly this session, or None."""
+
+    @abstractmethod
+    def fetch(self, key: K) -> StoreIterator[tuple[Windowed[K], V]]:
+        """All sessions of a key, oldest first."""
+
+    @abstractmethod
+    def backward_fetch(self, key: K) -> StoreIterator[tuple[Windowed[K], V]]:
+        """All sessions of a key, newest first."""
+
+    @abstractmethod
+    def fetch_key_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[Windowed[K], V]]:
+        """All sessions of the keys in a range."""
+
+    @abstractmethod
+    def backward_fetch_key_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[Windowed[K], V]]:
+        """The same, backwards."""
+
+    @abstractmethod
+    def find_sessions(self, key: K, earliest_session_end: int, latest_session_start: int) -> StoreIterator[tuple[Windowed[K], V]]:
+        """Sessions of a key with end >= the first and start <= the second bound."""
+
+    @abstractmethod
+    def backward_find_sessions(
+        self, key: K, earliest_session_end: int, latest_session_start: int
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        """The same, newest first."""
+
+    @abstractmethod
+    def find_sessions_key_range(
+        self, key_from: K | None, key_to: K | None, earliest_session_end: int, latest_session_start: int
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        """The same for a range of keys."""
+
+    @abstractmethod
+    def backward_find_sessions_key_range(
+        self, key_from: K | None, key_to: K | None, earliest_session_end: int, latest_session_start: int
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        """The same for a range of keys, backwards."""
+
+
+class VersionedKeyValueStore(StateStore, Generic[K, V]):
+    """Every version of a value within the history retention."""
+
+    @abstractmethod
+    def put(self, key: K, value: V | None, timestamp: int) -> int:
+        """Add a version; returns its valid-to time, or one of the PUT_RETURN_CODE values."""
+
+    @abstractmethod
+    def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None:
+        """The latest version, or the one that was valid at a time."""
+
+    @abstractmethod
+    def delete(self, key: K, timestamp: int) -> VersionedRecord[V] | None:
+        """Add a tombstone; returns the version that was valid then."""
+
+
+class StoreBuilder(ABC, Generic[T]):
+    """How a store is made: engine, serdes, layers. Changes are made in place and return the builder."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The store's name."""
+
+    @property
+    @abstractmethod
+    def logging_enabled(self) -> bool:
+        """Whether changes go to a changelog topic."""
+
+    @property
+    @abstractmethod
+    def caching_enabled(self) -> bool:
+        """Whether the record cache sits in front of the store."""
+
+    @property
+    @abstractmethod
+    def log_config(self) -> Mapping[str, str]:
+        """The user's configuration of the changelog topic."""
+
+    @abstractmethod
+    def with_logging_enabled(self, topic_config: Mapping[str, Any] | None = None) -> StoreBuilder[T]:
+        """Write changes to a changelog topic with this configuration."""
+
+    @abstractmethod
+    def with_logging_disabled(self) -> StoreBuilder[T]:
+        """Keep no changelog: the contents are lost with the folder."""
+
+    @abstractmethod
+    def with_caching_enabled(self) -> StoreBuilder[T]:
+        """Put the record cache in front."""
+
+    @abstractmethod
+    def with_caching_disabled(self) -> StoreBuilder[T]:
+        """Every update goes through."""
+
+    @abstractmethod
+    def build(self) -> Any:
+        """A new store, not opened yet."""

@@ -1,0 +1,191 @@
+"""`Stores`: suppliers of every kind of store, and builders that put serdes and layers around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.state.builders import (
+    KeyValueStoreBuilder,
+    TimestampedKeyValueStoreBuilder,
+    TimestampedKeyValueStoreWithHeadersBuilder,
+)
+from penstock.state.suppliers import (
+    InMemoryKeyValueBytesStoreSupplier,
+    KeyValueBytesStoreSupplier,
+    LruMapBytesStoreSupplier,
+    RocksDBKeyValueBytesStoreSupplier,
+    RocksDBKeyValueHeadersBytesStoreSupplier,
+)
+from penstock.state.windowed_builders import (
+    SessionStoreBuilder,
+    SessionStoreWithHeadersBuilder,
+    TimestampedWindowStoreBuilder,
+    TimestampedWindowStoreWithHeadersBuilder,
+    VersionedKeyValueStoreBuilder,
+    WindowStoreBuilder,
+)
+from penstock.state.windowed_suppliers import (
+    SessionBytesStoreSupplier,
+    VersionedBytesStoreSupplier,
+    WindowBytesStoreSupplier,
+    in_memory_session_store,
+    in_memory_window_store,
+    persistent_session_store,
+    persistent_session_store_with_headers,
+    persistent_timestamped_window_store,
+    persistent_timestamped_window_store_with_headers,
+    persistent_versioned_key_value_store,
+    persistent_window_store,
+)
+from penstock.windows import Duration
+
+
+class Stores:
+    """Makes state stores: first a supplier, which says where the bytes are kept, then a builder with the serdes.
+
+    >>> from penstock.serdes import Serdes
+    >>> supplier = Stores.persistent_key_value_store("counts")
+    >>> builder = Stores.key_value_store_builder(supplier, Serdes.string(), Serdes.long()).with_caching_enabled()
+    >>> builder.name, builder.logging_enabled
+    ('counts', True)
+    """
+
+    @staticmethod
+    def persistent_key_value_store(name: str) -> KeyValueBytesStoreSupplier:
+        """A key-value store in RocksDB."""
+        return RocksDBKeyValueBytesStoreSupplier(_named(name))
+
+    @staticmethod
+    def persistent_timestamped_key_value_store(name: str) -> KeyValueBytesStoreSupplier:
+        """A key-value store in RocksDB that keeps a timestamp with each value."""
+        return RocksDBKeyValueBytesStoreSupplier(_named(name), timestamped=True)
+
+    @staticmethod
+    def persistent_timestamped_key_value_store_with_headers(name: str) -> KeyValueBytesStoreSupplier:
+        """A key-value store in RocksDB that keeps a timestamp and the record's headers with each value."""
+        return RocksDBKeyValueHeadersBytesStoreSupplier(_named(name))
+
+    @staticmethod
+    def persistent_versioned_key_value_store(
+        name: str, history_retention: Duration, segment_interval: Duration | None = None
+    ) -> VersionedBytesStoreSupplier:
+        """A store in RocksDB that keeps old versions of a value for `history_retention`."""
+        return persistent_versioned_key_value_store(name, history_retention, segment_interval)
+
+    @staticmethod
+    def in_memory_key_value_store(name: str) -> KeyValueBytesStoreSupplier:
+        """A key-value store in memory."""
+        return InMemoryKeyValueBytesStoreSupplier(_named(name))
+
+    @staticmethod
+    def lru_map(name: str, max_cache_size: int) -> KeyValueBytesStoreSupplier:
+        """A key-value store in memory of at most `max_cache_size` entries; the least recently used makes room."""
+        if max_cache_size < 0:
+            raise ValueError(f"max_cache_size of store {name} cannot be negative, got {max_cache_size}")
+        return LruMapBytesStoreSupplier(_named(name), max_cache_size)
+
+    @staticmethod
+    def persistent_window_store(
+        name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
+    ) -> WindowBytesStoreSupplier:
+        """A window store in RocksDB."""
+        return persistent_window_store(name, retention_period, window_size, retain_duplicates)
+
+    @staticmethod
+    def persistent_timestamped_window_store(
+        name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
+    ) -> WindowBytesStoreSupplier:
+        """A window store in RocksDB that keeps a timestamp with each value."""
+        return persistent_timestamped_window_store(name, retention_period, window_size, retain_duplicates)
+
+    @staticmethod
+    def persistent_timestamped_window_store_with_headers(
+        name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
+    ) -> WindowBytesStoreSupplier:
+        """A window store in RocksDB that keeps a timestamp and the record's headers with each value."""
+        return persistent_timestamped_window_store_with_headers(name, retention_period, window_size, retain_duplicates)
+
+    @staticmethod
+    def in_memory_window_store(
+        name: str, retention_period: Duration, window_size: Duration, retain_duplicates: bool = False
+    ) -> WindowBytesStoreSupplier:
+        """A window store in memory."""
+        return in_memory_window_store(name, retention_period, window_size, retain_duplicates)
+
+    @staticmethod
+    def persistent_session_store(name: str, retention_period: Duration) -> SessionBytesStoreSupplier:
+        """A session store in RocksDB."""
+        return persistent_session_store(name, retention_period)
+
+    @staticmethod
+    def persistent_session_store_with_headers(name: str, retention_period: Duration) -> SessionBytesStoreSupplier:
+        """A session store in RocksDB that keeps the record's headers with each aggregate."""
+        return persistent_session_store_with_headers(name, retention_period)
+
+    @staticmethod
+    def in_memory_session_store(name: str, retention_period: Duration) -> SessionBytesStoreSupplier:
+        """A session store in memory."""
+        return in_memory_session_store(name, retention_period)
+
+    @staticmethod
+    def key_value_store_builder(supplier: KeyValueBytesStoreSupplier, key_serde: Any, value_serde: Any) -> KeyValueStoreBuilder:
+        """Builds a key-value store; a serde left None is the application's default."""
+        return KeyValueStoreBuilder(supplier, key_serde, value_serde)
+
+    @staticmethod
+    def timestamped_key_value_store_builder(
+        supplier: KeyValueBytesStoreSupplier, key_serde: Any, value_serde: Any
+    ) -> TimestampedKeyValueStoreBuilder:
+        """Builds a key-value store of `ValueAndTimestamp`; `value_serde` is the value's own."""
+        return TimestampedKeyValueStoreBuilder(supplier, key_serde, value_serde)
+
+    @staticmethod
+    def timestamped_key_value_store_with_headers_builder(
+        supplier: KeyValueBytesStoreSupplier, key_serde: Any, value_serde: Any
+    ) -> TimestampedKeyValueStoreWithHeadersBuilder:
+        """Builds a key-value store of `ValueTimestampHeaders`; `value_serde` is the value's own."""
+        return TimestampedKeyValueStoreWithHeadersBuilder(supplier, key_serde, value_serde)
+
+    @staticmethod
+    def versioned_key_value_store_builder(
+        supplier: VersionedBytesStoreSupplier, key_serde: Any, value_serde: Any
+    ) -> VersionedKeyValueStoreBuilder:
+        """Builds a versioned store."""
+        return VersionedKeyValueStoreBuilder(supplier, key_serde, value_serde)
+
+    @staticmethod
+    def window_store_builder(supplier: WindowBytesStoreSupplier, key_serde: Any, value_serde: Any) -> WindowStoreBuilder:
+        """Builds a window store."""
+        return WindowStoreBuilder(supplier, key_serde, value_serde)
+
+    @staticmethod
+    def timestamped_window_store_builder(
+        supplier: WindowBytesStoreSupplier, key_serde: Any, value_serde: Any
+    ) -> TimestampedWindowStoreBuilder:
+        """Builds a window store of `ValueAndTimestamp`; `value_serde` is the value's own."""
+        return TimestampedWindowStoreBuilder(supplier, key_serde, value_serde)
+
+    @staticmethod
+    def session_store_builder(supplier: SessionBytesStoreSupplier, key_serde: Any, value_serde: Any) -> SessionStoreBuilder:
+        """Builds a session store."""
+        return SessionStoreBuilder(supplier, key_serde, value_serde)
+
+    @staticmethod
+    def timestamped_window_store_with_headers_builder(
+        supplier: WindowBytesStoreSupplier, key_serde: Any, value_serde: Any
+    ) -> TimestampedWindowStoreWithHeadersBuilder:
+        """Builds a window store of `ValueTimestampHeaders`; `value_serde` is the value's own."""
+        return TimestampedWindowStoreWithHeadersBuilder(supplier, key_serde, value_serde)
+
+    @staticmethod
+    def session_store_with_headers_builder(
+        supplier: SessionBytesStoreSupplier, key_serde: Any, value_serde: Any
+    ) -> SessionStoreWithHeadersBuilder:
+        """Builds a session store of `AggregationWithHeaders`; `value_serde` is the aggregate's own."""
+        return SessionStoreWithHeadersBuilder(supplier, key_serde, value_serde)
+
+
+def _named(name: Any) -> str:
+    if name is None:
+        raise ValueError("name cannot be None: a store needs a name")
+    return str(name)

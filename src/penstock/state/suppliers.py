@@ -1,0 +1,83 @@
+"""Suppliers of byte-level key-value stores: which engine a builder puts its layers around. They pickle."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.state.engines.lru import LruKeyValueStore
+from penstock.state.engines.memory import InMemoryKeyValueStore
+from penstock.state.engines.rocksdb import RocksDBStore, RocksDBStoreWithHeaders
+
+
+class StoreSupplier(ABC):
+    """Makes the byte-level store of a name, a new one at each `get()`."""
+
+    name: str
+    """The store's name."""
+
+    metrics_scope: str
+    """What the store's metrics are tagged with, for example `rocksdb`."""
+
+    @abstractmethod
+    def get(self) -> Any:
+        """A new store, not opened yet."""
+
+
+class KeyValueBytesStoreSupplier(StoreSupplier):
+    """A supplier of key-value stores of bytes; subclass it to bring a store of your own."""
+
+
+@dataclass(frozen=True)
+class RocksDBKeyValueBytesStoreSupplier(KeyValueBytesStoreSupplier):
+    """Key-value stores in RocksDB, with or without a timestamp in front of each value."""
+
+    name: str
+    timestamped: bool = False
+
+    metrics_scope = "rocksdb"
+
+    def get(self) -> RocksDBStore:
+        """A new store, not opened yet."""
+        return RocksDBStore(self.name, timestamped=self.timestamped)
+
+
+@dataclass(frozen=True)
+class RocksDBKeyValueHeadersBytesStoreSupplier(KeyValueBytesStoreSupplier):
+    """Key-value stores in RocksDB, with headers and timestamp in front of each value."""
+
+    name: str
+
+    metrics_scope = "rocksdb"
+
+    def get(self) -> RocksDBStoreWithHeaders:
+        """A new store, not opened yet."""
+        return RocksDBStoreWithHeaders(self.name)
+
+
+@dataclass(frozen=True)
+class InMemoryKeyValueBytesStoreSupplier(KeyValueBytesStoreSupplier):
+    """Key-value stores in memory."""
+
+    name: str
+
+    metrics_scope = "in-memory"
+
+    def get(self) -> InMemoryKeyValueStore:
+        """A new store, not opened yet."""
+        return InMemoryKeyValueStore(self.name)
+
+
+@dataclass(frozen=True)
+class LruMapBytesStoreSupplier(KeyValueBytesStoreSupplier):
+    """Key-value stores in memory of at most so many entries."""
+
+    name: str
+    max_cache_size: int
+
+    metrics_scope = "in-memory-lru"
+
+    def get(self) -> LruKeyValueStore:
+        """A new store, not opened yet."""
+        return LruKeyValueStore(self.name, self.max_cache_size)

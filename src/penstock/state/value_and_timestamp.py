@@ -1,0 +1,25 @@
+"""How a value with its timestamp lies in a timestamped store: eight bytes of timestamp, big-endian, then the value."""
+
+from __future__ import annotations
+
+TIMESTAMP_SIZE = 8
+UNKNOWN_TIMESTAMP = b"\xff" * TIMESTAMP_SIZE
+
+
+def timestamped_bytes(raw_value: bytes | None, timestamp: int) -> bytes | None:
+    """Timestamp and value as one; None stays None.
+
+    >>> timestamped_bytes(b"v", 50).hex()
+    '000000000000003276'
+    """
+    return None if raw_value is None else timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + raw_value
+
+
+def raw_value(raw_value_and_timestamp: bytes | None) -> bytes | None:
+    """The value alone."""
+    return None if raw_value_and_timestamp is None else raw_value_and_timestamp[TIMESTAMP_SIZE:]
+
+
+def timestamp(raw_value_and_timestamp: bytes) -> int:
+    """The timestamp alone."""
+    return int.from_bytes(raw_value_and_timestamp[:TIMESTAMP_SIZE], "big", signed=True)

@@ -1,0 +1,84 @@
+"""Fixtures of the tests that need a real broker and Spark: one broker and one session for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_NEED_KAFKA = {"integration": "spark", "behaviour": "spark", "faults": "faults"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs a broker; one process runs all of a group, so that the broker and the session are shared."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            group = _NEED_KAFKA.get(item.path.relative_to(here).parts[0])
+            if group is not None:
+                item.add_marker(pytest.mark.integration)
+                item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[Any]:
+    """A broker, seen by ordinary clients."""
+    from penstock import DevBroker
+    from tests.harness.kafka import Kafka
+
+    with DevBroker() as broker:
+        yield Kafka(broker.bootstrap_servers)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A Spark session with two cores, given to every application of the tests."""
+    from penstock.spark.session import make_session
+
+    session = make_session("penstock-tests", {"spark.master": "local[2]"})
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def run(kafka: Any, spark: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Start applications: `run(topology, {"application.id": ...})`; all are closed at the end."""
+    from penstock import KafkaStreams
+
+    with ExitStack() as stack:
+
+        def start(topology: Any, config: Mapping[str, Any], *, wait: bool = True, on: Any = None, **callbacks: Any) -> Any:
+            streams = KafkaStreams(topology, application_config(kafka, tmp_path, config), spark=spark if on is None else on)
+            for name, callback in callbacks.items():
+                getattr(streams, name)(callback)
+            stack.callback(streams.close, 60_000)
+            streams.start()
+            if wait:
+                wait_until_running(streams)
+            return streams
+
+        yield start
+
+
+def application_config(kafka: Any, folder: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings tests run with, under the test's own."""
+    return {
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "state.dir": str(folder / "state"),
+        "commit.interval.ms": 20,
+        "num.stream.threads": 1,
+        "statestore.cache.max.bytes": 0,
+        **config,
+    }
+
+
+def wait_until_running(streams: Any, timeout: float = 120.0) -> None:
+    """Until the application runs; its failure where it does not."""
+    from tests.harness.kafka import wait_until
+
+    wait_until(lambda: streams.failure or streams.state.name in ("RUNNING", "ERROR"), "the application runs", timeout)
+    if streams.failure is not None:
+        raise AssertionError(f"the application failed: {streams.failure}") from streams.failure
