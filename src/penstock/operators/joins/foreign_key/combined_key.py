@@ -1,0 +1,97 @@
+"""The key of a subscription: which row of the left table is interested in which row of the right one.
+
+In the subscription store it is `int32 length of the foreign key + foreign key + primary key`, so that all subscriptions of one
+foreign key lie together.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from penstock.serdes import Deserializer, Serializer, as_deserializer, as_serializer
+
+KRight = TypeVar("KRight")
+KLeft = TypeVar("KLeft")
+
+TopicSupplier = str | Callable[[], str]
+"""A topic's name, or a function that tells it once the application's id is known."""
+
+_LENGTH = struct.Struct(">i")
+
+
+class CombinedKey(NamedTuple):
+    """A foreign key and the primary key of the row that refers to it; the foreign key may be None."""
+
+    foreign_key: Any
+    primary_key: Any
+
+
+class CombinedKeySchema(Generic[KRight, KLeft]):
+    """Turns combined keys into bytes and back.
+
+    >>> from penstock.serdes import Serdes
+    >>> schema = CombinedKeySchema("fk", Serdes.string(), "pk", Serdes.string())
+    >>> schema.to_bytes("rhs1", "lhs1").hex(" ", 4)
+    '00000004 72687331 6c687331'
+    """
+
+    def __init__(
+        self,
+        foreign_key_serde_topic: TopicSupplier,
+        foreign_key_serde: Any,
+        primary_key_serde_topic: TopicSupplier,
+        primary_key_serde: Any,
+    ) -> None:
+        self._foreign_key_topic = foreign_key_serde_topic
+        self._primary_key_topic = primary_key_serde_topic
+        self._foreign_key_serializer = as_serializer(foreign_key_serde)
+        self._foreign_key_deserializer = as_deserializer(foreign_key_serde)
+        self._primary_key_serializer = as_serializer(primary_key_serde)
+        self._primary_key_deserializer = as_deserializer(primary_key_serde)
+
+    def init(self, context: Any) -> None:
+        """Use the default key serde where none was given."""
+        if self._foreign_key_serializer is None:
+            self._foreign_key_serializer = context.key_serde.serializer
+            self._foreign_key_deserializer = context.key_serde.deserializer
+        if self._primary_key_serializer is None:
+            self._primary_key_serializer = context.key_serde.serializer
+            self._primary_key_deserializer = context.key_serde.deserializer
+
+    def to_bytes(self, foreign_key: KRight, primary_key: KLeft) -> bytes:
+        """The key of a subscription in the store."""
+        return self.prefix_bytes(foreign_key) + _serialized(
+            self._primary_key_serializer, self._primary_key_topic, primary_key, "primary"
+        )
+
+    def from_bytes(self, data: bytes) -> CombinedKey:
+        """The keys that `to_bytes` put together."""
+        (length,) = _LENGTH.unpack_from(data)
+        split = _LENGTH.size + length
+        foreign_key = _deserialized(self._foreign_key_deserializer, self._foreign_key_topic, data[_LENGTH.size : split])
+        return CombinedKey(foreign_key, _deserialized(self._primary_key_deserializer, self._primary_key_topic, data[split:]))
+
+    def prefix_bytes(self, foreign_key: KRight) -> bytes:
+        """What the keys of all subscriptions of a foreign key begin with."""
+        data = _serialized(self._foreign_key_serializer, self._foreign_key_topic, foreign_key, "foreign")
+        return _LENGTH.pack(len(data)) + data
+
+
+def topic_name(topic: TopicSupplier) -> str:
+    """The name itself."""
+    return topic if isinstance(topic, str) else topic()
+
+
+def _serialized(serializer: Serializer | None, topic: TopicSupplier, key: Any, which: str) -> bytes:
+    assert serializer is not None, "init was not called"
+    data = serializer(topic_name(topic), key)
+    if data is None:
+        raise TypeError(f"the {which} key of a foreign-key join cannot be null here: {key!r}")
+    return data
+
+
+def _deserialized(deserializer: Deserializer | None, topic: TopicSupplier, data: bytes) -> Any:
+    assert deserializer is not None, "init was not called"
+    return deserializer(topic_name(topic), data)

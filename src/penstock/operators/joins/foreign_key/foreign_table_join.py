@@ -1,0 +1,76 @@
+"""The right side of a foreign-key join: a changed row of the right table answers all that are subscribed to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.change import Change
+from penstock.operators.joins.foreign_key.combined_key import CombinedKeySchema
+from penstock.operators.joins.foreign_key.response_wrapper import SubscriptionResponseWrapper
+from penstock.operators.skipped import skip_out_of_order, skip_record
+from penstock.processor import Processor
+from penstock.record import Record
+
+
+class ForeignTableJoinProcessorSupplier:
+    """Makes the processor that looks up the subscriptions of a changed row."""
+
+    def __init__(self, subscription_store_name: str, key_schema: CombinedKeySchema[Any, Any]) -> None:
+        self.subscription_store_name = subscription_store_name
+        self.key_schema = key_schema
+        self.use_versioned_semantics = False
+
+    def __call__(self) -> ForeignTableJoinProcessor:
+        """A new processor."""
+        return ForeignTableJoinProcessor(self.subscription_store_name, self.key_schema, self.use_versioned_semantics)
+
+    def set_use_versioned_semantics(self, use_versioned_semantics: bool) -> None:
+        """Whether changes older than what the right table holds are to be dropped."""
+        self.use_versioned_semantics = use_versioned_semantics
+
+
+class ForeignTableJoinProcessor(Processor[Any, "Change[Any]", Any, SubscriptionResponseWrapper]):
+    """Sends the new value to each subscriber."""
+
+    def __init__(
+        self, subscription_store_name: str, key_schema: CombinedKeySchema[Any, Any], use_versioned_semantics: bool
+    ) -> None:
+        self._store_name = subscription_store_name
+        self._key_schema = key_schema
+        self._use_versioned_semantics = use_versioned_semantics
+
+    def init(self, context: Any) -> None:
+        """Keep the context and the subscription store."""
+        self.context = context
+        self._context: Any = context
+        self._store = context.get_state_store(self._store_name)
+        self._key_schema.init(context)
+
+    def process(self, record: Record[Any, Change[Any]]) -> None:
+        """Answer all subscriptions of one row."""
+        if record.key is None:
+            skip_record(self._context, "null key")
+            return
+        if self._use_versioned_semantics and not record.value.is_latest:
+            skip_out_of_order(self._context)
+            return
+        prefix = self._key_schema.prefix_bytes(record.key)
+        new_value = record.value.new_value
+        with self._store.range(prefix, increment(prefix)) as subscriptions:
+            for key, subscription in subscriptions:
+                # The range includes its end, which is the first key of another prefix.
+                if not key.startswith(prefix):
+                    continue
+                wrapper = subscription.value
+                response = SubscriptionResponseWrapper(wrapper.hash, new_value, wrapper.primary_partition)
+                primary_key = self._key_schema.from_bytes(key).primary_key
+                self._context.forward(Record(primary_key, response, record.timestamp, record.headers))
+
+
+def increment(data: bytes) -> bytes:
+    """The smallest byte string of the same length that is larger; the length in front of a prefix keeps it from overflowing.
+
+    >>> increment(b"a\\xff"), increment(b"ab")
+    (b'b\\x00', b'ac')
+    """
+    return (int.from_bytes(data, "big") + 1).to_bytes(len(data), "big")

@@ -1,0 +1,95 @@
+"""What the right table of a foreign-key join answers, and its bytes on the response topic.
+
+1 bit no hash, 7 bits version | 16 bytes hash, where there is one | the right row's value, where there is one
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from penstock.errors import SerializationError
+from penstock.operators.joins.foreign_key.subscription_wrapper import NO_HASH, Hash
+from penstock.serdes import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
+
+CURRENT_VERSION = 0
+
+_HASH = struct.Struct(">qq")
+
+
+class SubscriptionResponseWrapper(NamedTuple):
+    """The hash of the left row that was asked for, the right row's value, and the partition to answer to (not written)."""
+
+    original_value_hash: Hash | None
+    foreign_value: Any
+    primary_partition: int | None = None
+    version: int = CURRENT_VERSION
+
+
+class SubscriptionResponseWrapperSerializer(WrappingNullable):
+    """The bytes of a response."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Serializer | None) -> None:
+        self.inner = inner
+
+    def set_if_unset(self, getter: Any) -> None:
+        """Without a serializer for the right table's values the default value serde's is used."""
+        if self.inner is None:
+            self.inner = getter.value_serde.serializer
+
+    def __call__(self, topic: str, data: SubscriptionResponseWrapper) -> bytes:
+        """Version, hash and value."""
+        if data.version != CURRENT_VERSION:
+            raise SerializationError(f"a response of version {data.version} cannot be written to {topic}")
+        if data.original_value_hash is None:
+            head = bytes((data.version | NO_HASH,))
+        else:
+            head = bytes((data.version,)) + _HASH.pack(*data.original_value_hash)
+        if data.foreign_value is None:
+            return head
+        assert self.inner is not None, "set_if_unset was not called"
+        return head + (self.inner(topic, data.foreign_value) or b"")
+
+
+class SubscriptionResponseWrapperDeserializer(WrappingNullable):
+    """Reads a response."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Deserializer | None) -> None:
+        self.inner = inner
+
+    def set_if_unset(self, getter: Any) -> None:
+        """Without a deserializer for the right table's values the default value serde's is used."""
+        if self.inner is None:
+            self.inner = getter.value_serde.deserializer
+
+    def __call__(self, topic: str, data: bytes | None) -> SubscriptionResponseWrapper | None:
+        """The response; null bytes stay None."""
+        if data is None:
+            return None
+        assert self.inner is not None, "set_if_unset was not called"
+        try:
+            version, no_hash = data[0] & 0x7F, data[0] & NO_HASH
+            hashed = None if no_hash else _HASH.unpack_from(data, 1)
+            if version != CURRENT_VERSION:
+                raise ValueError(f"version {version}")
+        except (IndexError, ValueError, struct.error) as exc:
+            raise SerializationError(f"what was read from {topic} is not a response of a foreign-key join: {exc}") from exc
+        value = data[1 if no_hash else 1 + _HASH.size :]
+        return SubscriptionResponseWrapper(hashed, self.inner(topic, value) if value else None, None, version)
+
+
+class SubscriptionResponseWrapperSerde(Serde[SubscriptionResponseWrapper]):
+    """The serde of responses around the serde of the right table's values."""
+
+    __slots__ = ()
+
+    def __init__(self, foreign_value_serde: Any) -> None:
+        super().__init__(
+            SubscriptionResponseWrapperSerializer(as_serializer(foreign_value_serde)),
+            SubscriptionResponseWrapperDeserializer(as_deserializer(foreign_value_serde)),
+            f"SubscriptionResponseWrapperSerde({foreign_value_serde!r})",
+        )

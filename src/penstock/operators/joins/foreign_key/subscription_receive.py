@@ -1,0 +1,74 @@
+"""The right side of a foreign-key join, first step: keeps the subscriptions that arrive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.change import Change
+from penstock.errors import StreamsError
+from penstock.operators.joins.foreign_key.combined_key import CombinedKey, CombinedKeySchema
+from penstock.operators.joins.foreign_key.subscription_wrapper import CURRENT_VERSION, Instruction, SubscriptionWrapper
+from penstock.operators.skipped import skip_record
+from penstock.processor import Processor
+from penstock.record import Record
+from penstock.state.value_timestamp_headers import ValueTimestampHeaders
+
+_DELETES = (Instruction.DELETE_KEY_AND_PROPAGATE, Instruction.DELETE_KEY_NO_PROPAGATE)
+
+
+class SubscriptionReceiveProcessorSupplier:
+    """Makes the processor that keeps subscriptions in the subscription store."""
+
+    def __init__(self, subscription_store_name: str, key_schema: CombinedKeySchema[Any, Any]) -> None:
+        self.subscription_store_name = subscription_store_name
+        self.key_schema = key_schema
+
+    def __call__(self) -> SubscriptionReceiveProcessor:
+        """A new processor."""
+        return SubscriptionReceiveProcessor(self.subscription_store_name, self.key_schema)
+
+
+class SubscriptionReceiveProcessor(Processor[Any, SubscriptionWrapper, CombinedKey, "Change[Any]"]):
+    """Stores or removes a subscription and passes it on with both keys."""
+
+    def __init__(self, subscription_store_name: str, key_schema: CombinedKeySchema[Any, Any]) -> None:
+        self._store_name = subscription_store_name
+        self._key_schema = key_schema
+
+    def init(self, context: Any) -> None:
+        """Keep the context and the subscription store."""
+        self.context = context
+        self._context: Any = context
+        self._store = context.get_state_store(self._store_name)
+        self._key_schema.init(context)
+
+    def process(self, record: Record[Any, SubscriptionWrapper]) -> None:
+        """Keep one subscription."""
+        wrapper = record.value
+        if record.key is None and wrapper.instruction is not Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE:
+            skip_record(self._context, "null foreign key")
+            return
+        check_version(wrapper)
+        new_value = ValueTimestampHeaders(wrapper, record.timestamp, record.headers)
+        old_value = None if record.key is None else self._store_subscription(record.key, wrapper, new_value)
+        self._context.forward(
+            Record(CombinedKey(record.key, wrapper.primary_key), Change(new_value, old_value), record.timestamp, record.headers)
+        )
+
+    def _store_subscription(self, foreign_key: Any, wrapper: SubscriptionWrapper, new_value: Any) -> Any:
+        key = self._key_schema.to_bytes(foreign_key, wrapper.primary_key)
+        old_value = self._store.get(key)
+        if wrapper.instruction in _DELETES:
+            self._store.delete(key)
+        else:
+            self._store.put(key, new_value)
+        return old_value
+
+
+def check_version(wrapper: SubscriptionWrapper) -> None:
+    """Refuse a subscription of a version that this one does not know."""
+    if wrapper.version > CURRENT_VERSION:
+        raise StreamsError(
+            f"a subscription of a foreign-key join has version {wrapper.version}, at most {CURRENT_VERSION} is known: "
+            "an application of a newer version writes to the same topic"
+        )

@@ -1,0 +1,42 @@
+"""Keeps one side of a stream-stream join, for the other side to look into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.processor import Processor
+from penstock.record import Record
+from penstock.state.value_timestamp_headers import ValueTimestampHeaders
+
+
+class KStreamJoinWindow:
+    """Makes the processor that keeps a stream in a window store."""
+
+    def __init__(self, store_name: str) -> None:
+        self.store_name = store_name
+
+    def __call__(self) -> KStreamJoinWindowProcessor:
+        """A new processor."""
+        return KStreamJoinWindowProcessor(self.store_name)
+
+
+class KStreamJoinWindowProcessor(Processor[Any, Any, Any, Any]):
+    """Forwards each record before it is stored: it must not meet itself in a join of a stream with itself."""
+
+    def __init__(self, store_name: str) -> None:
+        self._store_name = store_name
+
+    def init(self, context: Any) -> None:
+        """Keep the context and the store."""
+        self.context = context
+        self._forward = context.forward
+        self._put = context.get_state_store(self._store_name).put
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Join and keep one record; one without a key can never be found."""
+        self._forward(record)
+        if record.key is not None:
+            value, timestamp = record.value, record.timestamp
+            # The engine keeps the value alone; timestamp and headers are those of the changelog record.
+            kept = None if value is None else ValueTimestampHeaders(value, timestamp, record.headers)
+            self._put(record.key, kept, timestamp)

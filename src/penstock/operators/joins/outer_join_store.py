@@ -1,0 +1,179 @@
+"""What the shared store of a left or outer stream-stream join holds: records that have not found a partner yet.
+
+    key     int64 timestamp + 1 for the left side or 0 for the right one + key
+    value   1 for the left side or 0 for the right one + value
+
+Keys sort by time, so the records whose window closes first come first, and at equal times the right side's.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from penstock.errors import SerializationError
+from penstock.serdes import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
+
+_TIME_AND_SIDE = struct.Struct(">q?")
+
+
+class TimestampedKeyAndJoinSide(NamedTuple):
+    """A key with its record's time and the side of the join it came from."""
+
+    key: Any
+    timestamp: int
+    is_left_side: bool
+
+    @classmethod
+    def make_left(cls, key: Any, timestamp: int) -> TimestampedKeyAndJoinSide:
+        """A key of the left side."""
+        return cls(key, timestamp, True)
+
+    @classmethod
+    def make_right(cls, key: Any, timestamp: int) -> TimestampedKeyAndJoinSide:
+        """A key of the right side."""
+        return cls(key, timestamp, False)
+
+
+class LeftOrRightValue(NamedTuple):
+    """A value of the left side or of the right one; the other is None."""
+
+    left_value: Any
+    right_value: Any
+
+
+class TimestampedKeyAndJoinSideSerializer(WrappingNullable):
+    """The bytes of a key in the shared store."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Serializer | None) -> None:
+        self.inner = inner
+
+    def set_if_unset(self, getter: Any) -> None:
+        """Without a serializer for the key the default key serde's is used."""
+        if self.inner is None:
+            self.inner = getter.key_serde.serializer
+        _pass_on(self.inner, getter)
+
+    def __call__(self, topic: str, data: TimestampedKeyAndJoinSide) -> bytes:
+        """Time, side and key."""
+        assert self.inner is not None, "set_if_unset was not called"
+        key = self.inner(topic, data.key)
+        if key is None:
+            raise SerializationError(f"the key of a record that waits for its join partner cannot be null (topic {topic!r})")
+        return _TIME_AND_SIDE.pack(data.timestamp, data.is_left_side) + key
+
+
+class TimestampedKeyAndJoinSideDeserializer(WrappingNullable):
+    """Reads a key of the shared store."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self, inner: Deserializer | None) -> None:
+        self.inner = inner
+
+    def set_if_unset(self, getter: Any) -> None:
+        """Without a deserializer for the key the default key serde's is used."""
+        if self.inner is None:
+            self.inner = getter.key_serde.deserializer
+        _pass_on(self.inner, getter)
+
+    def __call__(self, topic: str, data: bytes | None) -> TimestampedKeyAndJoinSide | None:
+        """The key with its time and side; null bytes stay None."""
+        if data is None:
+            return None
+        assert self.inner is not None, "set_if_unset was not called"
+        timestamp, is_left_side = _TIME_AND_SIDE.unpack_from(data)
+        return TimestampedKeyAndJoinSide(self.inner(topic, data[_TIME_AND_SIDE.size :]), timestamp, is_left_side)
+
+
+class TimestampedKeyAndJoinSideSerde(Serde[TimestampedKeyAndJoinSide]):
+    """The serde of the shared store's keys around the serde of the streams' keys."""
+
+    __slots__ = ()
+
+    def __init__(self, key_serde: Any) -> None:
+        super().__init__(
+            TimestampedKeyAndJoinSideSerializer(as_serializer(key_serde)),
+            TimestampedKeyAndJoinSideDeserializer(as_deserializer(key_serde)),
+            f"TimestampedKeyAndJoinSideSerde({key_serde!r})",
+        )
+
+
+class LeftOrRightValueSerializer(WrappingNullable):
+    """The bytes of a value in the shared store."""
+
+    __slots__ = ("left", "right")
+
+    def __init__(self, left: Serializer | None, right: Serializer | None) -> None:
+        self.left = left
+        self.right = right
+
+    def set_if_unset(self, getter: Any) -> None:
+        """Without a serializer for a side's values the default value serde's is used."""
+        if self.left is None:
+            self.left = getter.value_serde.serializer
+        if self.right is None:
+            self.right = getter.value_serde.serializer
+        _pass_on(self.left, getter)
+        _pass_on(self.right, getter)
+
+    def __call__(self, topic: str, data: LeftOrRightValue | None) -> bytes | None:
+        """Side and value."""
+        if data is None:
+            return None
+        assert self.left is not None, "set_if_unset was not called"
+        assert self.right is not None, "set_if_unset was not called"
+        if data.left_value is not None:
+            side, value = b"\x01", self.left(topic, data.left_value)
+        else:
+            side, value = b"\x00", self.right(topic, data.right_value)
+        return None if value is None else side + value
+
+
+class LeftOrRightValueDeserializer(WrappingNullable):
+    """Reads a value of the shared store."""
+
+    __slots__ = ("left", "right")
+
+    def __init__(self, left: Deserializer | None, right: Deserializer | None) -> None:
+        self.left = left
+        self.right = right
+
+    def set_if_unset(self, getter: Any) -> None:
+        """Without a deserializer for a side's values the default value serde's is used."""
+        if self.left is None:
+            self.left = getter.value_serde.deserializer
+        if self.right is None:
+            self.right = getter.value_serde.deserializer
+        _pass_on(self.left, getter)
+        _pass_on(self.right, getter)
+
+    def __call__(self, topic: str, data: bytes | None) -> LeftOrRightValue | None:
+        """The value on its side; no bytes are None."""
+        if not data:
+            return None
+        assert self.left is not None, "set_if_unset was not called"
+        assert self.right is not None, "set_if_unset was not called"
+        if data[0] == 1:
+            return LeftOrRightValue(self.left(topic, data[1:]), None)
+        return LeftOrRightValue(None, self.right(topic, data[1:]))
+
+
+class LeftOrRightValueSerde(Serde[LeftOrRightValue]):
+    """The serde of the shared store's values around the serdes of both streams' values."""
+
+    __slots__ = ()
+
+    def __init__(self, left_value_serde: Any, right_value_serde: Any) -> None:
+        super().__init__(
+            LeftOrRightValueSerializer(as_serializer(left_value_serde), as_serializer(right_value_serde)),
+            LeftOrRightValueDeserializer(as_deserializer(left_value_serde), as_deserializer(right_value_serde)),
+            f"LeftOrRightValueSerde({left_value_serde!r}, {right_value_serde!r})",
+        )
+
+
+def _pass_on(half: Any, getter: Any) -> None:
+    if isinstance(half, WrappingNullable):
+        half.set_if_unset(getter)

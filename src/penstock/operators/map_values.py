@@ -1,0 +1,31 @@
+"""KStream.map_values: one record in, one with the same key and a new value out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.operators.types import ValueMapperWithKey
+from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext
+from penstock.record import FixedKeyRecord
+
+
+class KStreamMapValues:
+    """Supplies processors that give each record the value `mapper(key, value)` returns."""
+
+    def __init__(self, mapper: ValueMapperWithKey) -> None:
+        self.mapper = mapper
+
+    def __call__(self) -> FixedKeyProcessor[Any, Any, Any]:
+        """A new processor."""
+        return _KStreamMapValuesProcessor(self.mapper)
+
+
+class _KStreamMapValuesProcessor(FixedKeyProcessor[Any, Any, Any]):
+    def __init__(self, mapper: ValueMapperWithKey) -> None:
+        self._mapper = mapper
+
+    def init(self, context: FixedKeyProcessorContext[Any, Any]) -> None:
+        self._forward = context.forward
+
+    def process(self, record: FixedKeyRecord[Any, Any]) -> None:
+        self._forward(record.with_value(self._mapper(record.key, record.value)))

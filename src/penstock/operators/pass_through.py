@@ -1,0 +1,24 @@
+"""Passes records on unchanged: where streams merge, and where a branch begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.processor import Processor, ProcessorContext
+from penstock.record import Record
+
+
+class PassThrough:
+    """Supplies processors that forward each record."""
+
+    def __call__(self) -> Processor[Any, Any, Any, Any]:
+        """A new processor."""
+        return _PassThroughProcessor()
+
+
+class _PassThroughProcessor(Processor[Any, Any, Any, Any]):
+    def init(self, context: ProcessorContext[Any, Any]) -> None:
+        self._forward = context.forward
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self._forward(record)

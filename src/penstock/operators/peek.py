@@ -1,0 +1,32 @@
+"""KStream.peek: look at each record and pass it on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.operators.types import ForeachAction
+from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext
+from penstock.record import FixedKeyRecord
+
+
+class KStreamPeek:
+    """Supplies processors that call the action for each record, then forward it."""
+
+    def __init__(self, action: ForeachAction) -> None:
+        self.action = action
+
+    def __call__(self) -> FixedKeyProcessor[Any, Any, Any]:
+        """A new processor."""
+        return _KStreamPeekProcessor(self.action)
+
+
+class _KStreamPeekProcessor(FixedKeyProcessor[Any, Any, Any]):
+    def __init__(self, action: ForeachAction) -> None:
+        self._action = action
+
+    def init(self, context: FixedKeyProcessorContext[Any, Any]) -> None:
+        self._forward = context.forward
+
+    def process(self, record: FixedKeyRecord[Any, Any]) -> None:
+        self._action(record.key, record.value)
+        self._forward(record)

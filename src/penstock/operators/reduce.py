@@ -1,0 +1,40 @@
+"""KGroupedStream.reduce: the values of each key folded into one of the same kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.operators.aggregation import AggregationProcessor, AggregationSupplier
+from penstock.operators.types import Reducer
+from penstock.processor import Processor
+from penstock.record import Record
+
+
+class KStreamReduce(AggregationSupplier):
+    """Supplies processors that keep `reducer(aggregate, value)`; records without key or value are dropped."""
+
+    def __init__(self, store_name: str, reducer: Reducer) -> None:
+        super().__init__(store_name)
+        self.reducer = reducer
+
+    def __call__(self) -> Processor[Any, Any, Any, Any]:
+        """A new processor."""
+        return _KStreamReduceProcessor(self.store_name, self.send_old_values, self.reducer)
+
+
+class _KStreamReduceProcessor(AggregationProcessor):
+    def __init__(self, store_name: str, send_old_values: bool, reducer: Reducer) -> None:
+        super().__init__(store_name, send_old_values)
+        self._reducer = reducer
+
+    def process(self, record: Record[Any, Any]) -> None:
+        key, value, timestamp = record.key, record.value, record.timestamp
+        if key is None or value is None:
+            self._context.record_dropped("Skipping record due to null key or value.")
+            return
+        stored = self._get(key)
+        if stored is None:
+            self._put_and_forward(record, value, None, timestamp)
+            return
+        new = self._reducer(stored.value, value)
+        self._put_and_forward(record, new, stored.value, max(timestamp, stored.timestamp))

@@ -1,0 +1,92 @@
+"""A table's first operator: keeps the latest value of each key and turns records into changes."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from penstock.change import Change
+from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
+from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
+from penstock.processor import Processor
+from penstock.record import Record
+
+_log = logging.getLogger(__name__)
+
+
+class KTableSource:
+    """Supplies the processors of a table that is read from a topic or made from a stream.
+
+    `queryable_name` is None until somebody needs the store: the user by naming it, another operator through
+    `materialize`, or `enable_sending_old_values`.
+    """
+
+    def __init__(self, store_name: str, queryable_name: str | None) -> None:
+        self.store_name = store_name
+        self.queryable_name = queryable_name
+        self.send_old_values = False
+
+    def __call__(self) -> Processor[Any, Any, Any, Any]:
+        """A new processor."""
+        return _KTableSourceProcessor(self.queryable_name, self.send_old_values)
+
+    def enable_sending_old_values(self) -> None:
+        """Changes carry the old value from now on, which needs the store."""
+        self.send_old_values = True
+        self.queryable_name = self.store_name
+
+    def materialize(self) -> None:
+        """Keep the table in its store."""
+        self.queryable_name = self.store_name
+
+    @property
+    def materialized(self) -> bool:
+        """Whether the table is kept in its store."""
+        return self.queryable_name is not None
+
+
+class _KTableSourceProcessor(Processor[Any, Any, Any, Change[Any]]):
+    def __init__(self, queryable_name: str | None, send_old_values: bool) -> None:
+        self._queryable_name = queryable_name
+        self._send_old_values = send_old_values
+
+    def init(self, context: Any) -> None:
+        self._context = context
+        self._store: KeyValueStoreWrapper | None = None
+        if self._queryable_name is not None:
+            self._store = KeyValueStoreWrapper(context, self._queryable_name)
+            self._forwarder = TimestampedTupleForwarder(
+                self._store.store, context, TimestampedCacheFlushListener(context), self._send_old_values
+            )
+
+    def process(self, record: Record[Any, Any]) -> None:
+        key, value = record.key, record.value
+        if key is None:
+            self._context.record_dropped("Skipping record due to null key.")
+            return
+        store = self._store
+        if store is None:
+            self._context.forward(record.with_value(Change(value, None)))
+            return
+        old = store.get(key)
+        if old is not None and record.timestamp < old.timestamp:
+            self._warn_out_of_order(store, record, old.timestamp)
+        code = store.put(key, value, record.timestamp)
+        if code != PUT_RETURN_CODE_NOT_PUT:
+            change = Change(value, None if old is None else old.value, code == PUT_RETURN_CODE_IS_LATEST)
+            self._forwarder.maybe_forward(record.with_value(change))
+
+    def _warn_out_of_order(self, store: KeyValueStoreWrapper, record: Record[Any, Any], old_timestamp: int) -> None:
+        metadata = self._context.record_metadata
+        where = (
+            "Topic, partition and offset not known."
+            if metadata is None
+            else f"topic=[{metadata.topic}] partition=[{metadata.partition}] offset=[{metadata.offset}]."
+        )
+        _log.warning(
+            "Detected out-of-order KTable update for %s, old timestamp=[%s] new timestamp=[%s]. %s",
+            store.name,
+            old_timestamp,
+            record.timestamp,
+            where,
+        )

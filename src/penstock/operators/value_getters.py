@@ -1,0 +1,144 @@
+"""How an operator looks up a row of a table it does not keep itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Protocol, runtime_checkable
+
+from penstock.errors import StreamsError
+from penstock.operators.store_wrapper import KeyValueStoreWrapper
+
+
+class KTableValueGetter(ABC):
+    """Looks up rows, within one task."""
+
+    @abstractmethod
+    def init(self, context: Any) -> None:
+        """Take what is needed from the processor's context."""
+
+    @abstractmethod
+    def get(self, key: Any, as_of: int | None = None) -> Any:
+        """The row with its timestamp (`value`, `timestamp`) or None; `as_of` a time only where `is_versioned`."""
+
+    @property
+    @abstractmethod
+    def is_versioned(self) -> bool:
+        """Whether earlier versions of a row can be asked for."""
+
+    def close(self) -> None:  # noqa: B027  most getters hold nothing
+        """Release what `init` took."""
+
+
+class KTableValueGetterSupplier(ABC):
+    """Makes value getters, and knows the stores they read."""
+
+    @abstractmethod
+    def get(self) -> KTableValueGetter:
+        """A new value getter."""
+
+    @property
+    @abstractmethod
+    def store_names(self) -> tuple[str, ...]:
+        """The stores a processor that uses the getter must be connected to."""
+
+
+@runtime_checkable
+class KTableProcessorSupplier(Protocol):
+    """A supplier of a table's processors."""
+
+    def __call__(self) -> Any:
+        """A new processor."""
+        ...
+
+    def view(self) -> KTableValueGetterSupplier:
+        """How other operators look up this table."""
+        ...
+
+    def enable_sending_old_values(self, force_materialization: bool) -> bool:
+        """Ask that changes carry the old value; False where that would need a store nobody has forced."""
+        ...
+
+
+class ParentTable(Protocol):
+    """A table as the operators on it see it."""
+
+    def value_getter_supplier(self) -> KTableValueGetterSupplier:
+        """How its rows are looked up."""
+        ...
+
+    def enable_sending_old_values(self, force_materialization: bool) -> bool:
+        """Ask that its changes carry the old value."""
+        ...
+
+
+class KTableStoreValueGetter(KTableValueGetter):
+    """Looks up rows in a table's store."""
+
+    def __init__(self, store_name: str) -> None:
+        self._store_name = store_name
+
+    def init(self, context: Any) -> None:
+        """Take the store."""
+        self._store = KeyValueStoreWrapper(context, self._store_name)
+
+    def get(self, key: Any, as_of: int | None = None) -> Any:
+        """The row with its timestamp, or None."""
+        if as_of is None:
+            return self._store.get(key)
+        if not self._store.is_versioned_store:
+            raise StreamsError(f"store {self._store_name} keeps no versions: get(key, as_of) needs a versioned store")
+        return self._store.get(key, as_of)
+
+    @property
+    def is_versioned(self) -> bool:
+        """Whether the store is versioned."""
+        return self._store.is_versioned_store
+
+
+class KTableMaterializedValueGetterSupplier(KTableValueGetterSupplier):
+    """Getters that read a table's own store."""
+
+    def __init__(self, store_name: str) -> None:
+        self._store_name = store_name
+
+    def get(self) -> KTableValueGetter:
+        """A new value getter."""
+        return KTableStoreValueGetter(self._store_name)
+
+    @property
+    def store_names(self) -> tuple[str, ...]:
+        """The table's store."""
+        return (self._store_name,)
+
+
+class KTableSourceValueGetterSupplier(KTableMaterializedValueGetterSupplier):
+    """Getters that read the store of a table that was read from a topic."""
+
+
+class DerivedValueGetter(KTableValueGetter):
+    """Computes rows from those of the table above; subclasses implement `_derive`."""
+
+    def __init__(self, parent: KTableValueGetter) -> None:
+        self._parent = parent
+
+    def init(self, context: Any) -> None:
+        """Prepare the getter of the table above."""
+        self._context = context
+        self._parent.init(context)
+
+    def get(self, key: Any, as_of: int | None = None) -> Any:
+        """The derived row with its timestamp, or None."""
+        return self._derive(key, self._parent.get(key) if as_of is None else self._parent.get(key, as_of))
+
+    @abstractmethod
+    def _derive(self, key: Any, row: Any) -> Any:
+        """The row that becomes of the parent's."""
+
+    @property
+    def is_versioned(self) -> bool:
+        """Whether the table above is versioned."""
+        return self._parent.is_versioned
+
+    def close(self) -> None:
+        """Close the getter of the table above."""
+        self._parent.close()

@@ -1,0 +1,70 @@
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from penstock.errors import StreamsError
+from penstock.operators import KStreamMapBatches
+from penstock.operators.map_batches import batch_of, records_of
+from penstock.record import Record
+from tests.unit.operators.fakes import FakeContext, run
+
+HEADERS = (("h", b"1"), ("n", None))
+
+
+def upper(batch):
+    return batch.set_column(1, "value", pc.utf8_upper(batch.column("value")))
+
+
+def test_should_map_one_record_as_a_batch_of_one():
+    context = FakeContext()
+    run(KStreamMapBatches(upper), context, ("a", "x", 10))
+    assert context.forwarded == [("a", "X", 10)]
+    assert context.last.headers == (("h", b"1"),)
+
+
+def test_should_give_the_same_record_by_record_and_in_batches():
+    def keep_long(batch):
+        return upper(batch.filter(pc.greater(pc.utf8_length(batch.column("value")), 1)))
+
+    records = [Record(str(n), "x" * n, n, HEADERS if n % 2 else ()) for n in range(5)]
+    one, many = FakeContext(), FakeContext()
+    single, batched = KStreamMapBatches(keep_long)(), KStreamMapBatches(keep_long)()
+    single.init(one)
+    batched.init(many)
+    for record in records:
+        single.process(record)
+    batched.process_batch(records)
+    assert one.forwarded == many.forwarded == [(str(n), "X" * n, n) for n in range(2, 5)]
+
+
+def test_should_turn_records_into_columns_and_back():
+    records = [Record("a", {"x": [1]}, 1, HEADERS), Record(None, {"x": None}, 2)]
+    assert records_of(batch_of(records)) == records
+    assert batch_of([Record("a", 1, 1)]).schema.names == ["key", "value", "timestamp"]
+
+
+def test_should_accept_tables_and_extra_columns_in_any_order():
+    table = pa.table({"extra": [1], "timestamp": pa.array([5], pa.int32()), "value": ["v"], "key": ["k"]})
+    assert records_of(table) == [Record("k", "v", 5)]
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (None, "NoneType"),
+        (pa.RecordBatch.from_pydict({"key": ["k"], "value": ["v"]}), r"columns \['key', 'value'\]"),
+        (
+            pa.RecordBatch.from_pydict({"key": ["k"], "value": ["v"], "timestamp": pa.array([None], pa.int64())}),
+            "without a timestamp",
+        ),
+    ],
+)
+def test_should_say_what_the_function_must_return(result, message):
+    with pytest.raises(StreamsError, match=message):
+        run(KStreamMapBatches(lambda batch: result), FakeContext(), ("a", 1, 1))
+
+
+@pytest.mark.parametrize("values", [[object()], ["a", 1], [2**70]])
+def test_should_say_which_column_arrow_cannot_hold(values):
+    with pytest.raises(StreamsError, match="map_batches cannot put the values"):
+        batch_of([Record("k", value, 1) for value in values])
