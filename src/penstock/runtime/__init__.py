@@ -1,0 +1,1 @@
+"""The task runtime: StreamTask and what it is made of. Knows neither Spark nor Kafka."""

@@ -1,0 +1,191 @@
+"""Where the output of a task gathers: serialized, with its partition where a partitioner chose one, until the commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from penstock.errors import PenstockError, ProductionError, StreamsError, TaskCorruptedError
+from penstock.handlers import ProductionExceptionHandler, Response, Result, SerializationExceptionOrigin, is_retriable
+from penstock.ids import TaskId
+from penstock.record import Headers, ProducedRecord
+from penstock.runtime.nodes import FailedProcessingError, error_handler_context
+from penstock.runtime.task_metrics import TaskMetrics
+from penstock.topology.specs import Serializer, StreamPartitioner
+
+_log = logging.getLogger(__name__)
+
+_new = tuple.__new__
+
+PartitionsFor = Callable[[str], "int | None"]
+
+
+class RecordCollector:
+    """Takes what sinks and stores write; hands it back as records of bytes.
+
+    `partitions_for(topic)` tells how many partitions a topic has; it is asked only for records with a partitioner of
+    their own. All others keep partition None: the producer chooses by murmur2 of the key's bytes, as everywhere in Kafka.
+    """
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        production_handler: ProductionExceptionHandler,
+        metrics: TaskMetrics,
+        partitions_for: PartitionsFor | None = None,
+    ) -> None:
+        self._task_id = task_id
+        self._handler = production_handler
+        self._metrics = metrics
+        self._partitions_for = partitions_for
+        self._outputs: list[ProducedRecord] = []
+        self._changelogs: list[ProducedRecord] = []
+
+    def send(
+        self,
+        topic: str,
+        key: Any,
+        value: Any,
+        headers: Headers,
+        partition: int | None,
+        timestamp: int,
+        key_serializer: Serializer,
+        value_serializer: Serializer,
+        processor_node: str,
+        context: Any,
+        partitioner: StreamPartitioner | None = None,
+    ) -> None:
+        """Serialize a record and keep it for the commit; to several partitions where the partitioner names several."""
+        try:
+            key_bytes = key_serializer(topic, key)
+        except Exception as exc:  # noqa: BLE001  (the handler judges whatever a serializer raises)
+            record = ProducedRecord(topic, partition, key, value, timestamp, headers)
+            self._serialization_failed(SerializationExceptionOrigin.KEY, record, processor_node, context, exc)
+            return
+        try:
+            value_bytes = value_serializer(topic, value)
+        except Exception as exc:  # noqa: BLE001
+            record = ProducedRecord(topic, partition, key, value, timestamp, headers)
+            self._serialization_failed(SerializationExceptionOrigin.VALUE, record, processor_node, context, exc)
+            return
+        if partitioner is None:
+            # The tuple as NamedTuple would make it, in half the time.
+            self._outputs.append(_new(ProducedRecord, (topic, partition, key_bytes, value_bytes, timestamp, headers)))
+            return
+        for chosen in self._partitions(topic, key, value, partitioner, context):
+            self._outputs.append(ProducedRecord(topic, chosen, key_bytes, value_bytes, timestamp, headers))
+
+    def send_raw(self, record: ProducedRecord) -> None:
+        """Keep a record that is bytes already, such as a dead letter."""
+        self._outputs.append(record)
+
+    def send_changelog(
+        self, topic: str, partition: int, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers
+    ) -> None:
+        """Keep one change of a store."""
+        self._changelogs.append(_new(ProducedRecord, (topic, partition, key, value, timestamp, headers)))
+
+    def drain(self) -> tuple[list[ProducedRecord], list[ProducedRecord]]:
+        """Outputs and changelog records since the last call, each in the order they were sent."""
+        outputs, changelogs = self._outputs, self._changelogs
+        self._outputs, self._changelogs = [], []
+        return outputs, changelogs
+
+    def clear(self) -> None:
+        """Forget what was not handed out."""
+        self._outputs.clear()
+        self._changelogs.clear()
+
+    def handle_send_error(self, record: ProducedRecord, exception: Exception) -> None:
+        """Decide on a record that the brokers did not take; called by who writes the records.
+
+        Returns where the handler says to go on without it. A retry means that the task starts again from its last commit.
+        """
+        message = f"Error encountered sending record to topic {record.topic} for task {self._task_id} due to: {exception!r}"
+        error_context = error_handler_context(None, None, self._task_id)
+        response = self._asked(lambda: self._handler.handle_error(error_context, record, exception), None, message, exception)
+        for dead_letter in response.dead_letter_queue_records:
+            self.send_raw(dead_letter)
+        if response.result is Result.RETRY and is_retriable(exception):
+            raise TaskCorruptedError(
+                f"{message}. The broker is slow, in a bad state or not reachable; the task starts again from its last commit. "
+                "Consider a larger delivery.timeout.ms."
+            ) from exception
+        if self._fails(response):
+            raise ProductionError(f"{message}. The production exception handler chose to fail.") from exception
+        _log.error("%s. The production exception handler chose to continue without the record.", message, exc_info=exception)
+        self._metrics.dropped_records.record()
+
+    def _partitions(self, topic: str, key: Any, value: Any, partitioner: StreamPartitioner, context: Any) -> Iterable[int | None]:
+        count = None if self._partitions_for is None else self._partition_count(topic)
+        if not count:
+            raise StreamsError(
+                f"Could not get partition information for topic {topic} for task {self._task_id}. "
+                "This can happen if the topic does not exist."
+            )
+        choose = getattr(partitioner, "partitions", partitioner)
+        chosen = choose(topic, key, value, count)
+        if chosen is None:
+            return (None,)
+        partitions = (chosen,) if isinstance(chosen, int) else tuple(chosen)
+        if not partitions:
+            context.record_dropped(f"Skipping record as partitioner returned empty partitions. topic=[{topic}]")
+        for partition in partitions:
+            if not 0 <= partition < count:
+                raise StreamsError(
+                    f"The partitioner of topic {topic} chose partition {partition}, but the topic has partitions 0 to {count - 1}"
+                )
+        return partitions
+
+    def _partition_count(self, topic: str) -> int | None:
+        assert self._partitions_for is not None
+        try:
+            return self._partitions_for(topic)
+        except PenstockError:
+            raise
+        except Exception as exc:
+            raise StreamsError(
+                f"Could not determine the number of partitions for topic '{topic}' for task {self._task_id} due to {exc}"
+            ) from exc
+
+    def _serialization_failed(
+        self,
+        origin: SerializationExceptionOrigin,
+        record: ProducedRecord,
+        processor_node: str,
+        context: Any,
+        exception: Exception,
+    ) -> None:
+        error_context = error_handler_context(context.record_context, processor_node, self._task_id)
+        response = self._asked(
+            lambda: self._handler.handle_serialization_error(error_context, record, exception, origin),
+            processor_node,
+            f"serialization error for record {origin.value.lower()}: {error_context}",
+            exception,
+        )
+        for dead_letter in response.dead_letter_queue_records:
+            self.send_raw(dead_letter)
+        where = f"ProducerRecord(topic=[{record.topic}], partition=[{record.partition}], timestamp=[{record.timestamp}])"
+        if self._fails(response):
+            raise ProductionError(
+                f"Unable to serialize the {origin.value.lower()} of a record in task {self._task_id}, node {processor_node}. "
+                f"{where}: {exception}"
+            ) from exception
+        _log.warning("Unable to serialize record, continue processing. %s", where)
+        self._metrics.dropped_records.record()
+
+    def _asked(self, ask: Callable[[], Response], node: str | None, what: str, exception: Exception) -> Response:
+        try:
+            response = ask()
+            if response is None or response.result is None:
+                raise TypeError("Invalid ProductionExceptionHandler response: the handler returned None")
+            return response
+        except Exception as fatal:
+            _log.error("Production error callback failed after %s", what, exc_info=exception)
+            raise FailedProcessingError(node, "Fatal user code error in production error callback") from fatal
+
+    def _fails(self, response: Response) -> bool:
+        if response.result is Result.RETRY:
+            _log.warning("ProductionExceptionHandler returned RETRY for a non-retriable exception. Will treat it as FAIL.")
+        return response.result is not Result.RESUME

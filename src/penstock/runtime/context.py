@@ -1,0 +1,164 @@
+"""The context of an active task: what processors and operators are given in `init`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from penstock.dead_letters import ErrorHandlerContext
+from penstock.errors import StreamsError
+from penstock.ids import TaskId
+from penstock.processor import (
+    Cancellable,
+    Duration,
+    FixedKeyProcessorContext,
+    ProcessorContext,
+    PunctuationType,
+    Punctuator,
+)
+from penstock.record import Headers, ProducedRecord, Record, RecordContext
+from penstock.runtime.read_only_store import ReadOnlyStore
+from penstock.runtime.store_context import AbstractTaskContext
+from penstock.runtime.task_metrics import TaskMetrics
+from penstock.windows import to_ms
+
+if TYPE_CHECKING:
+    from penstock.config import StreamsConfig
+    from penstock.runtime.collector import RecordCollector
+    from penstock.runtime.state_manager import ProcessorStateManager
+    from penstock.runtime.task import StreamTask
+
+
+class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], FixedKeyProcessorContext[Any, Any]):
+    """One per task, shared by its nodes: `current_node` tells whose children a forwarded record goes to."""
+
+    state_manager: ProcessorStateManager
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        config: StreamsConfig,
+        state_manager: ProcessorStateManager,
+        metrics: TaskMetrics,
+        cache: Any,
+        record_collector: RecordCollector,
+    ) -> None:
+        super().__init__(task_id, config, state_manager, metrics, cache)
+        self.record_collector = record_collector
+        self._task: StreamTask | None = None
+
+    def attach(self, task: StreamTask) -> None:
+        """Tell the context which task it belongs to."""
+        self._task = task
+
+    def forward(self, record: Any, child: str | None = None) -> None:
+        """Hand a record to all children of the current node, or to the one named.
+
+        Timestamp and headers of the record become those of the record context while the children work, so sinks and
+        stores below see them; the context of the caller is back when this returns.
+        """
+        node = self.current_node
+        if node is None:
+            raise StreamsError(
+                "Current node is unknown. This can happen if 'forward()' is called in an illegal scope. The root cause could be "
+                "that a 'Processor' instance is shared. To avoid this error, make sure that your suppliers return new instances "
+                "each time they are called and do not return the same object multiple times."
+            )
+        if type(record) is not Record:
+            record = Record(record.key, record.value, record.timestamp, record.headers)
+        context = self.record_context
+        if context is not None and (record.timestamp != context.timestamp or record.headers is not context.headers):
+            self.record_context = RecordContext(
+                record.timestamp,
+                context.offset,
+                context.partition,
+                context.topic,
+                record.headers,
+                context.source_raw_key,
+                context.source_raw_value,
+            )
+        try:
+            for receiver in node.children if child is None else (self._child(child),):
+                self.current_node = receiver
+                try:
+                    receiver.run(record)
+                except Exception as exc:
+                    if not receiver.on_error(exc, record):
+                        raise
+        finally:
+            self.record_context = context
+            self.current_node = node
+
+    def _child(self, name: str) -> Any:
+        node = self.current_node
+        found = None if node is None else node.child_by_name.get(name)
+        if node is None or found is None:
+            children = ", ".join(node.child_by_name) if node is not None else ""
+            raise StreamsError(
+                f"Unknown downstream node: {name} either does not exist or is not connected to this processor "
+                f"({self.current_node_name}, whose children are: {children or 'none'})."
+            )
+        return found
+
+    def get_state_store(self, name: str) -> Any:
+        """The store of that name; it must be connected to the current processor, or be a global one."""
+        node = self.current_node
+        if node is None:
+            raise StreamsError(f"Accessing store {name} from an unknown node: ask for it in the processor's init()")
+        global_store = self.state_manager.global_store(name)
+        if global_store is not None:
+            return ReadOnlyStore(global_store)
+        if name not in node.state_stores:
+            raise StreamsError(
+                f"Processor {node.name} has no access to StateStore {name} as the store is not connected to the processor. "
+                "If you add stores manually via '.add_state_store()' make sure to connect the added store to the processor by "
+                "providing the processor name to '.add_state_store()' or connect them via "
+                "'.connect_processor_and_state_stores()'. DSL users need to provide the store name to '.process()', "
+                "'.process_values()', or '.transform_values()' to connect the store to the corresponding operator, or they can "
+                "give the supplier a 'stores' attribute with the store's builder."
+            )
+        return self.state_manager.store(name)
+
+    def schedule(
+        self,
+        interval: Duration,
+        punctuation_type: PunctuationType,
+        callback: Punctuator,
+        start_time: int | datetime | None = None,
+    ) -> Cancellable:
+        """Call `callback(timestamp)` every `interval` of the given time.
+
+        Stream-time punctuators are due at multiples of the interval, wall-clock ones an interval from now, both at
+        `start_time` plus multiples of the interval where it is given.
+        """
+        interval_ms = to_ms(interval, "interval")
+        if interval_ms < 1:
+            raise ValueError(f"The minimum supported scheduling interval is 1 millisecond, got {interval!r}")
+        start_ms = round(start_time.timestamp() * 1000) if isinstance(start_time, datetime) else start_time
+        if start_ms is not None and start_ms < 0:
+            raise ValueError(f"The minimum supported start time is the epoch, got {start_time!r}")
+        return self._active_task("schedule").schedule(interval_ms, punctuation_type, callback, start_ms)
+
+    def commit(self) -> None:
+        """Ask for a commit as soon as possible."""
+        self._active_task("commit").request_commit()
+
+    def current_stream_time_ms(self) -> int:
+        """The highest timestamp this task has seen; -1 before the first record."""
+        return self._active_task("current_stream_time_ms").stream_time
+
+    def log_change(self, store_name: str, key: bytes, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
+        """Write one change to the store's changelog partition."""
+        topic, partition = self.state_manager.registered_changelog_partition_for(store_name)
+        self.record_collector.send_changelog(topic, partition, key, value, timestamp, headers)
+
+    def send_dead_letters(self, records: Iterable[ProducedRecord], error_context: ErrorHandlerContext | None = None) -> None:
+        """Write a handler's dead letter records with the task's outputs."""
+        for record in records:
+            self.record_collector.send_raw(record)
+
+    def _active_task(self, operation: str) -> StreamTask:
+        if self._task is None:
+            self._unsupported(operation)
+        return self._task

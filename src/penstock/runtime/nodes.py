@@ -1,0 +1,307 @@
+"""The nodes of a task's own copy of the topology: sources, processors, sinks."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable
+from typing import Any, cast
+
+from penstock.dead_letters import ErrorHandlerContext
+from penstock.errors import PenstockError, StreamsError, TaskCorruptedError, TaskMigratedError
+from penstock.handlers import ProcessingExceptionHandler, Result
+from penstock.ids import TaskId
+from penstock.processor import FixedKeyProcessor
+from penstock.record import FixedKeyRecord, Record, RecordContext
+from penstock.serdes import WrappingNullable, as_deserializer, as_serializer
+from penstock.topology.specs import Deserializer, ProcessorSpec, Serializer, SinkSpec, SourceSpec, TimestampExtractor
+
+_log = logging.getLogger(__name__)
+
+FAIL_HINT = (
+    "Processing exception handler is set to fail upon a processing error. If you would rather have the streaming pipeline "
+    "continue after a processing error, please set the processing.exception.handler appropriately."
+)
+
+
+class FailedProcessingError(StreamsError):
+    """Travels from the node that failed up to the task, which wraps its cause; no handler on the way sees it again."""
+
+    def __init__(self, node: str | None, message: str | None = None) -> None:
+        super().__init__(message or f"processor {node} failed")
+        self.node = node
+        self.message = message
+
+
+class Node:
+    """What every node has: a name, children, and `run`, which the context calls with a record.
+
+    An exception out of `run` goes to `on_error` of the same node; True means that it has been dealt with.
+    """
+
+    __slots__ = ("_open", "child_by_name", "children", "name", "run", "state_stores")
+
+    run: Callable[[Record[Any, Any]], None]
+
+    def __init__(self, name: str, state_stores: tuple[str, ...] = ()) -> None:
+        self.name = name
+        self.state_stores = frozenset(state_stores)
+        self.children: tuple[Node, ...] = ()
+        self.child_by_name: dict[str, Node] = {}
+        self._open = False
+
+    def add_child(self, child: Node) -> None:
+        """Connect a node that gets what this one forwards."""
+        self.children += (child,)
+        self.child_by_name[child.name] = child
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing comes after this node."""
+        return not self.children
+
+    def init(self, context: Any, processing_handler: ProcessingExceptionHandler | None = None) -> None:
+        """Make the node ready for records."""
+        if self._open:
+            raise StreamsError(f"node {self.name} has been initialized already")
+        self._open = True
+
+    def on_error(self, exception: Exception, record: Record[Any, Any]) -> bool:
+        """Whether the exception of a record is dealt with here; sources and sinks leave it to the node before them."""
+        return False
+
+    def close(self) -> None:
+        """Release what `init` took."""
+        self._open = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
+
+
+class SourceNode(Node):
+    """Where records of topics enter: it knows how to read their bytes, and hands them on."""
+
+    __slots__ = ("_spec", "deserialize_key", "deserialize_value", "timestamp_extractor")
+
+    deserialize_key: Deserializer
+    deserialize_value: Deserializer
+
+    def __init__(self, spec: SourceSpec) -> None:
+        super().__init__(spec.name)
+        self._spec = spec
+        self.timestamp_extractor: TimestampExtractor | None = spec.timestamp_extractor
+
+    def init(self, context: Any, processing_handler: ProcessingExceptionHandler | None = None) -> None:
+        """Take the deserializers of the source, or the configured default ones."""
+        super().init(context, processing_handler)
+        self.prepare(context)
+        self.run = context.forward
+
+    def prepare(self, context: Any) -> None:
+        """Take the deserializers; queues need them before the nodes are initialized."""
+        spec = self._spec
+        self.deserialize_key = _deserializer(spec.key_deserializer, context, "key", self.name)
+        self.deserialize_value = _deserializer(spec.value_deserializer, context, "value", self.name)
+
+
+class ProcessorNode(Node):
+    """Runs a user's or an operator's processor; its exceptions go to the processing exception handler."""
+
+    __slots__ = ("_context", "_handler", "processor")
+
+    def __init__(self, spec: ProcessorSpec) -> None:
+        super().__init__(spec.name, spec.stores)
+        self.processor = spec.supplier()
+        if self.processor is None:
+            raise StreamsError(f"the supplier of processor {spec.name} returned None: it must return a new processor each time")
+        self._context: Any = None
+        self._handler: ProcessingExceptionHandler | None = None
+
+    def init(self, context: Any, processing_handler: ProcessingExceptionHandler | None = None) -> None:
+        """Initialize the processor with the task's context."""
+        super().init(context, processing_handler)
+        self._context = context
+        self._handler = processing_handler
+        try:
+            self.processor.init(context)
+        except Exception as exc:
+            raise StreamsError(f"failed to initialize processor {self.name}: {exc}") from exc
+        # Bound after init, where some processors choose their process method.
+        process = self.processor.process
+        self.run = _with_fixed_key(process) if isinstance(self.processor, FixedKeyProcessor) else process
+
+    def close(self) -> None:
+        """Close the processor."""
+        if not self._open:
+            return
+        self._open = False
+        try:
+            self.processor.close()
+        except Exception as exc:
+            raise StreamsError(f"failed to close processor {self.name}: {exc}") from exc
+
+    def on_error(self, exception: Exception, record: Record[Any, Any]) -> bool:
+        """Ask the handler about an exception of this processor; the innermost node that fails asks, and only once."""
+        if isinstance(exception, (FailedProcessingError, TaskCorruptedError, TaskMigratedError)) or self._handler is None:
+            return False
+        handle_processing_failure(self._handler, self._context, self.name, record, exception)
+        return True
+
+
+class SinkNode(Node):
+    """Where records leave for a topic."""
+
+    __slots__ = (
+        "_context",
+        "_extract_topic",
+        "_key_serializer",
+        "_partitioner",
+        "_send",
+        "_spec",
+        "_value_serializer",
+        "topic",
+    )
+
+    def __init__(self, spec: SinkSpec) -> None:
+        super().__init__(spec.name)
+        self._spec = spec
+        self.topic = spec.topic
+
+    def add_child(self, child: Node) -> None:
+        """A sink has no children."""
+        raise StreamsError(f"sink {self.name} cannot have a child; {child.name} must follow the sink's parent")
+
+    def init(self, context: Any, processing_handler: ProcessingExceptionHandler | None = None) -> None:
+        """Take the serializers of the sink, or the configured default ones."""
+        super().init(context, processing_handler)
+        spec = self._spec
+        self._context = context
+        self._key_serializer: Serializer = _serializer(spec.key_serializer, context, "key", self.name)
+        self._value_serializer: Serializer = _serializer(spec.value_serializer, context, "value", self.name)
+        self._partitioner = spec.partitioner
+        self._send = context.record_collector.send
+        if spec.topic_extractor is not None:
+            self._extract_topic = getattr(spec.topic_extractor, "extract", spec.topic_extractor)
+            self.run = self._run_dynamic
+        else:
+            self.run = self._run_static
+
+    def _run_static(self, record: Record[Any, Any]) -> None:
+        self._send(
+            self.topic,
+            record.key,
+            record.value,
+            record.headers,
+            None,
+            record.timestamp,
+            self._key_serializer,
+            self._value_serializer,
+            self.name,
+            self._context,
+            self._partitioner,
+        )
+
+    def _run_dynamic(self, record: Record[Any, Any]) -> None:
+        origin = self._context.record_context
+        if origin is None:
+            origin = RecordContext(record.timestamp, -1, -1, None)
+        topic = self._extract_topic(
+            record.key,
+            record.value,
+            RecordContext(record.timestamp, origin.offset, origin.partition, origin.topic, record.headers),
+        )
+        if not isinstance(topic, str):
+            raise StreamsError(f"the topic extractor of sink {self.name} returned {topic!r}: it must return a topic's name")
+        self._send(
+            topic,
+            record.key,
+            record.value,
+            record.headers,
+            None,
+            record.timestamp,
+            self._key_serializer,
+            self._value_serializer,
+            self.name,
+            self._context,
+            self._partitioner,
+        )
+
+
+def handle_processing_failure(
+    handler: ProcessingExceptionHandler,
+    context: Any,
+    node: str,
+    record: Record[Any, Any] | None,
+    exception: Exception,
+) -> None:
+    """Ask the handler; send its dead letters; raise if it says fail, count the record as dropped if not."""
+    error_context = error_handler_context(context.record_context, node, context.task_id)
+    try:
+        response = handler.handle_error(error_context, record, exception)
+        if response is None or response.result is None:
+            raise TypeError("Invalid ProcessingExceptionHandler response: handle_error() returned None")
+    except Exception as fatal:
+        _log.error("Processing error callback failed after processing error for record: %s", error_context, exc_info=exception)
+        raise FailedProcessingError(node, "Fatal user code error in processing error callback") from fatal
+
+    context.send_dead_letters(response.dead_letter_queue_records, error_context)
+
+    if response.result is not Result.RESUME:
+        _log.error(FAIL_HINT)
+        raise FailedProcessingError(node) from exception
+    context.count_dropped()
+
+
+def error_handler_context(record_context: RecordContext | None, node: str | None, task_id: TaskId) -> ErrorHandlerContext:
+    """What a handler is told of the record that is being processed."""
+    if record_context is None:
+        return ErrorHandlerContext(None, -1, -1, (), node, task_id, -1)
+    return ErrorHandlerContext(
+        record_context.topic,
+        record_context.partition,
+        record_context.offset,
+        record_context.headers,
+        node,
+        task_id,
+        record_context.timestamp,
+        record_context.source_raw_key,
+        record_context.source_raw_value,
+    )
+
+
+def _with_fixed_key(process: Callable[[FixedKeyRecord[Any, Any]], None]) -> Callable[[Record[Any, Any]], None]:
+    def run(record: Record[Any, Any]) -> None:
+        process(FixedKeyRecord(record.key, record.value, record.timestamp, record.headers))
+
+    return run
+
+
+def _deserializer(given: Any, context: Any, part: str, node: str) -> Deserializer:
+    found = _prepared(as_deserializer(given if given is not None else _default_serde(context, part, "source", node)), context)
+    return cast(Deserializer, found)
+
+
+def _serializer(given: Any, context: Any, part: str, node: str) -> Serializer:
+    found = _prepared(as_serializer(given if given is not None else _default_serde(context, part, "sink", node)), context)
+    return cast(Serializer, found)
+
+
+def _prepared(half: Any, context: Any) -> Any:
+    if isinstance(half, WrappingNullable):
+        # A copy: the topology may be run again with other defaults.
+        half = copy.copy(half)
+        half.set_if_unset(context)
+    return half
+
+
+def _default_serde(context: Any, part: str, kind: str, node: str) -> Any:
+    try:
+        serde = context.key_serde if part == "key" else context.value_serde
+    except PenstockError as exc:
+        raise StreamsError(f"Failed to initialize {part} serdes for {kind} node {node}: {exc}") from exc
+    if serde is None:
+        raise StreamsError(
+            f"Failed to initialize {part} serdes for {kind} node {node}: it has no {part} serde and there is no default. "
+            f"Give the {kind} a {part} serde, or set default.{part}.serde."
+        )
+    return serde

@@ -1,0 +1,181 @@
+"""The input partitions of one task: which record is next, and whether the task may go on while a partition is empty."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from penstock.errors import StreamsError
+from penstock.ids import TopicPartition
+from penstock.record import RawRecord
+from penstock.runtime.java_priority_queue import JavaPriorityQueue
+from penstock.runtime.record_queue import UNKNOWN, RecordQueue, StampedRecord
+
+_log = logging.getLogger(__name__)
+
+MAX_TASK_IDLE_MS_DISABLED = -1
+
+
+class ReadyToProcess(NamedTuple):
+    """Whether a task may process now, and if not, why."""
+
+    is_ready: bool
+    reason: str | None = None
+
+
+_READY = ReadyToProcess(True)
+
+
+class PartitionGroup:
+    """Merges the partitions by time: the lowest timestamp at the head of a queue goes first.
+
+    Stream time is the highest timestamp taken out of any of them, and never goes back.
+    """
+
+    def __init__(
+        self,
+        queues: Mapping[TopicPartition, RecordQueue],
+        max_task_idle_ms: int,
+        record_lateness: Callable[[int], None] | None = None,
+        enforced_processing: Callable[[], None] | None = None,
+    ) -> None:
+        self._queues = dict(queues)
+        self._max_task_idle_ms = max_task_idle_ms
+        self._record_lateness = record_lateness
+        self._enforced_processing = enforced_processing
+        self._non_empty: JavaPriorityQueue[RecordQueue] = JavaPriorityQueue()
+        self._idle_deadlines: dict[TopicPartition, int] = {}
+        self._fetched_lags: dict[TopicPartition, int] = {}
+        self.stream_time = UNKNOWN
+
+    @property
+    def num_buffered(self) -> int:
+        """How many records wait, in all partitions."""
+        return sum(map(len, self._queues.values()))
+
+    @property
+    def has_records(self) -> bool:
+        """Whether any record waits."""
+        return len(self._non_empty) > 0
+
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """The input partitions."""
+        return frozenset(self._queues)
+
+    @property
+    def all_partitions_buffered(self) -> bool:
+        """Whether every partition has a record waiting."""
+        return len(self._non_empty) == len(self._queues)
+
+    def queue(self, partition: TopicPartition) -> RecordQueue:
+        """The queue of one of the partitions."""
+        try:
+            return self._queues[partition]
+        except KeyError:
+            raise StreamsError(
+                f"Partition {partition} not found: this task reads {', '.join(sorted(map(str, self._queues))) or 'nothing'}."
+            ) from None
+
+    def set_partition_time(self, partition: TopicPartition, partition_time: int) -> None:
+        """Bring back a partition time that was committed."""
+        self.queue(partition).partition_time = partition_time
+        self.stream_time = max(self.stream_time, partition_time)
+
+    def add_raw_records(self, partition: TopicPartition, raw_records: Iterable[RawRecord]) -> int:
+        """Add records to a partition's queue; returns its new length."""
+        queue = self.queue(partition)
+        was_empty = queue.head is None
+        new_size = queue.add_raw_records(raw_records)
+        if was_empty and queue.head is not None:
+            self._non_empty.offer(queue.head_timestamp, queue)
+        return new_size
+
+    def next_record(self) -> tuple[StampedRecord, RecordQueue] | None:
+        """Take out the record with the lowest timestamp, with the queue it came from; None where there is none."""
+        waiting = self._non_empty
+        only = waiting.only
+        if only is not None:
+            # Most tasks have one partition, and need no merging.
+            queue = only
+            timestamp = queue.head_timestamp
+            stamped = queue.poll()
+            if queue.head is not None:
+                waiting.rerank_only(queue.head_timestamp)
+            else:
+                waiting.clear()
+        elif waiting:
+            queue = waiting.poll()
+            timestamp = queue.head_timestamp
+            stamped = queue.poll()
+            if queue.head is not None:
+                waiting.offer(queue.head_timestamp, queue)
+        else:
+            return None
+        if timestamp > self.stream_time:
+            self.stream_time = timestamp
+        if self._record_lateness is not None:
+            self._record_lateness(self.stream_time - timestamp)
+        return stamped, queue
+
+    def update_lags(self, lags: Mapping[TopicPartition, int]) -> None:
+        """Tell how many records the brokers still have of each partition; a partition left out is not known."""
+        if self._max_task_idle_ms != MAX_TASK_IDLE_MS_DISABLED:
+            self._fetched_lags = {partition: lags[partition] for partition in self._queues if partition in lags}
+
+    def ready_to_process(self, now: int) -> ReadyToProcess:
+        """Whether to go on: every partition has data, or has had its chance.
+
+        An empty partition is waited for while its lag is not known or not zero, and then for `max.task.idle.ms` more.
+        """
+        if self._max_task_idle_ms == MAX_TASK_IDLE_MS_DISABLED:
+            return _READY
+        if self.all_partitions_buffered:
+            self._idle_deadlines.clear()
+            return _READY
+        enforced: dict[TopicPartition, int] = {}
+        queued = 0
+        for partition, queue in self._queues.items():
+            if queue.head is not None:
+                self._idle_deadlines.pop(partition, None)
+                queued += 1
+                continue
+            lag = self._fetched_lags.get(partition, -1)
+            if lag != 0:
+                self._idle_deadlines.pop(partition, None)
+                reason = "Waiting to fetch data" if lag < 0 else f"current lag is {lag}, but no data is buffered locally"
+                return ReadyToProcess(False, f"Partition {partition}: {reason}.")
+            deadline = self._idle_deadlines.setdefault(partition, now + self._max_task_idle_ms)
+            if now < deadline:
+                return ReadyToProcess(
+                    False,
+                    f"Partition {partition} has current lag 0 and current time is {now}. Waiting for new data to be produced "
+                    f"for configured idle time {self._max_task_idle_ms} (deadline is {deadline}).",
+                )
+            enforced[partition] = deadline
+        if enforced and not queued:
+            return ReadyToProcess(False, "No partitions were buffered locally, so this task is not ready for processing.")
+        if enforced:
+            if self._enforced_processing is not None:
+                self._enforced_processing()
+            _log.debug(
+                "Continuing to process although some partitions are empty on the broker. There may be out-of-order processing "
+                "for this task as a result. Partitions we gave up waiting for, with their deadlines: %s. max.task.idle.ms: %d.",
+                enforced,
+                self._max_task_idle_ms,
+            )
+        return _READY
+
+    def idle_deadline(self) -> int | None:
+        """When the task would stop to wait for an empty partition; None where it does not wait for the clock."""
+        return max(self._idle_deadlines.values(), default=None)
+
+    def clear(self) -> None:
+        """Drop all records, partition times and what is known of lags."""
+        for queue in self._queues.values():
+            queue.clear()
+        self._non_empty.clear()
+        self._fetched_lags.clear()
+        self._idle_deadlines.clear()
+        self.stream_time = UNKNOWN

@@ -1,0 +1,97 @@
+"""The node graph and the stores of one task, made from the plan of its sub-topology."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.errors import TopologyError
+from penstock.runtime.nodes import Node, ProcessorNode, SinkNode, SourceNode
+from penstock.state.store import StateStore, StoreBuilder
+from penstock.topology.specs import GlobalTopology, NodeSpec, SinkSpec, SourceSpec, Subtopology
+
+
+class ProcessorTopology:
+    """A task's own nodes and stores.
+
+    `nodes` keep the order of the topology (parents before children); `state_stores` follow the processors they are
+    connected to, so flushing them in this order lets what one cache forwards reach the next one.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[NodeSpec],
+        builders: Mapping[str, StoreBuilder[Any]],
+        store_to_changelog: Mapping[str, str],
+        repartition_topics: frozenset[str] = frozenset(),
+    ) -> None:
+        self.store_to_changelog = dict(store_to_changelog)
+        self.repartition_topics = repartition_topics
+        self.nodes: list[Node] = []
+        self.sources: list[SourceNode] = []
+        self.source_by_topic: dict[str, SourceNode] = {}
+        self.source_specs: list[SourceSpec] = []
+        self.sink_topics: set[str] = set()
+        self._source_by_pattern: list[tuple[SourceSpec, SourceNode]] = []
+        self._build_nodes(specs)
+        self.state_stores = _build_stores(specs, builders)
+
+    @classmethod
+    def of(cls, subtopology: Subtopology) -> ProcessorTopology:
+        """The nodes and stores of one task of a sub-topology."""
+        return cls(
+            subtopology.nodes,
+            subtopology.stores,
+            subtopology.store_to_changelog,
+            frozenset(subtopology.repartition_source_topics),
+        )
+
+    @classmethod
+    def of_global(cls, topology: GlobalTopology) -> ProcessorTopology:
+        """The nodes and stores that keep the global stores of a host."""
+        return cls(topology.nodes, topology.stores, topology.store_to_topic)
+
+    def source(self, topic: str) -> SourceNode:
+        """The source node that reads a topic, by its name or by a pattern that matches it."""
+        node = self.source_by_topic.get(topic)
+        if node is None:
+            for spec, candidate in self._source_by_pattern:
+                if spec.pattern is not None and (spec.pattern.pattern == topic or spec.pattern.fullmatch(topic)):
+                    return candidate
+            raise TopologyError(
+                f"Topic {topic} is unknown to the topology. This may happen if different instances of the same application "
+                "execute different topologies. Note that topologies are only identical if all operators are added in the "
+                "same order."
+            )
+        return node
+
+    def _build_nodes(self, specs: Sequence[NodeSpec]) -> None:
+        by_name: dict[str, Node] = {}
+        for spec in specs:
+            node: Node
+            if isinstance(spec, SourceSpec):
+                node = source = SourceNode(spec)
+                self.sources.append(source)
+                self.source_specs.append(spec)
+                self.source_by_topic.update((topic, source) for topic in spec.topics)
+                if spec.pattern is not None:
+                    self._source_by_pattern.append((spec, source))
+            else:
+                if isinstance(spec, SinkSpec):
+                    node = SinkNode(spec)
+                    if spec.topic is not None:
+                        self.sink_topics.add(spec.topic)
+                else:
+                    node = ProcessorNode(spec)
+                for parent in spec.parents:
+                    by_name[parent].add_child(node)
+            by_name[spec.name] = node
+            self.nodes.append(node)
+
+
+def _build_stores(specs: Sequence[NodeSpec], builders: Mapping[str, StoreBuilder[Any]]) -> list[StateStore]:
+    names: dict[str, None] = {}
+    for spec in specs:
+        names.update((name, None) for name in getattr(spec, "stores", ()) if name in builders)
+    names.update((name, None) for name in builders)
+    return [builders[name].build() for name in names]

@@ -1,0 +1,421 @@
+"""StreamTask: one partition of one sub-topology at work. Knows neither Spark nor Kafka.
+
+The order of the calls, by whoever runs it (a stream thread, the test driver):
+
+1. `initialize`             open the stores; then `state_manager.restore(...)` until they have caught up
+2. `complete_restoration`   bring back what was committed with the offsets; initialize the processors
+3. `add_records`            records of the input partitions, as bytes
+4. `process_all`            or `process` and `maybe_punctuate_stream_time`, record by record
+5. `maybe_punctuate_system_time`
+6. `prepare_commit`         flush caches; hand out what is to be written, and the offsets
+7. `post_commit`            when Kafka has it: make the stores' changes durable
+8. `suspend`, then `close_clean` after a commit, or `close_dirty`, which forgets everything since the last one
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from penstock.clock import Clock
+from penstock.errors import ProcessingError, StreamsError, TaskMigratedError
+from penstock.handlers import deserialization_exception_handler, processing_exception_handler
+from penstock.ids import TaskId, TopicPartition
+from penstock.processor import Cancellable, PunctuationType, Punctuator
+from penstock.record import ProducedRecord, RawRecord, RecordContext
+from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
+from penstock.runtime.collector import RecordCollector
+from penstock.runtime.context import InternalProcessorContext
+from penstock.runtime.nodes import FailedProcessingError
+from penstock.runtime.partition_group import PartitionGroup
+from penstock.runtime.processor_topology import ProcessorTopology
+from penstock.runtime.record_queue import UNKNOWN, RecordQueue, StampedRecord
+from penstock.runtime.state_manager import ProcessorStateManager
+from penstock.runtime.task_metrics import TaskMetrics
+from penstock.runtime.task_state import TaskState, check_transition
+from penstock.runtime.timers import Timers
+
+if TYPE_CHECKING:
+    from penstock.config import StreamsConfig
+
+_log = logging.getLogger(__name__)
+
+# The brokers' default for offset.metadata.max.bytes.
+_BROKER_LIMIT = 4096
+
+
+class TaskCommit(NamedTuple):
+    """What a task wants to be written and committed together.
+
+    `offsets` are the next offsets to consume, with what the task wants back when it is opened again; `next_timer` is when the
+    wall clock next has something to do for it.
+    """
+
+    task_id: TaskId
+    outputs: list[ProducedRecord]
+    changelogs: list[ProducedRecord]
+    offsets: dict[TopicPartition, OffsetAndMetadata]
+    next_timer: int | None
+
+
+class StreamTask:
+    """Takes records in, runs them through its nodes and stores, hands back outputs, changes, offsets and timers."""
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        topology: ProcessorTopology,
+        input_partitions: Iterable[TopicPartition],
+        config: StreamsConfig,
+        state_manager: ProcessorStateManager,
+        collector: RecordCollector,
+        clock: Clock,
+        metrics: TaskMetrics,
+        cache: Any,
+    ) -> None:
+        self.task_id = task_id
+        self.state = TaskState.CREATED
+        self.topology = topology
+        self.input_partitions = tuple(input_partitions)
+        self.state_manager = state_manager
+        self.collector = collector
+        self.metrics = metrics
+        self.context = InternalProcessorContext(task_id, config, state_manager, metrics, cache, collector)
+        self.context.attach(self)
+        self._clock = clock
+        self._processing_handler = processing_exception_handler(config)
+        self.timers = Timers(self.context, self._processing_handler, clock, metrics)
+        self.partition_group = PartitionGroup(
+            self._create_queues(config), config["max.task.idle.ms"], metrics.record_lateness, metrics.enforced_processing
+        )
+        self._next_offsets: dict[TopicPartition, int] = {}
+        self._commit_needed = False
+        self.commit_requested = False
+
+    # 1. and 2.: open
+
+    def initialize(self) -> None:
+        """Open the stores; what they miss of their changelogs is `state_manager.changelog_offsets`."""
+        if self.state is TaskState.CREATED:
+            self.state_manager.initialize_stores(self.topology.state_stores, self.context)
+            self._transition_to(TaskState.RESTORING)
+
+    def complete_restoration(self, committed: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
+        """Go to work: bring back times and timers from what was committed, then initialize the processors."""
+        if self.state is TaskState.RUNNING:
+            return
+        if self.state is not TaskState.RESTORING:
+            raise StreamsError(f"task {self.task_id}: cannot complete restoration while {self.state.value}")
+        # What was restored is in Kafka already; written now, it is not restored again.
+        self.state_manager.commit()
+        self._bring_back(committed or {})
+        self._initialize_nodes()
+        self._transition_to(TaskState.RUNNING)
+
+    def _bring_back(self, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        metadata = ProcessorMetadata()
+        for partition in self.input_partitions:
+            if partition in committed:
+                offset, text = committed[partition]
+                carried = TopicPartitionMetadata.decode(text)
+                self.partition_group.set_partition_time(partition, carried.partition_time)
+                metadata.update(carried.processor_metadata)
+                self._next_offsets[partition] = offset
+        self.context.set_processor_metadata(metadata)
+
+    def _initialize_nodes(self) -> None:
+        now = self._clock.now_ms()
+        for node in self.topology.nodes:
+            self._update_context(node, now, RecordContext(now, -1, -1, None))
+            try:
+                with self.timers.carried_over():
+                    node.init(self.context, self._processing_handler)
+                self.metrics.watch_node(node, self._clock, node in self.topology.sources)
+            finally:
+                self._update_context(None, UNKNOWN, None)
+
+    # 3. to 5.: work
+
+    def add_records(self, partition: TopicPartition, records: Iterable[RawRecord], next_offset: int | None = None) -> int:
+        """Queue records of an input partition; returns how many of it are waiting.
+
+        `next_offset` is the consumer's position behind them, where that is more than the last offset plus one.
+        """
+        records = records if isinstance(records, (list, tuple)) else list(records)
+        if records:
+            self._next_offsets[partition] = records[-1].offset + 1
+        if next_offset is not None:
+            self._next_offsets[partition] = next_offset
+        self.metrics.consumed(partition, self.partition_group.queue(partition).source.name, records)
+        return self.partition_group.add_raw_records(partition, records)
+
+    def update_next_offset(self, partition: TopicPartition, offset: int) -> None:
+        """Tell the consumer's position of a partition; it may be ahead of the last record (control records)."""
+        if offset != self._next_offsets.get(partition):
+            self._next_offsets[partition] = offset
+            consumed = self.partition_group.queue(partition).consumed_offset
+            if consumed is not None and offset > consumed + 1:
+                self._commit_needed = True
+
+    def update_lags(self, lags: Mapping[TopicPartition, int]) -> None:
+        """Tell how many records the brokers still have of each input partition, for `max.task.idle.ms`."""
+        self.partition_group.update_lags(lags)
+
+    def is_processable(self, now: int) -> bool:
+        """Whether the task may process a record now, or waits for an empty partition."""
+        if self.state is not TaskState.RUNNING:
+            return False
+        ready = self.partition_group.ready_to_process(now)
+        if not ready.is_ready:
+            _log.debug("task %s is not ready to process: %s", self.task_id, ready.reason)
+        return ready.is_ready
+
+    def process(self, now: int | None = None) -> bool:
+        """Process one record; False where there is none, or the task has to wait."""
+        if now is None:
+            now = self._clock.now_ms()
+        if not self.is_processable(now):
+            return False
+        following = self.partition_group.next_record()
+        if following is None:
+            return False
+        self._process(*following, now)
+        self.metrics.process.record()
+        return True
+
+    def process_all(self, max_records: int | None = None) -> int:
+        """Process what is ready, with the stream-time punctuators that come due; returns the number of records.
+
+        Wall-clock time stands still meanwhile, as it does in an iteration of a Kafka Streams thread.
+        """
+        now = self._clock.now_ms()
+        if not self.is_processable(now):
+            return 0
+        group, timers = self.partition_group, self.timers
+        next_record, is_ready, process = group.next_record, group.ready_to_process, self._process
+        limit = group.num_buffered if max_records is None else max_records
+        processed = 0
+        while processed < limit:
+            following = next_record()
+            if following is None:
+                break
+            process(*following, now)
+            processed += 1
+            if timers.stream_time.next_due <= group.stream_time:
+                self.maybe_punctuate_stream_time()
+            # Whether the task has to wait can only change when a partition runs empty.
+            if following[1].head is None and not is_ready(now).is_ready:
+                break
+        self.metrics.process.record(processed)
+        return processed
+
+    def _process(self, stamped: StampedRecord, queue: RecordQueue, now: int) -> None:
+        record, raw = stamped
+        if record is not None:
+            context = self.context
+            node = queue.source
+            topic, partition, offset, _, key, value, headers = raw
+            context.system_time_ms = now
+            context.record_context = RecordContext(record.timestamp, offset, partition, topic, headers, key, value)
+            context.current_node = node
+            try:
+                node.run(record)
+            except FailedProcessingError as exc:
+                raise self._failure(exc.node, raw, exc.__cause__ or exc, exc.message) from (exc.__cause__ or exc)
+            except StreamsError:
+                raise
+            except Exception as exc:
+                raise self._failure(context.current_node_name, raw, exc) from exc
+            finally:
+                context.current_node = None
+        queue.consumed_offset = raw.offset
+        self._commit_needed = True
+
+    def _failure(self, node: str | None, raw: RawRecord, cause: BaseException, message: str | None = None) -> ProcessingError:
+        return ProcessingError(
+            f"{message or 'Exception caught in process'}. taskId={self.task_id}, processor={node}, topic={raw.topic}, "
+            f"partition={raw.partition}, offset={raw.offset}: {cause!r}"
+        )
+
+    def maybe_punctuate_stream_time(self) -> bool:
+        """Call the stream-time punctuators that are due."""
+        punctuated = self.stream_time != UNKNOWN and self.timers.punctuate_stream_time(self.stream_time)
+        self._commit_needed |= punctuated
+        return punctuated
+
+    def maybe_punctuate_system_time(self) -> bool:
+        """Call the wall-clock punctuators that are due."""
+        punctuated = self.timers.punctuate_system_time(self._clock.now_ms())
+        self._commit_needed |= punctuated
+        return punctuated
+
+    def schedule(self, interval: int, kind: PunctuationType, punctuator: Punctuator, start: int | None = None) -> Cancellable:
+        """Add a punctuator for the current node."""
+        return self.timers.schedule(interval, kind, punctuator, start, self.stream_time)
+
+    def request_commit(self) -> None:
+        """A processor asks for a commit as soon as possible."""
+        self.commit_requested = True
+
+    # 6. and 7.: commit
+
+    def prepare_commit(self) -> TaskCommit:
+        """Flush the caches; hand out what is to be written, and the offsets to commit with it."""
+        if self.state is TaskState.CLOSED:
+            raise StreamsError(f"task {self.task_id}: cannot commit, it is closed")
+        offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        if self.state in (TaskState.RUNNING, TaskState.SUSPENDED):
+            self.timers.save()
+            if self.commit_needed:
+                self.state_manager.flush_cache()
+                offsets = self._committable_offsets()
+        return self.prepare_outputs()._replace(offsets=offsets)
+
+    def prepare_outputs(self) -> TaskCommit:
+        """Hand out what has been written so far, without flushing or committing anything."""
+        outputs, changelogs = self.collector.drain()
+        self.metrics.produced(outputs)
+        return TaskCommit(self.task_id, outputs, changelogs, {}, self.next_timer())
+
+    def next_timer(self) -> int | None:
+        """When the wall clock next has something to do: a punctuator, or the end of the wait for an empty partition."""
+        waits = (self.timers.next_system_time(), self.partition_group.idle_deadline() if self.has_records_queued else None)
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def _committable_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        metadata = self.context.processor_metadata
+        # What processors keep belongs to the task, not to a partition: it goes with the offset of every input partition.
+        partitions: Iterable[TopicPartition] = self.input_partitions if metadata.needs_commit else self._consumed_offsets()
+        offsets = {}
+        for partition in partitions:
+            queue = self.partition_group.queue(partition)
+            offset = queue.head_offset
+            if offset is None:
+                offset = self._next_offsets.get(partition)
+            if offset is not None:
+                text = TopicPartitionMetadata(queue.partition_time, metadata).encode()
+                if len(text) > _BROKER_LIMIT:
+                    _log.warning(
+                        "task %s: %d bytes are to be committed with the offset of %s; brokers refuse more than "
+                        "offset.metadata.max.bytes (default 4096): raise it, or give the operators shorter names",
+                        self.task_id,
+                        len(text),
+                        partition,
+                    )
+                offsets[partition] = OffsetAndMetadata(offset, text)
+        return offsets
+
+    def _consumed_offsets(self) -> dict[TopicPartition, int]:
+        """The last offset processed of each partition that had any."""
+        queues = ((partition, self.partition_group.queue(partition)) for partition in self.input_partitions)
+        return {partition: queue.consumed_offset for partition, queue in queues if queue.consumed_offset is not None}
+
+    def post_commit(self, changelog_offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Kafka has it: write the stores' changes, with the offset of the last record of each changelog partition."""
+        if self.state is TaskState.CLOSED:
+            raise StreamsError(f"task {self.task_id}: cannot commit, it is closed")
+        if self.state is not TaskState.CREATED:
+            # Where the changelog is the source topic itself, what was consumed is what the store contains.
+            self.state_manager.update_changelog_offsets({**self._consumed_offsets(), **(changelog_offsets or {})})
+            self.state_manager.commit()
+        self._clear_commit_statuses()
+
+    @property
+    def commit_needed(self) -> bool:
+        """Whether something has happened since the last commit."""
+        return self._commit_needed or self.context.processor_metadata.needs_commit
+
+    def _clear_commit_statuses(self) -> None:
+        self._commit_needed = False
+        self.commit_requested = False
+        self.context.processor_metadata.needs_commit = False
+
+    # 8.: close
+
+    def suspend(self) -> None:
+        """Close the processors; a commit is still possible after this."""
+        if self.state in (TaskState.SUSPENDED, TaskState.CLOSED):
+            return
+        try:
+            if self.state is TaskState.RUNNING:
+                self.timers.save()
+                self._close_nodes()
+        finally:
+            self._transition_to(TaskState.SUSPENDED)
+
+    def close_clean(self) -> None:
+        """Close after a commit; refuses where something has not been committed."""
+        if self._commit_needed:
+            raise TaskMigratedError(f"task {self.task_id}: tried to close a task clean that has uncommitted work")
+        self._close()
+
+    def close_dirty(self) -> None:
+        """Close and forget what was not committed; errors on the way are logged."""
+        try:
+            self.suspend()
+        except StreamsError:
+            _log.warning("task %s: a processor failed to close", self.task_id, exc_info=True)
+        self.collector.clear()
+        try:
+            self._close()
+        except StreamsError:
+            _log.warning("task %s: a store failed to close", self.task_id, exc_info=True)
+
+    def _close(self) -> None:
+        if self.state is TaskState.CLOSED:
+            return
+        if self.state is not TaskState.SUSPENDED:
+            raise StreamsError(f"task {self.task_id}: cannot close while {self.state.value}; suspend it first")
+        self._clear_commit_statuses()
+        try:
+            self.state_manager.close()
+        finally:
+            self.partition_group.clear()
+            self.timers.close()
+            self.metrics.close()
+            self._transition_to(TaskState.CLOSED)
+
+    def _close_nodes(self) -> None:
+        first: StreamsError | None = None
+        for node in self.topology.nodes:
+            self.context.set_current_node(node)
+            try:
+                node.close()
+            except StreamsError as exc:
+                first = first or exc
+            finally:
+                self.context.set_current_node(None)
+        if first is not None:
+            raise first
+
+    # What others ask
+
+    @property
+    def stream_time(self) -> int:
+        """The highest timestamp processed; -1 before the first record."""
+        return self.partition_group.stream_time
+
+    @property
+    def has_records_queued(self) -> bool:
+        """Whether records wait for their turn."""
+        return self.partition_group.has_records
+
+    def _create_queues(self, config: StreamsConfig) -> dict[TopicPartition, RecordQueue]:
+        handler = deserialization_exception_handler(config)
+        default_extractor = config.default_timestamp_extractor
+        queues = {}
+        for partition in self.input_partitions:
+            source = self.topology.source(partition.topic)
+            source.prepare(self.context)
+            extractor = source.timestamp_extractor or default_extractor
+            queues[partition] = RecordQueue(partition, source, extractor, handler, self.context)
+        return queues
+
+    def _update_context(self, node: Any, now: int, record_context: RecordContext | None) -> None:
+        self.context.set_record_context(record_context)
+        self.context.set_current_node(node)
+        self.context.system_time_ms = now
+
+    def _transition_to(self, state: TaskState) -> None:
+        self.state = check_transition(self.task_id, self.state, state)

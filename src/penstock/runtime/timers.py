@@ -1,0 +1,129 @@
+"""The punctuators of a task, and how they survive its being closed and opened again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from penstock.clock import Clock
+from penstock.errors import ProcessingError, StreamsError, TaskCorruptedError, TaskMigratedError
+from penstock.handlers import ProcessingExceptionHandler
+from penstock.processor import PunctuationType, Punctuator
+from penstock.record import RecordContext
+from penstock.runtime.nodes import FailedProcessingError, Node, handle_processing_failure
+from penstock.runtime.punctuation import PunctuationQueue, PunctuationSchedule
+from penstock.runtime.task_metrics import TaskMetrics
+
+if TYPE_CHECKING:
+    from penstock.runtime.context import InternalProcessorContext
+
+
+class Timers:
+    """Schedules and calls punctuators.
+
+    Those that a processor schedules in `init` come back with the task: their due time is committed under the node, the
+    kind of time, the number of the call and the interval, so the same call finds it again. Those that are scheduled later
+    live as long as the processor that made them.
+    """
+
+    def __init__(
+        self, context: InternalProcessorContext, handler: ProcessingExceptionHandler, clock: Clock, metrics: TaskMetrics
+    ) -> None:
+        self.stream_time = PunctuationQueue()
+        self.system_time = PunctuationQueue()
+        self._context = context
+        self._handler = handler
+        self._clock = clock
+        self._metrics = metrics
+        self._in_init = False
+        self._calls: Counter[tuple[str, PunctuationType]] = Counter()
+
+    @contextmanager
+    def carried_over(self) -> Iterator[None]:
+        """While this is open, schedules take up the due times that were committed."""
+        self._in_init = True
+        try:
+            yield
+        finally:
+            self._in_init = False
+
+    def schedule(
+        self, interval: int, kind: PunctuationType, punctuator: Punctuator, start: int | None, stream_time: int
+    ) -> PunctuationSchedule:
+        """Add a punctuator for the current node.
+
+        Without a start, stream time is aligned to 0 and the wall clock to now. With one, the first time that is not past.
+        """
+        node = self._context.current_node
+        if node is None:
+            raise StreamsError(f"task {self._context.task_id}: schedule() was called outside of init, process and punctuators")
+        wall_clock = kind is PunctuationType.WALL_CLOCK_TIME
+        now = self._clock.now_ms() if wall_clock else stream_time
+        first = start if start is not None else (now + interval if wall_clock else 0)
+        schedule = PunctuationSchedule(node, first, interval, punctuator)
+        if start is not None and start < now:
+            schedule.advance(now)
+        if self._in_init:
+            self._take_up(schedule, kind)
+        return (self.system_time if wall_clock else self.stream_time).schedule(schedule)
+
+    def _take_up(self, schedule: PunctuationSchedule, kind: PunctuationType) -> None:
+        name = schedule.node.name
+        number = self._calls[name, kind]
+        self._calls[name, kind] += 1
+        # Short, because all that is carried over shares the 4,096 bytes a broker allows for an offset's metadata.
+        schedule.key = f"{name}@{kind.value[0].lower()}{number}/{schedule.interval}"
+        due = self._context.processor_metadata_for_key(schedule.key)
+        if due is not None:
+            schedule.timestamp = due
+
+    def punctuate_stream_time(self, stream_time: int) -> bool:
+        """Call the stream-time punctuators that are due."""
+        return self.stream_time.next_due <= stream_time and self.stream_time.maybe_punctuate(stream_time, self._punctuate)
+
+    def punctuate_system_time(self, now: int) -> bool:
+        """Call the wall-clock punctuators that are due."""
+        return self.system_time.next_due <= now and self.system_time.maybe_punctuate(now, self._punctuate)
+
+    def next_system_time(self) -> int | None:
+        """When the next wall-clock punctuator is due."""
+        return self.system_time.earliest()
+
+    def save(self) -> None:
+        """Put the due times where they are committed with the offsets."""
+        for queue in (self.stream_time, self.system_time):
+            for key, due in queue.due_times():
+                self._context.add_processor_metadata_key_value(key, due)
+
+    def close(self) -> None:
+        """Forget all punctuators."""
+        self.stream_time.close()
+        self.system_time.close()
+
+    def _punctuate(self, node: Node, timestamp: int, punctuator: Punctuator) -> None:
+        context = self._context
+        if context.current_node is not None:
+            raise StreamsError(f"task {context.task_id}: cannot punctuate while {context.current_node_name} is at work")
+        context.set_record_context(RecordContext(timestamp, -1, -1, None))
+        context.set_current_node(node)
+        context.system_time_ms = self._clock.now_ms()
+        try:
+            punctuator(timestamp)
+        except FailedProcessingError as exc:
+            raise self._failure(node.name, exc) from (exc.__cause__ or exc)
+        except (TaskCorruptedError, TaskMigratedError):
+            raise
+        except Exception as exc:  # noqa: BLE001  (the processing exception handler judges whatever a punctuator raises)
+            try:
+                handle_processing_failure(self._handler, context, node.name, None, exc)
+            except FailedProcessingError as failed:
+                raise self._failure(node.name, failed) from (failed.__cause__ or failed)
+        finally:
+            context.set_current_node(None)
+            self._metrics.punctuate.record()
+
+    def _failure(self, node: str, failed: FailedProcessingError) -> ProcessingError:
+        what = failed.message or "Exception caught while punctuating processor"
+        return ProcessingError(f"task {self._context.task_id}: {what} '{node}': {failed.__cause__!r}")

@@ -1,0 +1,95 @@
+"""The stores of a topology under test, to look into and to fill."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from penstock.record import RecordContext
+from penstock.runtime.global_state import GlobalStateUpdateTask
+from penstock.runtime.task import StreamTask
+from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
+from penstock.state.layers.metered_window import MeteredTimestampedWindowStore
+from penstock.state.store import KeyValueStore, SessionStore, StateStore, VersionedKeyValueStore, WindowStore
+from penstock.testing.store_facades import KeyValueStoreFacade, WindowStoreFacade
+
+_log = logging.getLogger(__name__)
+
+
+class DriverStores:
+    """The part of the test driver that hands out stores; each getter returns None where there is no such store."""
+
+    _task: StreamTask | None
+    _global_task: GlobalStateUpdateTask | None
+
+    def get_all_state_stores(self) -> dict[str, StateStore]:
+        """All stores by name, global ones included."""
+        names: list[str] = []
+        if self._task is not None:
+            names += self._task.state_manager.store_names
+        if self._global_task is not None:
+            names += self._global_task.state_manager.stores
+        return {name: self._store(name) for name in names}
+
+    def get_state_store(self, name: str) -> Any:
+        """A store of the user's own kind; the built-in kinds have getters of their own."""
+        store = self._store(name)
+        for kind, getter in _GETTERS:
+            if isinstance(store, kind):
+                raise ValueError(f"Store {name} is a built-in store ({kind.__name__}) and should be accessed via {getter}()")
+        return store
+
+    def get_key_value_store(self, name: str) -> Any:
+        """A key-value store; a timestamped one is shown with plain values."""
+        store = self._store(name)
+        if isinstance(store, MeteredTimestampedKeyValueStore):
+            _log.info("get_timestamped_key_value_store() gives store %s with its timestamps", name)
+            return KeyValueStoreFacade(store)
+        return store if isinstance(store, KeyValueStore) else None
+
+    def get_timestamped_key_value_store(self, name: str) -> Any:
+        """A key-value store whose values are `ValueAndTimestamp`."""
+        store = self._store(name)
+        return store if isinstance(store, MeteredTimestampedKeyValueStore) else None
+
+    def get_versioned_key_value_store(self, name: str) -> Any:
+        """A versioned store."""
+        store = self._store(name)
+        return store if isinstance(store, VersionedKeyValueStore) else None
+
+    def get_window_store(self, name: str) -> Any:
+        """A window store; a timestamped one is shown with plain values."""
+        store = self._store(name)
+        if isinstance(store, MeteredTimestampedWindowStore):
+            _log.info("get_timestamped_window_store() gives store %s with its timestamps", name)
+            return WindowStoreFacade(store)
+        return store if isinstance(store, WindowStore) else None
+
+    def get_timestamped_window_store(self, name: str) -> Any:
+        """A window store whose values are `ValueAndTimestamp`."""
+        store = self._store(name)
+        return store if isinstance(store, MeteredTimestampedWindowStore) else None
+
+    def get_session_store(self, name: str) -> Any:
+        """A session store."""
+        store = self._store(name)
+        return store if isinstance(store, SessionStore) else None
+
+    def _store(self, name: str) -> Any:
+        if self._task is not None:
+            # A test that writes to the store does so for no record in particular.
+            self._task.context.set_record_context(RecordContext(0, -1, -1, None))
+            store = self._task.state_manager.store(name)
+            if store is not None:
+                return store
+        return None if self._global_task is None else self._global_task.state_manager.store(name)
+
+
+_GETTERS = (
+    (VersionedKeyValueStore, "get_versioned_key_value_store"),
+    (MeteredTimestampedKeyValueStore, "get_timestamped_key_value_store"),
+    (KeyValueStore, "get_key_value_store"),
+    (MeteredTimestampedWindowStore, "get_timestamped_window_store"),
+    (WindowStore, "get_window_store"),
+    (SessionStore, "get_session_store"),
+)

@@ -1,0 +1,131 @@
+"""The topics a test writes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+from penstock.processor import Duration
+from penstock.record import FixedKeyRecord, Headers
+from penstock.serdes import as_serializer
+from penstock.windows import to_ms
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Timestamp = int | datetime
+
+_VALUE_ONLY: Any = object()
+
+
+class _Pipe(Protocol):
+    def pipe_record(self, topic: str, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers) -> None: ...
+
+
+class TestInputTopic(Generic[K, V]):
+    """Writes records to one topic of a `TopologyTestDriver`; each is processed before the call returns.
+
+    Records without a timestamp of their own get the topic's time, which starts at `start_timestamp` and moves by
+    `auto_advance` with each of them, and by `advance_time`.
+    """
+
+    __test__ = False  # not a test class, whatever its name says to pytest
+
+    def __init__(
+        self, driver: _Pipe, topic: str, key_serde: Any, value_serde: Any, start_timestamp: Timestamp, auto_advance: Duration
+    ) -> None:
+        self._driver = driver
+        self._topic = topic
+        self._key_serializer = _required(as_serializer(key_serde), "key_serde", topic)
+        self._value_serializer = _required(as_serializer(value_serde), "value_serde", topic)
+        self._now = as_timestamp(start_timestamp)
+        self._auto_advance = _forward(auto_advance, "auto_advance")
+
+    def advance_time(self, advance: Duration) -> None:
+        """Move the topic's time forward."""
+        self._now += _forward(advance, "advance")
+
+    def pipe_input(
+        self,
+        key: K | FixedKeyRecord[K, V] | V | None,
+        value: V | None = _VALUE_ONLY,
+        timestamp: Timestamp | None = None,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+    ) -> None:
+        """Write one record: key and value, or a value alone, or a whole `Record`."""
+        if value is _VALUE_ONLY:
+            if isinstance(key, FixedKeyRecord):
+                self._pipe(key.key, key.value, key.timestamp, key.headers)
+                return
+            key, value = None, key
+        self._pipe(key, value, self._next_time() if timestamp is None else as_timestamp(timestamp), tuple(headers))
+
+    def pipe_value(
+        self, value: V | None, timestamp: Timestamp | None = None, headers: Iterable[tuple[str, bytes | None]] = ()
+    ) -> None:
+        """Write one record without a key."""
+        self.pipe_input(None, value, timestamp, headers)
+
+    def pipe_key_values(
+        self,
+        key_values: Iterable[tuple[K | None, V | None]],
+        start_timestamp: Timestamp | None = None,
+        advance: Duration = 0,
+    ) -> None:
+        """Write several records; with `start_timestamp` they have times of their own, `advance` apart."""
+        for (key, value), timestamp in _timed(key_values, start_timestamp, advance):
+            self.pipe_input(key, value, timestamp)
+
+    def pipe_values(self, values: Iterable[V | None], start_timestamp: Timestamp | None = None, advance: Duration = 0) -> None:
+        """Write several records without keys; with `start_timestamp` they have times of their own, `advance` apart."""
+        for value, timestamp in _timed(values, start_timestamp, advance):
+            self.pipe_input(None, value, timestamp)
+
+    def pipe_records(self, records: Iterable[FixedKeyRecord[K, V]]) -> None:
+        """Write several records as they are."""
+        for record in records:
+            self.pipe_input(record)
+
+    # Java's names
+    pipe_key_value_list = pipe_key_values
+    pipe_value_list = pipe_values
+    pipe_record_list = pipe_records
+
+    def _next_time(self) -> int:
+        now = self._now
+        self._now += self._auto_advance
+        return now
+
+    def _pipe(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
+        self._driver.pipe_record(
+            self._topic, timestamp, self._key_serializer(self._topic, key), self._value_serializer(self._topic, value), headers
+        )
+
+    def __repr__(self) -> str:
+        return f"TestInputTopic(topic={self._topic!r})"
+
+
+def as_timestamp(timestamp: Timestamp) -> int:
+    """Milliseconds since the epoch."""
+    return round(timestamp.timestamp() * 1000) if isinstance(timestamp, datetime) else timestamp
+
+
+def _timed(entries: Iterable[Any], start_timestamp: Timestamp | None, advance: Duration) -> Iterable[tuple[Any, int | None]]:
+    if start_timestamp is None:
+        return ((entry, None) for entry in entries)
+    start, step = as_timestamp(start_timestamp), to_ms(advance, "advance")
+    return ((entry, start + index * step) for index, entry in enumerate(entries))
+
+
+def _forward(duration: Duration, what: str) -> int:
+    milliseconds = to_ms(duration, what)
+    if milliseconds < 0:
+        raise ValueError(f"{what} must not be negative, got {duration!r}")
+    return milliseconds
+
+
+def _required(half: Callable[..., Any] | None, what: str, topic: str) -> Callable[..., Any]:
+    if half is None:
+        raise ValueError(f"topic {topic} needs a {what}: give a serde or a serializer")
+    return half

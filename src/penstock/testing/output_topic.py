@@ -1,0 +1,84 @@
+"""The topics a test reads from."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Protocol, TypeVar
+
+from penstock.record import ProducedRecord, Record
+from penstock.serdes import as_deserializer
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Outputs(Protocol):
+    def read_record(self, topic: str) -> ProducedRecord: ...
+
+    def queue_size(self, topic: str) -> int: ...
+
+
+class TestOutputTopic(Generic[K, V]):
+    """Reads what was written to one topic, each record once; reading past the last raises `NoSuchElementError`."""
+
+    __test__ = False  # not a test class, whatever its name says to pytest
+
+    def __init__(self, driver: _Outputs, topic: str, key_serde: Any, value_serde: Any) -> None:
+        key_deserializer, value_deserializer = as_deserializer(key_serde), as_deserializer(value_serde)
+        if key_deserializer is None or value_deserializer is None:
+            raise ValueError(f"topic {topic} needs a key_serde and a value_serde: give serdes or deserializers")
+        self._driver = driver
+        self._topic = topic
+        self._key_deserializer = key_deserializer
+        self._value_deserializer = value_deserializer
+
+    def read_record(self) -> Record[K, V]:
+        """The next record, with timestamp and headers."""
+        raw = self._driver.read_record(self._topic)
+        key = self._key_deserializer(self._topic, raw.key)
+        return Record(key, self._value_deserializer(self._topic, raw.value), raw.timestamp, raw.headers)
+
+    def read_value(self) -> V:
+        """The value of the next record."""
+        return self.read_record().value
+
+    def read_key_value(self) -> tuple[K, V]:
+        """Key and value of the next record."""
+        record = self.read_record()
+        return record.key, record.value
+
+    def read_records(self) -> list[Record[K, V]]:
+        """All records that are left."""
+        return [self.read_record() for _ in range(self.queue_size)]
+
+    def read_values(self) -> list[V]:
+        """The values of all records that are left."""
+        return [record.value for record in self.read_records()]
+
+    def read_key_values(self) -> list[tuple[K, V]]:
+        """Keys and values of all records that are left."""
+        return [(record.key, record.value) for record in self.read_records()]
+
+    def read_key_values_to_map(self) -> dict[K, V]:
+        """All records that are left as a dictionary: of several with the same key, the last one counts."""
+        records = self.read_records()
+        if any(record.key is None for record in records):
+            raise ValueError(f"topic {self._topic} has a record without a key, which read_key_values_to_map() cannot show")
+        return {record.key: record.value for record in records}
+
+    # Java's names
+    read_records_to_list = read_records
+    read_values_to_list = read_values
+    read_key_values_to_list = read_key_values
+
+    @property
+    def queue_size(self) -> int:
+        """How many records are left."""
+        return self._driver.queue_size(self._topic)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no record is left."""
+        return self.queue_size == 0
+
+    def __repr__(self) -> str:
+        return f"TestOutputTopic(topic={self._topic!r}, size={self.queue_size})"

@@ -1,0 +1,307 @@
+"""Run a topology in a test: no broker, no Spark, the real StreamTask."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import weakref
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from penstock.clock import ManualClock
+from penstock.config import StreamsConfig
+from penstock.errors import NoSuchElementError, TopologyError
+from penstock.handlers import LogAndContinueExceptionHandler, production_exception_handler
+from penstock.ids import TaskId, TopicPartition
+from penstock.metrics import Metrics
+from penstock.processor import Duration
+from penstock.record import Headers, ProducedRecord, RawRecord
+from penstock.runtime.collector import RecordCollector
+from penstock.runtime.global_state import GLOBAL_TASK_ID, GlobalStateUpdateTask
+from penstock.runtime.processor_topology import ProcessorTopology
+from penstock.runtime.state_manager import ProcessorStateManager
+from penstock.runtime.task import StreamTask, TaskCommit
+from penstock.runtime.task_metrics import TaskMetrics
+from penstock.state.cache import RecordCache
+from penstock.testing.driver_stores import DriverStores
+from penstock.testing.input_topic import TestInputTopic, Timestamp, as_timestamp
+from penstock.testing.output_topic import TestOutputTopic
+from penstock.topology.specs import GlobalTopology, Subtopology
+from penstock.topology.topology import Topology
+from penstock.windows import to_ms
+
+_log = logging.getLogger(__name__)
+
+_PARTITION = 0
+_TASK_ID = TaskId(0, _PARTITION)
+
+_DEFAULTS = {
+    "application.id": "dummy-topology-test-driver-app-id",
+    "bootstrap.servers": "dummy-bootstrap-host:0",
+    # In production, results of left and outer joins and of closed windows wait up to a second of wall-clock time.
+    "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__": 0,
+    "__emit.interval.ms.kstreams.windowed.aggregation__": 0,
+}
+
+
+class TopologyTestDriver(DriverStores):
+    """Processes each record to the end, through all sub-topologies, before the call that pipes it returns.
+
+    Topics have one partition. Every record is followed by a commit, so caches hold nothing back. The wall clock only moves
+    when `advance_wall_clock_time` is called. Close the driver, or use it as a context manager.
+
+    >>> from penstock.serdes import Serdes
+    >>> topology = Topology()
+    >>> topology = topology.add_source("in", "words").add_sink("out", "copies", "in")
+    >>> string = Serdes.string()
+    >>> with TopologyTestDriver(topology, {"default.key.serde": string, "default.value.serde": string}) as driver:
+    ...     driver.create_input_topic("words", string, string).pipe_input("key", "hello", timestamp=5)
+    ...     driver.create_output_topic("copies", string, string).read_record()
+    Record(key='key', value='hello', timestamp=5, headers=())
+    """
+
+    __test__ = False  # not a test class, whatever its name says to pytest
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: StreamsConfig | Mapping[str, Any] | None = None,
+        initial_wall_clock_time: int | datetime = 0,
+    ) -> None:
+        given = config.originals if isinstance(config, StreamsConfig) else (config or {})
+        self._state_dir = Path(tempfile.mkdtemp(prefix="penstock-test-driver-"))
+        self._remove_state_dir = weakref.finalize(self, shutil.rmtree, self._state_dir, ignore_errors=True)
+        self._config = StreamsConfig.partial({**_DEFAULTS, **given, "state.dir": str(self._state_dir)})
+        self._clock = ManualClock(as_timestamp(initial_wall_clock_time))
+        self._metrics = Metrics.from_config(self._config, self._clock)
+        self._cache = RecordCache(self._config.total_cache_size)
+        self._outputs: dict[str, deque[ProducedRecord]] = {}
+        self._input_offsets: dict[TopicPartition, int] = {}
+        self._output_offsets: dict[TopicPartition, int] = {}
+        self._closed = False
+
+        builder = topology.internal_topology_builder.rewrite_topology(self._config)
+        self._plan = _whole(topology)
+        self._global_plan = builder.global_topology()
+        self._partitions = {topic: TopicPartition(topic, _PARTITION) for topic in self._plan.source_topics}
+        self._global_task = self._open_global_task(self._global_plan)
+        self._task = self._open_task(self._plan)
+
+    def _open_global_task(self, plan: GlobalTopology | None) -> GlobalStateUpdateTask | None:
+        if plan is None:
+            return None
+        metrics = TaskMetrics(self._metrics, GLOBAL_TASK_ID)
+        folder = self._state_dir / "global"
+        handler = LogAndContinueExceptionHandler()
+        task = GlobalStateUpdateTask(plan, self._config, folder, self._clock, metrics, self._cache, handler)
+        task.initialize(TopicPartition(topic, _PARTITION) for topic in dict.fromkeys(plan.store_to_topic.values()))
+        task.complete_restoration()
+        return task
+
+    def _open_task(self, plan: Subtopology) -> StreamTask | None:
+        if not self._partitions:
+            return None
+        metrics = TaskMetrics(self._metrics, _TASK_ID)
+        global_stores = {} if self._global_task is None else self._global_task.state_manager.stores
+        inputs = tuple(self._partitions.values())
+        folder = self._state_dir / str(_TASK_ID)
+        manager = ProcessorStateManager(_TASK_ID, folder, plan.store_to_changelog, inputs, global_stores)
+        collector = RecordCollector(_TASK_ID, production_exception_handler(self._config), metrics, lambda topic: 1)
+        topology = ProcessorTopology.of(plan)
+        task = StreamTask(_TASK_ID, topology, inputs, self._config, manager, collector, self._clock, metrics, self._cache)
+        task.initialize()
+        self._prepare(task)
+        for partition in inputs:
+            task.update_next_offset(partition, self._input_offsets.get(partition, 0))
+        return task
+
+    def _prepare(self, task: StreamTask) -> None:
+        """There is nothing to restore in a test that starts with nothing."""
+        task.complete_restoration()
+
+    # Topics
+
+    def create_input_topic(
+        self,
+        topic: str,
+        key_serde: Any,
+        value_serde: Any,
+        start_timestamp: Timestamp | None = None,
+        auto_advance: Duration | None = None,
+    ) -> TestInputTopic[Any, Any]:
+        """A topic to write to; its time starts at the wall clock's, and stands still, unless told otherwise."""
+        start = self._clock.now_ms() if start_timestamp is None else start_timestamp
+        return TestInputTopic(self, topic, key_serde, value_serde, start, 0 if auto_advance is None else auto_advance)
+
+    def create_output_topic(self, topic: str, key_serde: Any, value_serde: Any) -> TestOutputTopic[Any, Any]:
+        """A topic to read from: any that the topology writes to, changelog and repartition topics included."""
+        return TestOutputTopic(self, topic, key_serde, value_serde)
+
+    def produced_topic_names(self) -> frozenset[str]:
+        """The topics that something has been written to."""
+        return frozenset(self._outputs)
+
+    def pipe_record(self, topic: str, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None:
+        """Write raw bytes to an input topic, and process all that follows from it."""
+        partition = self._input_partition(topic)
+        is_global = self._is_global(topic)
+        if partition is None and not is_global:
+            known = sorted({*self._partitions, *(self._global_plan.store_to_topic.values() if self._global_plan else ())})
+            raise TopologyError(f"Unknown topic: {topic}. The topology reads: {', '.join(known) or 'nothing'}.")
+        if partition is not None:
+            with self._keeping_outputs():
+                self._enqueue(partition, RawRecord(topic, _PARTITION, 0, timestamp, key, value, headers))
+                self._complete_all_processable_work()
+        if is_global:
+            self._update_global(RawRecord(topic, _PARTITION, 0, timestamp, key, value, headers))
+
+    def read_record(self, topic: str) -> ProducedRecord:
+        """The next record of an output topic, as bytes."""
+        records = self._outputs.get(topic)
+        if records is None:
+            raise NoSuchElementError(
+                f"Uninitialized topic: {topic}. Nothing has been written to it; written so far: "
+                f"{', '.join(sorted(self._outputs)) or 'nothing'}."
+            )
+        if not records:
+            raise NoSuchElementError(f"Empty topic: {topic}. All its records have been read.")
+        return records.popleft()
+
+    def queue_size(self, topic: str) -> int:
+        """How many records of an output topic have not been read."""
+        return len(self._outputs.get(topic, ()))
+
+    # Time
+
+    def advance_wall_clock_time(self, advance: Duration) -> None:
+        """Move the wall clock forward; punctuators that come due are called."""
+        self._clock.advance(to_ms(advance, "advance"))
+        if self._task is not None:
+            with self._keeping_outputs():
+                self._task.maybe_punctuate_system_time()
+                self._commit(self._task)
+                self._complete_all_processable_work()
+
+    def metrics(self) -> Mapping[Any, Any]:
+        """All metrics, by name."""
+        return self._metrics.metrics()
+
+    # The work
+
+    @contextmanager
+    def _keeping_outputs(self) -> Iterator[None]:
+        """What was written before an error can be read after it: a dead letter, for one."""
+        try:
+            yield
+        except Exception:
+            assert self._task is not None
+            self._keep(self._task.prepare_outputs())
+            raise
+
+    def _complete_all_processable_work(self) -> None:
+        task = self._task
+        if task is None:
+            return
+        self._capture(task.prepare_outputs())
+        # Nothing more is to come on an empty topic: only max.task.idle.ms makes the task wait for it.
+        task.update_lags(dict.fromkeys(self._partitions.values(), 0))
+        while task.has_records_queued and task.process(self._clock.now_ms()):
+            task.maybe_punctuate_stream_time()
+            self._commit(task)
+        if task.has_records_queued:
+            _log.info(
+                "Due to the max.task.idle.ms configuration, there are currently some records that cannot be processed. "
+                "Advancing wall-clock time or enqueuing records on the empty topics will allow to process more."
+            )
+
+    def _commit(self, task: StreamTask) -> None:
+        commit = task.prepare_commit()
+        self._keep(commit)
+        task.post_commit({partition: offset - 1 for partition, offset in self._output_offsets.items()})
+        self._feed_back(commit)
+
+    def _capture(self, commit: TaskCommit) -> None:
+        self._keep(commit)
+        self._feed_back(commit)
+
+    def _keep(self, commit: TaskCommit) -> None:
+        for records in (commit.outputs, commit.changelogs):
+            for record in records:
+                self._outputs.setdefault(record.topic, deque()).append(record)
+                partition = TopicPartition(record.topic, record.partition or _PARTITION)
+                self._output_offsets[partition] = self._output_offsets.get(partition, 0) + 1
+
+    def _feed_back(self, commit: TaskCommit) -> None:
+        """Records for repartition topics, and for whatever else the topology reads, go in again."""
+        for records in (commit.outputs, commit.changelogs):
+            for topic, _, key, value, timestamp, headers in records:
+                partition = self._input_partition(topic)
+                if partition is not None:
+                    self._enqueue(partition, RawRecord(topic, _PARTITION, 0, timestamp, key, value, headers))
+                if self._is_global(topic):
+                    self._update_global(RawRecord(topic, _PARTITION, 0, timestamp, key, value, headers))
+
+    def _enqueue(self, partition: TopicPartition, record: RawRecord) -> None:
+        assert self._task is not None
+        self._task.add_records(partition, [record._replace(offset=self._next_offset(partition))])
+
+    def _update_global(self, record: RawRecord) -> None:
+        assert self._global_task is not None
+        self._global_task.update(record._replace(offset=self._next_offset(TopicPartition(record.topic, _PARTITION))))
+        self._global_task.flush_state()
+
+    def _next_offset(self, partition: TopicPartition) -> int:
+        offset = self._input_offsets.get(partition, 0)
+        self._input_offsets[partition] = offset + 1
+        return offset
+
+    def _input_partition(self, topic: str) -> TopicPartition | None:
+        found = self._partitions.get(topic)
+        if found is None:
+            for pattern in self._plan.source_patterns:
+                if pattern.fullmatch(topic) and not self._is_global(topic):
+                    return self._partitions[pattern.pattern]
+        return found
+
+    def _is_global(self, topic: str) -> bool:
+        return self._global_plan is not None and topic in self._global_plan.store_to_topic.values()
+
+    # The end
+
+    def close(self) -> None:
+        """Close the processors and stores, and remove the state."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if self._task is not None:
+                try:
+                    self._task.suspend()
+                    self._commit(self._task)
+                    self._task.close_clean()
+                finally:
+                    self._task.close_dirty()
+        finally:
+            try:
+                if self._global_task is not None:
+                    self._global_task.close()
+            finally:
+                self._remove_state_dir()
+
+    def __enter__(self) -> TopologyTestDriver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _whole(topology: Topology) -> Subtopology:
+    """All sub-topologies as one task; a pattern stands for one topic of its own name, as nothing tells which ones exist."""
+    builder = topology.internal_topology_builder
+    patterns = builder.build_topology().source_patterns
+    return builder.build_topology(matched_topics={pattern: (pattern.pattern,) for pattern in patterns})

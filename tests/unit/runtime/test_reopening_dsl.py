@@ -1,0 +1,185 @@
+"""The operators of the DSL, with their task closed and opened again after every record: the output stays the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock import (
+    BufferConfig,
+    Consumed,
+    EmitStrategy,
+    Grouped,
+    JoinWindows,
+    Materialized,
+    Serdes,
+    SessionWindows,
+    SlidingWindows,
+    StreamJoined,
+    StreamsBuilder,
+    Suppressed,
+    TimeWindows,
+)
+from penstock.ids import TopicPartition
+from penstock.record import ProducedRecord, RawRecord
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.task import StreamTask, TaskCommit
+from penstock.testing import TopologyTestDriver
+
+STRING = Serdes.string()
+TEXT = Consumed(STRING, STRING)
+BY_KEY = Grouped(key_serde=STRING, value_serde=STRING)
+JOINED = StreamJoined(STRING, STRING, STRING)
+
+
+class MovingDriver(TopologyTestDriver):
+    """Closes its task after every record and opens it again from what was committed and logged."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._log: dict[TopicPartition, list[RawRecord]] = {}
+        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        super().__init__(*args, **kwargs)
+
+    def pipe_record(self, *args: Any, **kwargs: Any) -> None:
+        super().pipe_record(*args, **kwargs)
+        self._move()
+
+    def advance_wall_clock_time(self, advance: Any) -> None:
+        super().advance_wall_clock_time(advance)
+        self._move()
+
+    def _move(self) -> None:
+        assert self._task is not None
+        assert not self._task.has_records_queued
+        self._commit(self._task)
+        self._task.suspend()
+        self._task.close_clean()
+        self._task = self._open_task(self._plan)
+
+    def _keep(self, commit: TaskCommit) -> None:
+        self._committed.update(commit.offsets)
+        for record in commit.changelogs:
+            log = self._log.setdefault(TopicPartition(record.topic, record.partition or 0), [])
+            log.append(_as_read(record, len(log)))
+        super()._keep(commit)
+
+    def _prepare(self, task: StreamTask) -> None:
+        for partition, offset in task.state_manager.changelog_offsets.items():
+            task.state_manager.restore(partition, self._log.get(partition, [])[offset:])
+        task.complete_restoration(self._committed)
+
+
+def _as_read(record: ProducedRecord, offset: int) -> RawRecord:
+    return RawRecord(record.topic, record.partition or 0, offset, record.timestamp, record.key, record.value, record.headers)
+
+
+def counted(windows: Any, emit: EmitStrategy | None = None, suppressed: Any = None) -> Callable[[StreamsBuilder], Any]:
+    def topology(builder: StreamsBuilder) -> Any:
+        stream: Any = builder.stream("left", TEXT).group_by_key(BY_KEY).windowed_by(windows)
+        if emit is not None:
+            stream = stream.emit_strategy(emit)
+        table = stream.count(Materialized("counts", key_serde=STRING, value_serde=Serdes.long()))
+        return (table if suppressed is None else table.suppress(suppressed)).to_stream()
+
+    return topology
+
+
+def joined(how: str) -> Callable[[StreamsBuilder], Any]:
+    def topology(builder: StreamsBuilder) -> Any:
+        left, right = builder.stream("left", TEXT), builder.stream("right", TEXT)
+        windows = JoinWindows(before=10, after=5, grace=7)
+        return getattr(left, how)(right, lambda a, b: f"{a}+{b}", windows, JOINED)
+
+    return topology
+
+
+def tables(how: str) -> Callable[[StreamsBuilder], Any]:
+    def topology(builder: StreamsBuilder) -> Any:
+        left = builder.table("left", TEXT, Materialized("left-store"))
+        right = builder.table("right", TEXT, Materialized("right-store"))
+        return getattr(left, how)(right, lambda a, b: f"{a}+{b}").to_stream()
+
+    return topology
+
+
+def foreign_key(builder: StreamsBuilder) -> Any:
+    left, right = builder.table("left", TEXT), builder.table("right", TEXT)
+    joined = left.left_join(right, lambda a, b: f"{a}+{b}", foreign_key=lambda value: value)
+    return joined.to_stream()
+
+
+def suppressed_table(builder: StreamsBuilder) -> Any:
+    grouped = builder.stream("left", TEXT).group_by(lambda key, value: value, BY_KEY)
+    table = grouped.count(Materialized("counts", key_serde=STRING, value_serde=Serdes.long()))
+    return table.suppress(Suppressed.until_time_limit(15, BufferConfig.max_records(2).emit_early_when_full())).to_stream()
+
+
+CLOSE = EmitStrategy.on_window_close()
+CASES: dict[str, Callable[[StreamsBuilder], Any]] = {
+    "tumbling": counted(TimeWindows(10, grace=5)),
+    "hopping on close": counted(TimeWindows(10, grace=5, advance=4), CLOSE),
+    "sliding": counted(SlidingWindows(10, grace=5)),
+    "sliding on close": counted(SlidingWindows(10, grace=5), CLOSE),
+    "session": counted(SessionWindows(6, grace=5)),
+    "session on close": counted(SessionWindows(6, grace=5), CLOSE),
+    "suppressed until windows close": counted(
+        TimeWindows(10, grace=5), suppressed=Suppressed.until_window_closes(BufferConfig.unbounded())
+    ),
+    "suppressed table": suppressed_table,
+    "stream join": joined("join"),
+    "stream left join": joined("left_join"),
+    "stream outer join": joined("outer_join"),
+    "table left join": tables("left_join"),
+    "table outer join": tables("outer_join"),
+    "foreign key": foreign_key,
+}
+
+RECORDS = st.lists(
+    st.tuples(
+        st.sampled_from(["left", "left", "right"]),
+        st.sampled_from("abc"),
+        st.sampled_from(["a", "b", "c", None]),
+        st.integers(0, 80),
+    ),
+    max_size=12,
+)
+SAMPLE = [
+    ("left", "a", "b", 0),
+    ("right", "a", "x", 3),
+    ("left", "b", "a", 12),
+    ("left", "a", "c", 9),
+    ("right", "b", None, 30),
+    ("left", "a", "a", 33),
+    ("right", "a", "y", 60),
+    ("left", "c", None, 61),
+    ("left", "a", "b", 20),
+]
+
+
+def run(driver_class: type[TopologyTestDriver], case: str, store_type: str, records: list[Any]) -> list[Any]:
+    config = {"default.key.serde": STRING, "default.value.serde": STRING, "default.dsl.store": store_type}
+    builder = StreamsBuilder(config)
+    CASES[case](builder).map(lambda key, value: (str(key), str(value))).to("out")
+    with driver_class(builder.build(), config) as driver:
+        known = {topic for topic in ("left", "right") if topic in driver._partitions}
+        inputs = {topic: driver.create_input_topic(topic, STRING, STRING) for topic in known}
+        for topic, key, value, timestamp in records:
+            if topic in inputs:
+                inputs[topic].pipe_input(key, value, timestamp)
+        return driver.create_output_topic("out", STRING, STRING).read_records()
+
+
+@pytest.mark.parametrize("case", CASES)
+@settings(max_examples=12, deadline=None)
+@given(records=RECORDS)
+def test_should_not_be_seen_in_the_output(case: str, records: list[Any]) -> None:
+    assert run(MovingDriver, case, "in_memory", records) == run(TopologyTestDriver, case, "in_memory", records)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_should_not_be_seen_in_the_output_with_state_on_disk(case: str) -> None:
+    assert run(MovingDriver, case, "rocksDB", SAMPLE) == run(TopologyTestDriver, case, "rocksDB", SAMPLE)
