@@ -1,0 +1,57 @@
+"""What streams, tables and groups have in common: a place in the graph, serdes, and the sources above them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic
+
+from penstock.dsl.typevars import K, V
+from penstock.graph.builder import InternalStreamsBuilder
+from penstock.graph.node import GraphNode
+from penstock.operators.functions import IgnoreKey, IgnoreKeyJoiner
+
+
+class AbstractStream(Generic[K, V]):
+    """A node of the graph with the key and value it gives, and the names of the sources its partitions come from."""
+
+    def __init__(
+        self,
+        name: str,
+        key_serde: Any,
+        value_serde: Any,
+        source_nodes: frozenset[str],
+        graph_node: GraphNode,
+        builder: InternalStreamsBuilder,
+    ) -> None:
+        self._name = name
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+        self._source_nodes = source_nodes
+        self._graph_node = graph_node
+        self._builder = builder
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"
+
+    def _ensure_copartition_with(self, others: Iterable[AbstractStream[Any, Any]]) -> frozenset[str]:
+        all_sources = self._source_nodes.union(*(other._source_nodes for other in others))
+        self._builder.topology.copartition_sources(all_sources)
+        return all_sources
+
+
+def value_mapper_with_key(mapper: Callable[..., Any], with_key: bool) -> Callable[[Any, Any], Any]:
+    """A mapper in the form operators call: with key and value."""
+    required(mapper, "the mapper")
+    return mapper if with_key else IgnoreKey(mapper)
+
+
+def joiner_with_key(joiner: Callable[..., Any], with_key: bool) -> Callable[[Any, Any, Any], Any]:
+    """A joiner in the form operators call: with key and both values."""
+    required(joiner, "the joiner")
+    return joiner if with_key else IgnoreKeyJoiner(joiner)
+
+
+def required(function: Any, what: str) -> None:
+    """Refuse something that cannot be called, before it fails at the first record."""
+    if not callable(function):
+        raise TypeError(f"{what} must be callable, got {function!r}")

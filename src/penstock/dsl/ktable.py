@@ -1,0 +1,229 @@
+"""`KTable`: the latest value of each key."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Literal, overload
+
+from penstock.dsl import kstream
+from penstock.dsl.abstract_stream import required, value_mapper_with_key
+from penstock.dsl.grouped_table import KGroupedTable
+from penstock.dsl.ktable_base import TableBase
+from penstock.dsl.ktable_joins import TableJoinOperators
+from penstock.dsl.options import Grouped, Materialized, renamed
+from penstock.dsl.suppressed import Suppressed
+from penstock.dsl.typevars import KR, VR, K, V
+from penstock.errors import TopologyError
+from penstock.graph import naming
+from penstock.graph.materialize import KeyValueStoreMaterializer, MaterializedStore
+from penstock.graph.naming import Named
+from penstock.graph.node import GraphNode, ProcessorParameters
+from penstock.graph.processors import (
+    ProcessorGraphNode,
+    ProcessorToStateConnectorNode,
+    TableSuppressNode,
+    VersionAwareProcessorNode,
+)
+from penstock.graph.search import find_and_verify_window_grace
+from penstock.operators import (
+    KStreamMapValues,
+    KTableFilter,
+    KTableMapValues,
+    KTableRepartitionMap,
+    KTableSuppressProcessorSupplier,
+    KTableTransformValues,
+    SuppressedInternal,
+    window_end_time,
+)
+from penstock.operators.functions import new_value
+from penstock.processor import ValueTransformerWithKey
+from penstock.state.buffers import InMemoryTimeOrderedKeyValueChangeBufferBuilder
+from penstock.state.store import StoreBuilder
+
+_log = logging.getLogger(__name__)
+
+
+class KTable(TableJoinOperators[K, V], TableBase[K, V]):
+    """A table: the latest value of each key, changed by every record; a value of None deletes the key.
+
+    Tables are made by `StreamsBuilder.table`, `KStream.to_table`, aggregations, and the operators of other tables.
+    A table that is given a `Materialized` with a name is kept in a store that can be queried.
+    """
+
+    def filter(
+        self,
+        predicate: Callable[[K, V], Any],
+        materialized: Materialized[K, V] | None = None,
+        *,
+        name: str | None = None,
+    ) -> KTable[K, V]:
+        """The rows for which the predicate is true; for all others deletions, where there was something to delete."""
+        return self._filter(predicate, materialized, name, False)
+
+    def filter_not(
+        self,
+        predicate: Callable[[K, V], Any],
+        materialized: Materialized[K, V] | None = None,
+        *,
+        name: str | None = None,
+    ) -> KTable[K, V]:
+        """The rows for which the predicate is false."""
+        return self._filter(predicate, materialized, name, True)
+
+    def _filter(
+        self, predicate: Callable[[K, V], Any], materialized: Materialized[K, V] | None, name: str | None, filter_not: bool
+    ) -> KTable[K, V]:
+        required(predicate, "the predicate")
+        store, stores = self._store_if_named(materialized, naming.TABLE_FILTER)
+        queryable = None if store is None else store.queryable_store_name
+        node_name = Named(name).or_generate(self._builder.names, naming.TABLE_FILTER)
+        supplier = KTableFilter(self._parent, predicate, filter_not, queryable)
+        node = VersionAwareProcessorNode(ProcessorParameters(supplier, node_name, stores))
+        key_serde, value_serde = self._key_serde, self._value_serde
+        if store is not None:
+            key_serde = key_serde if store.key_serde is None else store.key_serde
+            value_serde = value_serde if store.value_serde is None else store.value_serde
+        return self._derive_table(node, key_serde, value_serde, store, supplier)
+
+    @overload
+    def map_values(
+        self,
+        mapper: Callable[[V], VR],
+        with_key: Literal[False] = False,
+        materialized: Materialized[K, VR] | None = None,
+        *,
+        name: str | None = None,
+    ) -> KTable[K, VR]: ...
+    @overload
+    def map_values(
+        self,
+        mapper: Callable[[K, V], VR],
+        with_key: Literal[True],
+        materialized: Materialized[K, VR] | None = None,
+        *,
+        name: str | None = None,
+    ) -> KTable[K, VR]: ...
+
+    def map_values(
+        self,
+        mapper: Callable[..., Any],
+        with_key: bool = False,
+        materialized: Materialized[Any, Any] | None = None,
+        *,
+        name: str | None = None,
+    ) -> KTable[Any, Any]:
+        """Each value turned into another."""
+        store, stores = self._store_if_named(materialized, naming.TABLE_MAPVALUES)
+        queryable = None if store is None else store.queryable_store_name
+        node_name = Named(name).or_generate(self._builder.names, naming.TABLE_MAPVALUES)
+        supplier = KTableMapValues(self._parent, value_mapper_with_key(mapper, with_key), queryable)
+        node = ProcessorGraphNode(ProcessorParameters(supplier, node_name, stores))
+        key_serde = self._key_serde if store is None or store.key_serde is None else store.key_serde
+        return self._derive_table(node, key_serde, None if store is None else store.value_serde, store, supplier)
+
+    def transform_values(
+        self,
+        transformer_supplier: Callable[[], ValueTransformerWithKey[K, V, VR]],
+        *state_store_names: str,
+        materialized: Materialized[K, VR] | None = None,
+        name: str | None = None,
+    ) -> KTable[K, VR]:
+        """Each value turned into another by a transformer that may use stores.
+
+        Without `materialized` the transformer is also called to look up values, so it must not depend on the order of
+        calls.
+        """
+        required(transformer_supplier, "the transformer supplier")
+        store, stores = self._store_if_named(materialized, None)
+        stores.extend(getattr(transformer_supplier, "stores", None) or ())
+        queryable = None if store is None else store.queryable_store_name
+        node_name = Named(name).or_generate(self._builder.names, naming.TABLE_TRANSFORMVALUES)
+        supplier = KTableTransformValues(self._parent, transformer_supplier, queryable)
+        node = ProcessorToStateConnectorNode(ProcessorParameters(supplier, node_name, stores), state_store_names)
+        key_serde = self._key_serde if store is None or store.key_serde is None else store.key_serde
+        return self._derive_table(node, key_serde, None if store is None else store.value_serde, store, supplier)
+
+    @overload
+    def to_stream(self, key_mapper: None = None, *, name: str | None = None) -> kstream.KStream[K, V]: ...
+    @overload
+    def to_stream(self, key_mapper: Callable[[K, V], KR], *, name: str | None = None) -> kstream.KStream[KR, V]: ...
+
+    def to_stream(self, key_mapper: Callable[[K, V], Any] | None = None, *, name: str | None = None) -> kstream.KStream[Any, V]:
+        """The table's changes as a stream, under new keys if a mapper is given."""
+        node_name = Named(name).or_generate(self._builder.names, naming.TABLE_TOSTREAM)
+        node = ProcessorGraphNode(ProcessorParameters(KStreamMapValues(new_value), node_name))
+        self._builder.add_graph_node(self._graph_node, node)
+        stream: kstream.KStream[K, V] = kstream.KStream(
+            node_name, self._key_serde, self._value_serde, self._source_nodes, False, node, self._builder
+        )
+        return stream if key_mapper is None else stream.select_key(key_mapper)
+
+    def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> KTable[K, V]:
+        """The table with some of its updates held back, see `Suppressed`."""
+        if self._graph_node.is_output_versioned:
+            raise TopologyError(f"suppress() is only supported for tables that are not versioned, but {self._name} is")
+        names = self._builder.names
+        given_name = renamed(suppressed, name).name
+        node_name = given_name or names.new_processor_name(naming.TABLE_SUPPRESS)
+        internal = self._suppressed_internal(suppressed, given_name, node_name)
+        bounds = suppressed.buffer_config
+        if given_name is not None:
+            store_name = f"{given_name}-store"
+        else:
+            store_name = names.new_store_name(naming.TABLE_SUPPRESS)
+            if bounds.logging:
+                names.note_implicit(changelog_topic=f"{store_name}-changelog")
+        buffer = InMemoryTimeOrderedKeyValueChangeBufferBuilder(store_name, self._key_serde, self._value_serde)
+        buffer = buffer.with_logging_enabled(bounds.topic_config) if bounds.logging else buffer.with_logging_disabled()
+        supplier = KTableSuppressProcessorSupplier(internal, store_name, self._parent)
+        node = TableSuppressNode(ProcessorParameters(supplier, node_name, [buffer]))
+        node.is_output_versioned = False
+        self._builder.add_graph_node(self._graph_node, node)
+        return KTable(node_name, self._key_serde, self._value_serde, frozenset([self._name]), None, supplier, node, self._builder)
+
+    def _suppressed_internal(self, suppressed: Suppressed, name: str | None, node_name: str) -> SuppressedInternal:
+        if suppressed.time_to_wait_ms is not None:
+            return SuppressedInternal(name, suppressed.time_to_wait_ms, suppressed.buffer_config)
+        grace_ms = find_and_verify_window_grace(self._graph_node)
+        _log.info("Using grace period of [%d ms] as the suppress duration for node [%s].", grace_ms, node_name)
+        return SuppressedInternal(name, grace_ms, suppressed.buffer_config, window_end_time, True)
+
+    def group_by(
+        self, selector: Callable[[K, V], tuple[KR, VR]], grouped: Grouped[KR, VR] | None = None, *, name: str | None = None
+    ) -> KGroupedTable[KR, VR]:
+        """The rows grouped by a new key, with a new value: `selector` gives both."""
+        required(selector, "the selector")
+        default: Grouped[KR, VR] = Grouped()
+        given = renamed(grouped or default, name)
+        node_name = Named(given.name).or_generate(self._builder.names, naming.TABLE_SELECT)
+        node = VersionAwareProcessorNode(ProcessorParameters(KTableRepartitionMap(self._parent, selector), node_name))
+        self._builder.add_graph_node(self._graph_node, node)
+        self._parent.enable_sending_old_values(True)
+        return KGroupedTable(node_name, self._source_nodes, given, node, self._builder)
+
+    def _store_if_named(
+        self, materialized: Materialized[Any, Any] | None, prefix: str | None
+    ) -> tuple[MaterializedStore | None, list[StoreBuilder[Any]]]:
+        """The store of an operator that is materialized only under a name of the user's.
+
+        Options without a name still use up the index of a store name where there is a prefix for one.
+        """
+        if materialized is None:
+            return None, []
+        store = MaterializedStore(materialized, config=self._builder.config)
+        if store.queryable_store_name is not None:
+            return store, [KeyValueStoreMaterializer(store)]
+        if prefix is not None:
+            self._builder.names.new_store_name(prefix)
+        return store, []
+
+    def _derive_table(
+        self, node: GraphNode, key_serde: Any, value_serde: Any, store: MaterializedStore | None, supplier: Any
+    ) -> KTable[Any, Any]:
+        queryable = None
+        if store is not None:
+            node.is_output_versioned = store.is_versioned
+            queryable = store.queryable_store_name
+        self._builder.add_graph_node(self._graph_node, node)
+        return KTable(node.node_name, key_serde, value_serde, self._source_nodes, queryable, supplier, node, self._builder)

@@ -1,0 +1,177 @@
+"""Which engine the DSL's stores use: RocksDB, memory, or the user's own choice."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.errors import ConfigError
+from penstock.state.stores import Stores
+from penstock.state.windowed_suppliers import (
+    RocksDbIndexedTimeOrderedWindowBytesStoreSupplier,
+    RocksDbTimeOrderedSessionBytesStoreSupplier,
+)
+from penstock.windows import EmitStrategy, StrategyType
+
+DSL_STORE_SUPPLIERS_CLASS = "dsl.store.suppliers.class"
+DEFAULT_DSL_STORE = "default.dsl.store"
+_MIN_SEGMENT_INTERVAL_MS = 60_000
+
+
+class DslStoreFormat(enum.Enum):
+    """Whether a store keeps a timestamp beside each value."""
+
+    PLAIN = "PLAIN"
+    TIMESTAMPED = "TIMESTAMPED"
+
+
+@dataclass(frozen=True)
+class DslKeyValueParams:
+    """A key-value store the DSL needs."""
+
+    name: str
+    store_format: DslStoreFormat = DslStoreFormat.TIMESTAMPED
+
+
+@dataclass(frozen=True)
+class DslWindowParams:
+    """A window store the DSL needs; times in milliseconds."""
+
+    name: str
+    retention_period: int
+    window_size: int
+    retain_duplicates: bool = False
+    emit_strategy: EmitStrategy = field(default_factory=EmitStrategy.on_window_update)
+    is_sliding_window: bool = False
+    store_format: DslStoreFormat = DslStoreFormat.TIMESTAMPED
+
+
+@dataclass(frozen=True)
+class DslSessionParams:
+    """A session store the DSL needs; times in milliseconds."""
+
+    name: str
+    retention_period: int
+    emit_strategy: EmitStrategy = field(default_factory=EmitStrategy.on_window_update)
+
+
+class DslStoreSuppliers(ABC):
+    """Makes the byte stores of all tables that do not bring their own; must pickle."""
+
+    def configure(self, config: Mapping[str, Any]) -> None:  # noqa: B027  most need no configuration
+        """Called once with the application's configuration."""
+
+    @abstractmethod
+    def key_value_store(self, params: DslKeyValueParams) -> Any:
+        """A supplier of a key-value store."""
+
+    @abstractmethod
+    def window_store(self, params: DslWindowParams) -> Any:
+        """A supplier of a window store."""
+
+    @abstractmethod
+    def session_store(self, params: DslSessionParams) -> Any:
+        """A supplier of a session store."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+class RocksDBDslStoreSuppliers(DslStoreSuppliers):
+    """Stores on disk (the default)."""
+
+    def key_value_store(self, params: DslKeyValueParams) -> Any:
+        """A key-value store on disk."""
+        if params.store_format is DslStoreFormat.PLAIN:
+            return Stores.persistent_key_value_store(params.name)
+        return Stores.persistent_timestamped_key_value_store(params.name)
+
+    def window_store(self, params: DslWindowParams) -> Any:
+        """A window store on disk; ordered by time first where results are emitted when windows close."""
+        if params.emit_strategy.type is StrategyType.ON_WINDOW_CLOSE:
+            return RocksDbIndexedTimeOrderedWindowBytesStoreSupplier(
+                params.name,
+                params.retention_period,
+                max(params.retention_period // 2, _MIN_SEGMENT_INTERVAL_MS),
+                params.window_size,
+                params.retain_duplicates,
+                with_index=params.is_sliding_window,
+            )
+        plain = params.store_format is DslStoreFormat.PLAIN
+        make = Stores.persistent_window_store if plain else Stores.persistent_timestamped_window_store
+        return make(params.name, params.retention_period, params.window_size, params.retain_duplicates)
+
+    def session_store(self, params: DslSessionParams) -> Any:
+        """A session store on disk; ordered by time first where results are emitted when windows close."""
+        if params.emit_strategy.type is StrategyType.ON_WINDOW_CLOSE:
+            return RocksDbTimeOrderedSessionBytesStoreSupplier(params.name, params.retention_period, with_index=True)
+        return Stores.persistent_session_store(params.name, params.retention_period)
+
+
+class InMemoryDslStoreSuppliers(DslStoreSuppliers):
+    """Stores in memory."""
+
+    def key_value_store(self, params: DslKeyValueParams) -> Any:
+        """A key-value store in memory."""
+        return Stores.in_memory_key_value_store(params.name)
+
+    def window_store(self, params: DslWindowParams) -> Any:
+        """A window store in memory."""
+        return Stores.in_memory_window_store(params.name, params.retention_period, params.window_size, params.retain_duplicates)
+
+    def session_store(self, params: DslSessionParams) -> Any:
+        """A session store in memory."""
+        return Stores.in_memory_session_store(params.name, params.retention_period)
+
+
+_BUILT_IN: dict[str, type[DslStoreSuppliers]] = {
+    "rocksdb": RocksDBDslStoreSuppliers,
+    "in_memory": InMemoryDslStoreSuppliers,
+    "rocksdbdslstoresuppliers": RocksDBDslStoreSuppliers,
+    "inmemorydslstoresuppliers": InMemoryDslStoreSuppliers,
+}
+
+
+def resolve_dsl_store_suppliers(value: Any, key: str = DSL_STORE_SUPPLIERS_CLASS) -> DslStoreSuppliers:
+    """What a caller or a configuration names: an object, its class, its import path, "rocksdb" or "in_memory".
+
+    >>> type(resolve_dsl_store_suppliers("in_memory")).__name__
+    'InMemoryDslStoreSuppliers'
+    """
+    if isinstance(value, DslStoreSuppliers):
+        return value
+    if isinstance(value, type) and issubclass(value, DslStoreSuppliers):
+        return value()
+    if isinstance(value, str):
+        # Java's own class names work too: org.apache…BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers
+        known = _BUILT_IN.get(value.replace("$", ".").rpartition(".")[2].lower())
+        if known is not None:
+            return known()
+        module, _, attribute = value.replace(":", ".").rpartition(".")
+        try:
+            return resolve_dsl_store_suppliers(getattr(importlib.import_module(module), attribute), key)
+        except (ImportError, AttributeError, ValueError) as exc:
+            raise ConfigError(_refusal(key, value)) from exc
+    raise ConfigError(_refusal(key, value))
+
+
+def _refusal(key: str, value: Any) -> str:
+    return f"{key} = {value!r} does not name stores; allowed are 'rocksdb', 'in_memory', a DslStoreSuppliers or its import path"
+
+
+def configured_dsl_store_suppliers(config: Mapping[str, Any] | None) -> DslStoreSuppliers | None:
+    """What a configuration asks for, or None where it says nothing."""
+    for key in (DSL_STORE_SUPPLIERS_CLASS, DEFAULT_DSL_STORE):
+        value = (config or {}).get(key)
+        if value is not None:
+            suppliers = resolve_dsl_store_suppliers(value, key)
+            suppliers.configure(config or {})
+            return suppliers
+    return None
