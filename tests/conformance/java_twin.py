@@ -1,0 +1,86 @@
+"""The original, as a process: kafka-streams and its TopologyTestDriver behind JSON lines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+_PROJECT = Path(__file__).parent / "java"
+_TARGET = _PROJECT / "target"
+_STAMP = _TARGET / "sources.sha256"
+# A process lives for a few minutes only: the second compiler and a parallel collector cost more than they give.
+_JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx1g")
+
+
+class JavaUnavailableError(Exception):
+    """The original cannot be built or run here; the message says why."""
+
+
+def build() -> None:
+    """Compile the Java side where its sources changed since the last time; offline first."""
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            raise JavaUnavailableError(f"comparing with the original needs Java 17 and Maven: there is no '{tool}' on the PATH")
+    digest = _digest(sorted([_PROJECT / "pom.xml", *_PROJECT.glob("src/**/*.java")]))
+    if _STAMP.exists() and _STAMP.read_text() == digest:
+        return
+    shutil.rmtree(_TARGET / "classes", ignore_errors=True)
+    for offline in (["-o"], []):
+        result = subprocess.run(
+            ["mvn", "-q", "-B", *offline, "process-classes"], cwd=_PROJECT, capture_output=True, text=True, check=False
+        )
+        if result.returncode == 0:
+            _STAMP.write_text(digest)
+            return
+        if "COMPILATION ERROR" in result.stdout:
+            raise RuntimeError(f"the Java side does not compile:\n{result.stdout}")
+    raise JavaUnavailableError(
+        f"Maven found kafka-streams or its own plugins neither online nor in the local repository:\n{result.stdout[-2000:]}"
+    )
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+class JavaTwin:
+    """One JVM that answers scenario after scenario."""
+
+    def __init__(self, state_dir: Path) -> None:
+        class_path = f"{_TARGET / 'classes'}:{_TARGET / 'lib'}/*"
+        self._process = subprocess.Popen(
+            ["java", *_JVM_FLAGS, "-cp", class_path, "penstock.conformance.Main", str(state_dir)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._requests, self._answers = self._process.stdin, self._process.stdout
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """One request, one answer."""
+        self._requests.write(json.dumps(request) + "\n")
+        self._requests.flush()
+        line = self._answers.readline()
+        if not line:
+            raise RuntimeError(f"the Java side died (exit code {self._process.wait()}) on the request {json.dumps(request)}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        """End the process by ending its input."""
+        self._requests.close()
+        self._process.wait(timeout=10)
+        self._answers.close()

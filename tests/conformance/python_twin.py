@@ -1,0 +1,161 @@
+"""penstock's side of the comparison: the same request, an answer of the same form."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any
+
+from penstock import StreamsBuilder, Topology, TopologyTestDriver
+from penstock.state.store import KeyValueStore, SessionStore, StateStore, VersionedKeyValueStore, WindowStore
+from tests.conformance.inputs import Input
+from tests.conformance.scenarios import Scenario
+
+APPLICATION_ID = "conformance"
+
+
+def run(scenario: Scenario, config: dict[str, Any], inputs: list[Input]) -> dict[str, Any]:
+    """Describe, steps, store contents and the error, if any."""
+    settings = {"application.id": APPLICATION_ID, "bootstrap.servers": "unused:9092", **config, **scenario.python}
+    answer: dict[str, Any] = {"steps": []}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        try:
+            topology = _build(scenario, settings)
+            answer["describe"] = str(topology.describe())
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is compared
+            answer["error"] = _failure("build", error)
+            return answer
+        try:
+            driver = TopologyTestDriver(topology, settings, initial_wall_clock_time=0)
+        except Exception as error:  # noqa: BLE001 - as above
+            answer["error"] = _failure("run", error)
+            return answer
+        try:
+            for item in inputs:
+                _feed(driver, item, answer["steps"])
+            answer["stores"] = _stores(driver, inputs)
+            answer["dropped"] = _dropped(driver)
+        except Exception as error:  # noqa: BLE001 - as above
+            answer["error"] = _failure("run", error)
+            answer["steps"][-1] += _drain(driver)
+        finally:
+            with contextlib.suppress(Exception):  # a task that failed fails again when it is closed
+                driver.close()
+    answer["printed"] = printed.getvalue()
+    return answer
+
+
+def _build(scenario: Scenario, settings: dict[str, Any]) -> Topology:
+    if scenario.uses_dsl:
+        builder = StreamsBuilder(settings)
+        scenario.define(builder)
+        return builder.build(settings)
+    topology = Topology()
+    scenario.define(topology)
+    return topology
+
+
+def _feed(driver: TopologyTestDriver, item: Input, steps: list[list[dict[str, Any]]]) -> None:
+    steps.append([])
+    if "advance_wall_clock" in item:
+        driver.advance_wall_clock_time(item["advance_wall_clock"])
+    else:
+        headers = tuple((key, _bytes(value)) for key, value in item["headers"])
+        driver.pipe_record(item["topic"], item["timestamp"], _bytes(item["key"]), _bytes(item["value"]), headers)
+    steps[-1] += _drain(driver)
+
+
+def _drain(driver: TopologyTestDriver) -> list[dict[str, Any]]:
+    produced = []
+    for topic in sorted(driver.produced_topic_names()):
+        while driver.queue_size(topic):
+            record = driver.read_record(topic)
+            produced.append(
+                {
+                    "topic": record.topic,
+                    "key": _hex(record.key),
+                    "value": _hex(record.value),
+                    "timestamp": record.timestamp,
+                    "headers": [[key, _hex(value)] for key, value in record.headers],
+                }
+            )
+    return produced
+
+
+def _failure(stage: str, error: BaseException) -> dict[str, Any]:
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    names = [cls.__name__ for cls in type(error).__mro__]
+    return {"stage": stage, "class": names[0], "classes": names, "message": str(error), "root": f"{type(root).__name__}: {root}"}
+
+
+def _dropped(driver: TopologyTestDriver) -> int:
+    return int(sum(metric.metric_value for name, metric in driver.metrics().items() if name.name == "dropped-records-total"))
+
+
+def _stores(driver: TopologyTestDriver, inputs: list[Input]) -> dict[str, Any]:
+    keys = dict.fromkeys(bytes.fromhex(item["key"]).decode(errors="replace") for item in inputs if item.get("key") is not None)
+    times = dict.fromkeys(item["timestamp"] for item in inputs if "timestamp" in item)
+    stores = driver.get_all_state_stores()
+    return {name: _contents(store, list(keys), list(times)) for name, store in stores.items() if store is not None}
+
+
+def _contents(store: StateStore, keys: list[str], times: list[int]) -> dict[str, Any]:
+    if isinstance(store, VersionedKeyValueStore):
+        entries: list[Any] = []
+        for key in keys:
+            entries.append([key, "latest", _typed(store.get(key))])
+            entries += [[key, time, _typed(store.get(key, time))] for time in times]
+        return {"kind": "versioned", "entries": entries}
+    if isinstance(store, KeyValueStore):
+        return {"kind": "key-value", "entries": _entries(store.all())}
+    if isinstance(store, WindowStore):
+        return {"kind": "window", "entries": _entries(store.all())}
+    if isinstance(store, SessionStore):
+        return {"kind": "session", "entries": _entries(store.fetch_key_range(None, None))}
+    return {"kind": "other"}
+
+
+def _entries(iterator: Any) -> list[Any]:
+    with iterator as entries:
+        return [[_typed(key), _typed(value)] for key, value in entries]
+
+
+def _typed(value: Any) -> Any:
+    """The same JSON that StoreContents.java makes."""
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return [_typed(item) for item in value]
+    kind = type(value).__name__
+    if kind in _FIELDS:
+        return {shown: _typed(getattr(value, field)) for shown, field in _FIELDS[kind].items()}
+    if kind == "Windowed":
+        return {"key": _typed(value.key), "start": value.window.start, "end": value.window.end}
+    if kind in ("ValueTimestampHeaders", "AggregationWithHeaders"):
+        content = value.value if kind == "ValueTimestampHeaders" else value.aggregation
+        headers = [[key, _hex(header)] for key, header in value.headers]
+        return {"value": _typed(content), "timestamp": getattr(value, "timestamp", -1), "headers": headers}
+    return str(value)
+
+
+_FIELDS = {
+    "ValueAndTimestamp": {"value": "value", "timestamp": "timestamp"},
+    "VersionedRecord": {"value": "value", "timestamp": "timestamp", "valid_to": "valid_to"},
+    "LeftOrRightValue": {"left": "left_value", "right": "right_value"},
+    "TimestampedKeyAndJoinSide": {"key": "key", "timestamp": "timestamp", "left": "is_left_side"},
+    "SubscriptionWrapper": {"primary_key": "primary_key", "hash": "hash", "instruction": "instruction", "version": "version"},
+    "CombinedKey": {"foreign_key": "foreign_key", "primary_key": "primary_key"},
+}
+
+
+def _bytes(value: str | None) -> bytes | None:
+    return None if value is None else bytes.fromhex(value)
+
+
+def _hex(value: bytes | None) -> str | None:
+    return None if value is None else value.hex()
