@@ -1,0 +1,1 @@
+"""Measured beside Kafka Streams (Java), on the same broker and the same topics."""

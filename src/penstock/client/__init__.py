@@ -1,0 +1,1 @@
+"""The application: its life, its conductor, its membership in the group."""

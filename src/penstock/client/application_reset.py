@@ -1,0 +1,129 @@
+"""Start an application over: what `penstock reset` plans and carries out, as Kafka's application reset tool does.
+
+1. Look: the group's members, its internal topics, the offsets it has committed.
+2. Plan: which topics go, which offsets become what. Nothing is changed up to here.
+3. Carry out: members out (if forced), internal topics and what is committed for them away, offsets set, local state deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.config import StreamsConfig
+from penstock.errors import ConfigError, StreamsError
+from penstock.ids import TopicPartition
+from penstock.kafka.admin import Admin
+from penstock.kafka.groups import Groups, MemberStatus
+from penstock.state.directory import StateDirectory
+
+_INTERNAL_ENDINGS = ("-changelog", "-repartition", "-subscription-registration-topic", "-subscription-response-topic")
+_FOREIGN_KEY_TOPIC = re.compile(r".+-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic")
+
+ChooseOffsets = Callable[[Admin, Mapping[TopicPartition, "int | None"]], Mapping[TopicPartition, int]]
+"""From partitions with what is committed for them to the offsets wanted."""
+
+
+@dataclass(frozen=True)
+class ResetPlan:
+    """What a reset will do."""
+
+    application_id: str
+    members: tuple[MemberStatus, ...]
+    internal_topics: tuple[str, ...]
+    forgotten: tuple[TopicPartition, ...]
+    offsets: Mapping[TopicPartition, int]
+    before: Mapping[TopicPartition, int | None]
+    state_folder: Path | None
+
+
+def is_internal(topic: str, application_id: str) -> bool:
+    """Whether a topic is one an application makes for itself.
+
+    >>> is_internal("shop-counts-changelog", "shop"), is_internal("orders", "shop")
+    (True, False)
+    """
+    if not topic.startswith(f"{application_id}-"):
+        return False
+    return topic.endswith(_INTERNAL_ENDINGS) or _FOREIGN_KEY_TOPIC.fullmatch(topic) is not None
+
+
+def plan_reset(
+    config: StreamsConfig,
+    admin: Admin,
+    groups: Groups,
+    choose: ChooseOffsets,
+    input_topics: Sequence[str] = (),
+    internal_topics: Sequence[str] = (),
+) -> ResetPlan:
+    """Look at everything and decide; changes nothing.
+
+    Without `input_topics` the offsets of every topic the group has committed something for are reset; `internal_topics`
+    limits which internal topics are deleted.
+    """
+    application_id = config["application.id"]
+    counts = admin.partition_counts()
+    committed = groups.committed(application_id)
+    internal = sorted(topic for topic in counts if is_internal(topic, application_id))
+    if internal_topics:
+        _refuse_unknown("internal topic", internal_topics, internal)
+        internal = sorted(internal_topics)
+    topics = list(input_topics) or sorted({p.topic for p in committed if not is_internal(p.topic, application_id)} & set(counts))
+    _refuse_unknown("input topic", topics, counts)
+    before = {p: committed.get(p) for topic in topics for p in _partitions(topic, counts)}
+    wanted = dict(choose(admin, before))
+    folder = Path(config["state.dir"]) / application_id
+    return ResetPlan(
+        application_id,
+        groups.status(application_id).members,
+        tuple(internal),
+        tuple(p for p in committed if p.topic in internal),
+        _within_log(admin, wanted),
+        before,
+        folder if folder.is_dir() else None,
+    )
+
+
+def carry_out(plan: ResetPlan, config: StreamsConfig, admin: Admin, groups: Groups, force: bool = False) -> None:
+    """Do what the plan says; refuses while members are active unless forced."""
+    if plan.members:
+        if not force:
+            raise StreamsError(refusal(plan))
+        groups.remove_members(plan.application_id, plan.members)
+    if plan.internal_topics:
+        admin.delete_topics(plan.internal_topics)
+    if plan.forgotten:
+        groups.delete_offsets(plan.application_id, plan.forgotten)
+    if plan.offsets:
+        groups.set_offsets(plan.application_id, plan.offsets)
+    if plan.state_folder is not None:
+        directory = StateDirectory(config["state.dir"], plan.application_id)
+        directory.clean()
+        directory.close()
+
+
+def refusal(plan: ResetPlan) -> str:
+    """Why a reset is refused while the application runs."""
+    hosts = ", ".join(sorted({member.host for member in plan.members}))
+    return (
+        f"the application {plan.application_id} has {len(plan.members)} active member(s) on {hosts}: stop them first, or use "
+        "--force if they are dead and only their session has not run out yet"
+    )
+
+
+def _partitions(topic: str, counts: Mapping[str, int]) -> list[TopicPartition]:
+    return [TopicPartition(topic, partition) for partition in range(counts[topic])]
+
+
+def _refuse_unknown(what: str, given: Iterable[str], there: Iterable[str]) -> None:
+    missing = sorted(set(given) - set(there))
+    if missing:
+        raise ConfigError(f"there is no {what} {', '.join(missing)}; check the name")
+
+
+def _within_log(admin: Admin, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """The offsets wanted, moved to the log's start or end where they lie outside of it."""
+    starts, ends = admin.log_starts(wanted), admin.log_ends(wanted, False)
+    return {p: min(max(offset, starts[p]), ends[p]) for p, offset in wanted.items()}

@@ -1,0 +1,361 @@
+"""The loop of the application: poll, process, punctuate, commit. One turn after the other, each a Spark job.
+
+┌─► open ──► poll ──► turn ──► account ─┐
+│    ▲         │nothing new              │
+│    │         └──► wait                 │
+│    └── failure, move, new generation ◄─┤
+└────────────────────────────────────────┘
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.client.assignment import tasks_to_lanes
+from penstock.client.failures import error_of, is_transient
+from penstock.client.positions import Positions
+from penstock.client.turns import Turn, plan_turn
+from penstock.clock import SystemClock
+from penstock.config import StreamsConfig
+from penstock.errors import PenstockError, TaskMigratedError
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.admin import Admin
+from penstock.kafka.membership import GroupMember, Membership
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.spark.fleet import Fleet
+from penstock.spark.messages import LaneAnswer, RestoreProgress
+from penstock.spark.plan import Plan
+
+_log = logging.getLogger(__name__)
+
+# A lane carries a small load alone; a backlog of this many records is spread over all of them ...
+_SPREAD_ABOVE = 20_000
+# ... and comes back together when turns have stayed this small for this long.
+_GATHER_BELOW, _GATHER_AFTER = 2_000, 30.0
+_TURN_SECONDS = 1.0
+_FIRST_TURN = 50_000
+
+
+@dataclass
+class Events:
+    """What the conductor tells the client; called on the conductor's thread."""
+
+    on_running: Callable[[], None] = lambda: None
+    on_rebalancing: Callable[[], None] = lambda: None
+    on_failure: Callable[[BaseException], bool] = lambda error: False
+    on_restore: Callable[[RestoreProgress, str], None] = lambda progress, what: None
+    on_turn: Callable[[Turn, Mapping[int, LaneAnswer], float], None] = lambda turn, answers, seconds: None
+
+
+@dataclass
+class _Pace:
+    """How large turns should be, and whether they need more than one lane."""
+
+    records_per_second: float = 0.0
+    small_since: float = field(default_factory=time.monotonic)
+    spread: bool = False
+
+    def max_records(self, limit: int) -> int:
+        """As many records as take about a second."""
+        if not self.records_per_second:
+            return min(limit, _FIRST_TURN)
+        return max(1_000, min(limit, int(self.records_per_second * _TURN_SECONDS)))
+
+    def account(self, records: int, seconds: float) -> None:
+        """Learn from a turn that was large enough to tell."""
+        if records > 500 and seconds > 0:
+            rate = records / seconds
+            self.records_per_second = rate if not self.records_per_second else 0.6 * self.records_per_second + 0.4 * rate
+
+    def wants_spread(self, backlog: int) -> bool:
+        """Whether the tasks belong on all lanes, with hysteresis."""
+        now = time.monotonic()
+        if backlog > _GATHER_BELOW:
+            self.small_since = now
+        if backlog > _SPREAD_ABOVE:
+            self.spread = True
+        elif self.spread and now - self.small_since > _GATHER_AFTER:
+            self.spread = False
+        return self.spread
+
+
+class Conductor:
+    """Runs the tasks of one instance over the lanes of its fleet, until told to stop."""
+
+    def __init__(
+        self,
+        config: StreamsConfig,
+        plan: Plan,
+        fleet: Fleet,
+        admin: Admin,
+        positions: Positions,
+        units: Mapping[str, tuple[TaskId, ...]],
+        events: Events,
+    ) -> None:
+        self._config = config
+        self._plan = plan
+        self._fleet = fleet
+        self._admin = admin
+        self._positions = positions
+        self._units = units
+        self._events = events
+        self._clock = SystemClock()
+        self._pace = _Pace()
+        self._globals: list[TopicPartition] = []
+        self.member: GroupMember | None = None
+        self._membership: Membership | None = None
+        self._owners: dict[TaskId, int] = {}
+        self._opened = False
+        self._timers: dict[TaskId, int] = {}
+        self._wake = threading.Condition()
+        self._closing = False
+        self._paused = False
+        self._idle = threading.Event()
+        self._idle.set()
+        self._failures = 0
+        self._failing_since = 0.0
+        self._last_housekeeping = {"lag": 0.0, "purge": time.monotonic()}
+        self.lane_count = len(fleet.lanes)
+
+    # -- told from outside ---------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End after the turn that runs."""
+        with self._wake:
+            self._closing = True
+            self._wake.notify_all()
+
+    def pause(self, paused: bool) -> None:
+        """Start no turns while paused."""
+        with self._wake:
+            self._paused = paused
+            self._wake.notify_all()
+
+    def revoked(self) -> threading.Event:
+        """The group rebalances: start no turn; the event is set when none runs any more."""
+        with self._wake:
+            self._membership = None
+            self._wake.notify_all()
+        return self._idle
+
+    def assigned(self, membership: Membership) -> None:
+        """The part of a new generation that is ours."""
+        with self._wake:
+            self._membership = membership
+            self._opened = False
+            self._wake.notify_all()
+
+    def watch_globals(self, partitions: list[TopicPartition]) -> None:
+        """Partitions of global topics, to be caught up before each turn."""
+        self._globals = partitions
+
+    @property
+    def owners(self) -> dict[TaskId, int]:
+        """The lane of each task."""
+        return dict(self._owners)
+
+    @property
+    def held_units(self) -> tuple[str, ...]:
+        """The units whose state is here."""
+        return tuple(unit for unit, tasks in self._units.items() if any(task in self._owners for task in tasks))
+
+    # -- the loop ------------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Until stopped, or until a failure that the client does not want to survive."""
+        while not self._closing:
+            membership = self._begin()
+            if membership is None:
+                continue
+            try:
+                if not self._opened:
+                    self._open(membership)
+                self._one_turn(membership)
+                self._failures = 0
+            except PenstockError as exc:
+                if not self._survives(exc):
+                    return
+            except Exception as exc:  # noqa: BLE001 - whatever it was, the client decides
+                if not self._survives(exc):
+                    return
+            finally:
+                self._idle.set()
+
+    def _begin(self) -> Membership | None:
+        """Wait for a membership, and mark the conductor busy under it."""
+        with self._wake:
+            if self._membership is None or self._paused or self._closing:
+                self._wake.wait(0.1)
+                return None
+            self._idle.clear()
+            return self._membership
+
+    def _one_turn(self, membership: Membership) -> None:
+        started = time.monotonic()
+        turn = self._poll()
+        if turn is None:
+            self._housekeeping()
+            self._idle.set()
+            self._wait()
+            return
+        if self._place(turn.backlog):
+            return
+        global_ends = self._admin.log_ends(self._globals, True) if self._globals else {}
+        answers = self._fleet.process(turn.work, turn.upstream, self._owners, membership.group_metadata, global_ends, str(turn))
+        self._check(answers)
+        self._account(turn, answers)
+        seconds = time.monotonic() - started
+        self._pace.account(turn.records, seconds)
+        self._events.on_turn(turn, answers, seconds)
+        self._housekeeping()
+        self._idle.set()
+        rest = self._config["commit.interval.ms"] / 1000 - seconds
+        if rest > 0 and turn.backlog - turn.records < _GATHER_BELOW:
+            self._sleep(rest)
+
+    # -- open ----------------------------------------------------------------------------------------------------------
+
+    def _open(self, membership: Membership) -> None:
+        """Own the tasks of this generation: producers first, which ends what a crash left open; then offsets, then stores."""
+        self._events.on_rebalancing()
+        tasks = [task for unit in membership.units for task in self._units[unit]]
+        lanes = range(len(self._fleet.lanes))
+        self._check(self._fleet.open({lane: {} for lane in lanes}))
+        self._positions.load(tasks)
+        ends = self._admin.log_ends(self._positions.sources(), self._config.eos_enabled)
+        backlog = sum(max(0, end - self._start_of(p)) for p, end in ends.items())
+        self._owners = tasks_to_lanes(tasks, len(lanes), self._pace.wants_spread(backlog), self._owners)
+        self._restore()
+        self._opened = True
+        self._events.on_running()
+
+    def _start_of(self, partition: TopicPartition) -> int:
+        fetched = self._positions.fetched.get(partition)
+        return self._positions.lowest(partition) if fetched is None else fetched
+
+    def _place(self, backlog: int) -> bool:
+        """Move tasks if the load asks for it; True where they moved."""
+        wanted = tasks_to_lanes(list(self._owners), len(self._fleet.lanes), self._pace.wants_spread(backlog), self._owners)
+        moved = [task for task, lane in wanted.items() if self._owners[task] != lane]
+        if not moved:
+            return False
+        _log.info("moving %d of %d tasks: %s", len(moved), len(wanted), "over all lanes" if self._pace.spread else "together")
+        staying = {task: lane for task, lane in self._owners.items() if task not in moved}
+        self._check(self._fleet.open(self._owned(staying)))
+        for task in moved:
+            self._positions.forget_fetched(task)
+        self._owners = wanted
+        self._restore()
+        return True
+
+    def _restore(self) -> None:
+        started: set[tuple[TaskId, str]] = set()
+        while not self._closing:
+            answers = self._fleet.open(self._owned(self._owners))
+            self._check(answers)
+            restoring = [progress for answer in answers.values() for progress in answer.restoring]
+            for what, all_progress in (("batch", restoring), ("end", [p for a in answers.values() for p in a.restored])):
+                for progress in all_progress:
+                    if (progress.task_id, progress.store) not in started:
+                        started.add((progress.task_id, progress.store))
+                        self._events.on_restore(progress, "start")
+                    self._events.on_restore(progress, what)
+            if not restoring:
+                return
+
+    def _owned(self, owners: Mapping[TaskId, int]) -> dict[int, dict[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]]:
+        owned: dict[int, dict[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]] = {
+            i: {} for i in range(len(self._fleet.lanes))
+        }
+        for task, lane in owners.items():
+            owned[lane][task] = self._positions.of_task(task)
+        return owned
+
+    # -- poll and account ----------------------------------------------------------------------------------------------
+
+    def _poll(self) -> Turn | None:
+        sources = self._positions.sources()
+        ends = self._admin.log_ends(sources, self._config.eos_enabled) if sources else {}
+        now = self._clock.now_ms()
+        due = [task for task, at in self._timers.items() if at <= now and task in self._owners]
+        limit = self._pace.max_records(self._config["batch.max.records"])
+        return plan_turn(self._plan, self._positions, ends, self._owners, due, limit)
+
+    def _account(self, turn: Turn, answers: Mapping[int, LaneAnswer]) -> None:
+        offsets = {p: o for answer in answers.values() for p, o in answer.offsets.items()}
+        if offsets and not self._config.eos_enabled:
+            assert self.member is not None
+            self.member.commit(offsets)
+        self._positions.committed.update(offsets)
+        for lane_work in turn.work.values():
+            for work in lane_work.values():
+                for r in work.ranges:
+                    self._positions.fetched[TopicPartition(r.topic, r.partition)] = r.end
+                for partition, ends in work.fed.items():
+                    self._positions.vectors[partition].update(ends)
+        for answer in answers.values():
+            for task, timer in answer.timers.items():
+                due = min((at for at in (timer, answer.idle_until.get(task)) if at is not None), default=None)
+                if due is None:
+                    self._timers.pop(task, None)
+                else:
+                    self._timers[task] = due
+
+    def _housekeeping(self) -> None:
+        """Now and then: show the lag of sources before a shuffle, and purge what was read of repartition topics."""
+        now = time.monotonic()
+        if self._positions.vectors and now - self._last_housekeeping["lag"] > 1.0 and self.member is not None:
+            self._last_housekeeping["lag"] = now
+            sources = dict.fromkeys(source for vector in self._positions.vectors.values() for source in vector)
+            self.member.commit({source: OffsetAndMetadata(self._positions.lowest(source)) for source in sources})
+        if now - self._last_housekeeping["purge"] > self._config["repartition.purge.interval.ms"] / 1000:
+            self._last_housekeeping["purge"] = now
+            internal = {t for s in self._plan.subtopologies.values() for t in s.repartition_source_topics} - set(
+                self._plan.shuffled
+            )
+            self._admin.purge({p: o.offset for p, o in self._positions.committed.items() if p.topic in internal})
+
+    # -- wait ----------------------------------------------------------------------------------------------------------
+
+    def _wait(self) -> None:
+        """Until the next poll: soon after activity, every `poll.ms` when nothing comes, at once for a timer."""
+        limit = self._config["poll.ms"] / 1000
+        quiet = time.monotonic() - self._pace.small_since
+        wait = min(limit, max(0.005, quiet / 20))
+        if self._timers:
+            wait = min(wait, max(0.0, (min(self._timers.values()) - self._clock.now_ms()) / 1000))
+        self._sleep(wait)
+
+    def _sleep(self, seconds: float) -> None:
+        with self._wake:
+            if not self._closing and self._membership is not None:
+                self._wake.wait(seconds)
+
+    # -- failures ------------------------------------------------------------------------------------------------------
+
+    def _check(self, answers: Mapping[int, LaneAnswer]) -> None:
+        for answer in answers.values():
+            if answer.failure is not None:
+                raise error_of(answer.failure)
+        if any(answer.lost for answer in answers.values()):
+            raise TaskMigratedError("a lane lost its worker; its tasks are opened again")
+
+    def _survives(self, error: BaseException) -> bool:
+        """Whether to go on after a failure: always from the last commit, with everything opened again."""
+        self._opened = False
+        self._timers.clear()
+        now = time.monotonic()
+        self._failures += 1
+        if self._failures == 1:
+            self._failing_since = now
+        if is_transient(error):
+            if now - self._failing_since < self._config["task.timeout.ms"] / 1000:
+                _log.warning("a turn failed and is taken up again from the last commit: %s", error)
+                self._sleep(min(5.0, 0.05 * 2 ** min(self._failures, 7)))
+                return True
+            _log.error("turns have failed for longer than task.timeout.ms: giving up")
+        return self._events.on_failure(error)

@@ -1,0 +1,112 @@
+"""How far the application has read: positions of the partitions tasks read themselves, vectors of those a shuffle feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from penstock.clock import Clock
+from penstock.errors import StreamsError
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.admin import Admin
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.spark.plan import Plan
+from penstock.spark.upstream import sources_of
+from penstock.spark.vectors import Vector
+from penstock.topology.builder import InternalTopologyBuilder
+from penstock.topology.offset_reset import AutoOffsetReset
+
+
+class Positions:
+    """Where each task goes on: what is committed in Kafka, and how far ahead of it has been fetched."""
+
+    def __init__(
+        self, plan: Plan, group: str, admin: Admin, builder: InternalTopologyBuilder, default_reset: str, clock: Clock
+    ) -> None:
+        self._plan = plan
+        self._group = group
+        self._admin = admin
+        self._builder = builder
+        self._default_reset = default_reset
+        self._clock = clock
+        self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.fetched: dict[TopicPartition, int] = {}
+        self.vectors: dict[TopicPartition, dict[TopicPartition, int]] = {}
+
+    def load(self, tasks: Iterable[TaskId]) -> None:
+        """Read from Kafka what the group has committed; where there is nothing, the reset policy decides."""
+        tasks = list(tasks)
+        own = [p for task in tasks for p in self.inputs(task)]
+        self.committed = self._admin.committed(self._group, own)
+        direct = [p for p in own if p.topic not in self._plan.shuffled]
+        starts = self._starts([p for p in direct if p not in self.committed])
+        self.fetched = {p: self.committed[p].offset if p in self.committed else starts[p] for p in direct}
+        self.vectors = {}
+        for partition in own:
+            if partition.topic in self._plan.shuffled:
+                self.vectors[partition] = self._vector(partition)
+
+    def inputs(self, task_id: TaskId) -> list[TopicPartition]:
+        """The partitions a task reads or is fed."""
+        topics = self._plan.subtopologies[task_id.subtopology].source_topics
+        return [TopicPartition(t, task_id.partition) for t in topics if task_id.partition < self._plan.partitions[t]]
+
+    def of_task(self, task_id: TaskId) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What is committed for a task."""
+        return {p: self.committed[p] for p in self.inputs(task_id) if p in self.committed}
+
+    def forget_fetched(self, task_id: TaskId) -> None:
+        """A task was closed: what it had fetched and not committed is read again."""
+        for partition in self.inputs(task_id):
+            if partition in self.committed:
+                if partition in self.vectors:
+                    self.vectors[partition] = self._vector(partition)
+                else:
+                    self.fetched[partition] = self.committed[partition].offset
+
+    def sources(self) -> list[TopicPartition]:
+        """All partitions to be read: tasks' own, and those before a shuffle."""
+        return [*self.fetched, *dict.fromkeys(source for vector in self.vectors.values() for source in vector)]
+
+    def lowest(self, source: TopicPartition) -> int:
+        """The position of a partition before a shuffle: that of the task furthest behind."""
+        return min(vector[source] for vector in self.vectors.values() if source in vector)
+
+    def _vector(self, partition: TopicPartition) -> dict[TopicPartition, int]:
+        sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
+        known = dict(Vector.of(self.committed.get(partition), sources).positions)
+        missing = [source for source in sources if source not in known]
+        if missing:
+            # Not the task's own, but never ahead of it: the lowest of all tasks, or what a reset of the application has set.
+            known |= {source: found.offset for source, found in self._admin.committed(self._group, missing).items()}
+            known |= self._starts([source for source in missing if source not in known])
+        return known
+
+    def _starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        by_policy: dict[AutoOffsetReset, list[TopicPartition]] = {}
+        for partition in partitions:
+            by_policy.setdefault(self._policy(partition.topic), []).append(partition)
+        found: dict[TopicPartition, int] = {}
+        for policy, asked in by_policy.items():
+            found |= self._start(policy, asked)
+        return found
+
+    def _policy(self, topic: str) -> AutoOffsetReset:
+        if any(topic in s.repartition_source_topics for s in self._plan.subtopologies.values()):
+            return AutoOffsetReset.earliest()  # what the application wrote for itself is never skipped
+        return self._builder.offset_reset_strategy(topic, self._group) or _default(self._default_reset)
+
+    def _start(self, policy: AutoOffsetReset, asked: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+        if policy == AutoOffsetReset.earliest():
+            return self._admin.log_starts(asked)
+        if policy == AutoOffsetReset.latest():
+            return self._admin.log_ends(asked, False)
+        if policy == AutoOffsetReset.none():
+            raise StreamsError(
+                f"No offset is committed for {', '.join(map(str, asked))} and the offset reset policy is none: commit offsets "
+                f"for the group {self._group}, or choose earliest or latest."
+            )
+        return self._admin.offsets_at(asked, self._clock.now_ms() - (policy.duration_ms or 0))
+
+
+def _default(text: str) -> AutoOffsetReset:
+    return {"earliest": AutoOffsetReset.earliest(), "latest": AutoOffsetReset.latest()}.get(text, AutoOffsetReset.none())

@@ -1,0 +1,60 @@
+"""From a topology to something that can run: topics checked and created, the plan made."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass
+
+from penstock.config import StreamsConfig
+from penstock.kafka.admin import Admin
+from penstock.spark.plan import Plan, make_plan
+from penstock.topology.builder import InternalTopologyBuilder
+from penstock.topology.internal_topics import internal_topics
+from penstock.topology.specs import GlobalTopology, Subtopology
+from penstock.topology.topology import Topology
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A topology that fits the topics there are."""
+
+    builder: InternalTopologyBuilder
+    plan: Plan
+    global_topology: GlobalTopology | None
+    external_topics: tuple[str, ...]
+    patterns: tuple[re.Pattern[str], ...]
+
+
+def prepare(topology: Topology, config: StreamsConfig, admin: Admin) -> Prepared:
+    """Make the topology ready to run.
+
+    1. Find the topics that patterns match, and count the partitions of all input topics.
+    2. Check co-partitioning, and work out the internal topics.
+    3. Create those that are missing.
+    4. Decide how each repartition goes.
+    """
+    application_id = config["application.id"]
+    builder = topology.internal_topology_builder
+    builder.rewrite_topology(config)
+    counts = admin.partition_counts()
+    matched = builder.match_topics(counts)
+    subtopologies = [s for s in builder.subtopologies(application_id, matched) if s.nodes]
+    internal = internal_topics(subtopologies, counts, config)
+    for name, topic in internal.items():
+        assert topic.partitions is not None
+        admin.create_topic(name, topic.partitions, topic.configs, config["replication.factor"])
+    partitions = {**counts, **{name: topic.partitions for name, topic in internal.items() if topic.partitions is not None}}
+    plan = make_plan(subtopologies, partitions, config)
+    for shuffled in plan.shuffled:
+        _log.info("repartition %s goes through Spark's shuffle", shuffled)
+    return Prepared(
+        builder, plan, builder.global_topology(application_id), _external(subtopologies), tuple(builder.source_patterns)
+    )
+
+
+def _external(subtopologies: list[Subtopology]) -> tuple[str, ...]:
+    internal = {t for s in subtopologies for t in s.repartition_source_topics}
+    return tuple(sorted({t for s in subtopologies for t in s.source_topics} - internal))

@@ -1,0 +1,1 @@
+"""The commands of `penstock`, one a file; each imports Spark and the Kafka clients only when it runs."""

@@ -1,0 +1,42 @@
+"""`penstock broker`: a development broker."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.commands.common import StopSignal, fail, told_in_one_sentence
+
+_USUAL_PORT = 9092
+
+
+def broker(
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="The port to listen on, 0 for any; 9092 if it is free.", show_default=False),
+    ] = None,
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the data here; without it they go at the end.")] = None,
+) -> None:
+    """Run a real single-node Kafka for development until Ctrl-C.
+
+    Prints `ready HOST:PORT` when it serves. The first start downloads Kafka (38 MB).
+    """
+    from penstock.kafka.dev_broker import DevBroker
+
+    if port and not _is_free(port):
+        fail(f"port {port} is in use: stop what listens there, or give another --port")
+    if port is None:
+        port = _USUAL_PORT if _is_free(_USUAL_PORT) else 0
+    with told_in_one_sentence(), StopSignal() as stop, DevBroker(port, data) as running:
+        typer.echo(f"ready {running.bootstrap_servers}")
+        while not stop.wait(0.5):
+            if not running.is_running:
+                fail("the broker has ended by itself" + (f"; see {data}/broker.log" if data else ""))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0

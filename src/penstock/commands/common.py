@@ -1,0 +1,161 @@
+"""What the commands share: settings, errors and exit codes, waiting for the end, tables."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from penstock.app_reference import AppReferenceError
+from penstock.config import StreamsConfig, UnknownConfigWarning
+from penstock.errors import ConfigError, PenstockError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
+
+Reference = Annotated[
+    str, typer.Argument(metavar="MODULE:TOPOLOGY", help="A Topology, a StreamsBuilder, or a function that returns one.")
+]
+Settings = Annotated[
+    list[str] | None, typer.Option("-c", "--set", metavar="KEY=VALUE", help="A configuration setting; may be repeated.")
+]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE.toml", help="A TOML file of settings; -c overrides it.", dir_okay=False)
+]
+
+
+def parse_settings(settings: list[str]) -> dict[str, str]:
+    """Settings given as `key=value`.
+
+    >>> parse_settings(["application.id=shop"])
+    {'application.id': 'shop'}
+    """
+    config = {}
+    for setting in settings:
+        key, separator, value = setting.partition("=")
+        if not separator or not key.strip():
+            fail(f"{setting!r} is not of the form key=value, for example -c topology.optimization=all", WRONG_USE)
+        config[key.strip()] = value.strip()
+    return config
+
+
+def read_settings(file: Path | None, settings: list[str] | None) -> dict[str, Any]:
+    """The settings of a TOML file, with those of the command line over them."""
+    return {**(_read_file(file) if file is not None else {}), **parse_settings(settings or [])}
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as opened:
+            return flatten(tomllib.load(opened))
+    except OSError as exc:
+        fail(f"cannot read {file}: {exc.strerror or exc}", WRONG_USE)
+    except tomllib.TOMLDecodeError as exc:
+        fail(f"{file} is not TOML: {exc}", WRONG_USE)
+
+
+def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Kafka's dotted keys out of the tables TOML makes of them.
+
+    >>> flatten({"application": {"id": "shop"}, "poll.ms": 50})
+    {'application.id': 'shop', 'poll.ms': 50}
+    """
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            found |= flatten(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def streams_config(file: Path | None, settings: list[str] | None) -> StreamsConfig:
+    """The configuration of an application; an unknown key is a line of the log."""
+    merged = read_settings(file, settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnknownConfigWarning)
+        return StreamsConfig(merged)
+
+
+def fail(message: str, code: int = FAILED) -> NoReturn:
+    """Say what is wrong on standard error and end: 2 for a wrong command, 1 for one that did not work."""
+    typer.echo(f"penstock: {message}", err=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def told_in_one_sentence() -> Iterator[None]:
+    """Errors that explain themselves end the command without a traceback."""
+    try:
+        yield
+    except (AppReferenceError, ConfigError) as exc:
+        fail(str(exc), WRONG_USE)
+    except PenstockError as exc:
+        fail(str(exc))
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+
+
+class StopSignal(threading.Event):
+    """Set by Ctrl-C and SIGTERM; a second signal ends at once. Also a context manager."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before: dict[int, Any] = {}
+
+    def arm(self) -> None:
+        """Take the signals; again after whoever else takes them: a SparkContext does when it is made."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before.setdefault(number, signal.getsignal(number))
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        self.set()
+        self._give_back()
+
+    def _give_back(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def __enter__(self) -> StopSignal:
+        self.arm()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._give_back()
+
+
+def quiet_clients() -> None:
+    """kafka-python tells every lost connection; what matters comes as an error of ours."""
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+
+
+def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """A table for people on a terminal, aligned plain columns for pipes."""
+    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    console = Console()
+    if console.is_terminal:
+        table = Table(*columns, title=title, title_justify="left")
+        for row in texts:
+            table.add_row(*row)
+        console.print(table)
+        return
+    widths = [max(map(len, column)) for column in zip(columns, *texts)]
+    for line in [columns, *texts]:
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())

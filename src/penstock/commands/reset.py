@@ -1,0 +1,95 @@
+"""`penstock reset`: start an application over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.commands.common import ConfigFile, Settings, fail, quiet_clients, show_table, streams_config, told_in_one_sentence
+
+if TYPE_CHECKING:
+    from penstock.client.application_reset import ChooseOffsets, ResetPlan
+
+
+def reset(
+    config: ConfigFile = None,
+    settings: Settings = None,
+    input_topics: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPICS", help="Whose offsets to reset, separated by commas; without it: of all it has read."),
+    ] = None,
+    internal_topics: Annotated[
+        list[str] | None, typer.Option(metavar="TOPICS", help="Delete only these internal topics; without it: all of them.")
+    ] = None,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record (the default).")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To what arrives from now on.")] = False,
+    to_offset: Annotated[int | None, typer.Option(min=0, help="To this offset in every partition.")] = None,
+    to_datetime: Annotated[str | None, typer.Option(metavar="TIME", help="To a time: YYYY-MM-DDTHH:mm:ss.sss, UTC.")] = None,
+    by_duration: Annotated[str | None, typer.Option(metavar="DURATION", help="Back by PnDTnHnMnS from now.")] = None,
+    shift_by: Annotated[int | None, typer.Option(metavar="N", help="By N records from where it stands; may be negative.")] = None,
+    from_file: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="To the file's topic,partition,offset.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Put members out of the group that still count as active.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+) -> None:
+    """Start an application over, as Kafka's application reset tool does.
+
+    Deletes its internal topics (changelogs, repartitions) and the local state on this machine, and resets the offsets of
+    its input topics. Output topics stay as they are. Refuses while the application runs. Instances on other machines keep
+    local state there: call clean_up() or delete their state folders before they start again.
+    """
+    from penstock.client import reset_offsets
+    from penstock.client.application_reset import carry_out, plan_reset, refusal
+    from penstock.kafka.admin import Admin
+    from penstock.kafka.clients import admin_config
+    from penstock.kafka.groups import Groups
+
+    with told_in_one_sentence():
+        quiet_clients()
+        chosen: list[ChooseOffsets] = [reset_offsets.to_earliest] if to_earliest else []
+        chosen += [reset_offsets.to_latest] if to_latest else []
+        chosen += [] if to_offset is None else [reset_offsets.to_offset(to_offset)]
+        chosen += [] if to_datetime is None else [reset_offsets.to_datetime(to_datetime)]
+        chosen += [] if by_duration is None else [reset_offsets.by_duration(by_duration)]
+        chosen += [] if shift_by is None else [reset_offsets.shift_by(shift_by)]
+        chosen += [] if from_file is None else [reset_offsets.from_file(from_file)]
+        if len(chosen) > 1:
+            fail(
+                "choose one of --to-earliest, --to-latest, --to-offset, --to-datetime, --by-duration, --shift-by, --from-file", 2
+            )
+        choose = chosen[0] if chosen else reset_offsets.to_earliest
+        merged = streams_config(config, settings)
+        client_id = f"{merged['application.id']}-reset"
+        admin = Admin(admin_config(merged, client_id))
+        with Groups(merged, client_id) as groups:
+            plan = plan_reset(merged, admin, groups, choose, _topics(input_topics), _topics(internal_topics))
+            if plan.members and not force and not dry_run:
+                fail(refusal(plan))
+            _show(plan, dry_run)
+            if not dry_run:
+                carry_out(plan, merged, admin, groups, force)
+                typer.echo("done")
+
+
+def _topics(given: list[str] | None) -> list[str]:
+    return [topic.strip() for text in given or [] for topic in text.split(",") if topic.strip()]
+
+
+def _show(plan: ResetPlan, dry_run: bool) -> None:
+    typer.echo(f"{'Would reset' if dry_run else 'Resetting'} {plan.application_id}:")
+    for member in plan.members:
+        typer.echo(f"put out of the group: {member.client_id} on {member.host}")
+    for topic in plan.internal_topics:
+        typer.echo(f"delete topic: {topic}")
+    if plan.state_folder is not None:
+        typer.echo(f"delete local state: {plan.state_folder}")
+    if plan.offsets:
+        rows = [(p.topic, p.partition, _known(plan.before.get(p)), offset) for p, offset in sorted(plan.offsets.items())]
+        show_table("Offsets", ("TOPIC", "PARTITION", "FROM", "TO"), rows)
+    if not (plan.members or plan.internal_topics or plan.state_folder or plan.offsets):
+        typer.echo("nothing to do")
+
+
+def _known(offset: int | None) -> str:
+    return "-" if offset is None else str(offset)

@@ -1,0 +1,74 @@
+"""`penstock run`: an application in the foreground."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from penstock.app_reference import load_topology
+from penstock.commands.common import (
+    ConfigFile,
+    Reference,
+    Settings,
+    StopSignal,
+    fail,
+    quiet_clients,
+    streams_config,
+    told_in_one_sentence,
+)
+from penstock.config import StreamsConfig
+
+_LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+
+def run(
+    topology: Reference,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
+) -> None:
+    """Run an application until Ctrl-C or SIGTERM, then close it cleanly.
+
+    Ends with 0 after a clean close and with 1 if the application failed.
+    """
+    with told_in_one_sentence():
+        _set_up_logging(log_level)
+        merged = streams_config(config, settings)
+        _make_importable(topology)
+        loaded = load_topology(topology, merged.originals)
+        with StopSignal() as stop:
+            _run(loaded, merged, stop)
+
+
+def _run(topology: Any, config: StreamsConfig, stop: StopSignal) -> None:
+    from penstock.client.kafka_streams import KafkaStreams
+
+    streams = KafkaStreams(topology, config)
+    streams.start()
+    stop.arm()
+    while not stop.wait(0.2):
+        if streams.state.has_completed_shutdown:
+            break
+    streams.close()
+    if streams.failure is not None:
+        fail(f"the application {config['application.id']} failed: {streams.failure}")
+
+
+def _make_importable(reference: str) -> None:
+    """The workers import the application's module by name, so a file's folder has to be on the path."""
+    file = Path(reference.rpartition(":")[0])
+    if file.suffix == ".py" and file.is_file():
+        sys.path.insert(0, str(file.resolve().parent))
+
+
+def _set_up_logging(level: str) -> None:
+    number = logging.getLevelName(level.upper())
+    if not isinstance(number, int):
+        fail(f"--log-level {level} is not one of DEBUG, INFO, WARNING, ERROR", code=2)
+    logging.basicConfig(level=number, format=_LOG_FORMAT, stream=sys.stderr)
+    logging.captureWarnings(True)
+    quiet_clients()

@@ -1,0 +1,48 @@
+"""`penstock status`: who works on what, and how far behind."""
+
+from __future__ import annotations
+
+import typer
+
+from penstock.commands.common import ConfigFile, Settings, fail, quiet_clients, show_table, streams_config, told_in_one_sentence
+from penstock.ids import TopicPartition
+
+
+def status(config: ConfigFile = None, settings: Settings = None) -> None:
+    """Show an application's members, their tasks, and the lag of every input partition.
+
+    A task is named by sub-topology and partition, as 0_1; p0 stands for all tasks of the pipeline that starts with
+    sub-topology 0, which stay together. Ends with 1 if the brokers know no such application.
+    """
+    from penstock.kafka.admin import Admin
+    from penstock.kafka.clients import admin_config
+    from penstock.kafka.groups import Groups
+
+    with told_in_one_sentence():
+        quiet_clients()
+        merged = streams_config(config, settings)
+        application_id = merged["application.id"]
+        admin = Admin(admin_config(merged, f"{application_id}-status"))
+        topics = admin.partition_counts()
+        with Groups(merged, f"{application_id}-status") as groups:
+            group, committed = groups.status(application_id), groups.committed(application_id)
+        if not group.exists and not committed:
+            fail(f"the brokers know no application {application_id}")
+        ends = admin.log_ends([p for p in committed if p.topic in topics], merged.eos_enabled)
+        members = [(m.client_id.removesuffix("-consumer"), m.host, m.lanes, " ".join(m.units) or "-") for m in group.members]
+        typer.echo(f"{application_id}: {_in_words(group.state, len(members))}, lag {_total(committed, ends)}")
+        if members:
+            show_table("Members", ("CLIENT", "HOST", "THREADS", "TASKS"), members)
+        if ends:
+            rows = [(p.topic, p.partition, committed[p], end, max(0, end - committed[p])) for p, end in sorted(ends.items())]
+            show_table("Partitions", ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG"), rows)
+
+
+def _in_words(state: str, members: int) -> str:
+    if members == 0:
+        return "not running"
+    return f"{'running' if state == 'Stable' else 'rebalancing'} on {members} instance{'s' if members > 1 else ''}"
+
+
+def _total(committed: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> int:
+    return sum(max(0, end - committed[partition]) for partition, end in ends.items())

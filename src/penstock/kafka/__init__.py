@@ -1,0 +1,1 @@
+"""Everything that talks to Kafka: fetch, produce, admin, group membership, the development broker."""

@@ -1,0 +1,166 @@
+"""Ask and tell the brokers: topics, partitions, log ends, committed offsets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka._model import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+
+from penstock.errors import BrokerError, TopologyError
+from penstock.ids import TopicPartition
+from penstock.runtime.carry_over import OffsetAndMetadata
+
+T = TypeVar("T")
+
+_TIMEOUT = 30.0
+
+
+class Admin:
+    """The application's questions to the cluster, each answered or refused with a reason."""
+
+    def __init__(self, client_config: Mapping[str, Any]) -> None:
+        self._bootstrap = str(client_config.get("bootstrap.servers"))
+        self._client = AdminClient(dict(client_config))
+
+    def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
+        """Number of partitions of each topic that exists."""
+        try:
+            metadata = self._client.list_topics(timeout=_TIMEOUT)
+        except KafkaException as exc:
+            raise self._unreachable(exc) from exc
+        wanted = None if topics is None else set(topics)
+        return {
+            name: len(topic.partitions)
+            for name, topic in metadata.topics.items()
+            if topic.error is None and (wanted is None or name in wanted)
+        }
+
+    def create_topic(self, name: str, partitions: int, configs: Mapping[str, str], replication_factor: int = -1) -> None:
+        """Create a topic; one that is there already must have the same number of partitions."""
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, config=dict(configs))
+        try:
+            self._client.create_topics([topic])[name].result(_TIMEOUT)
+        except KafkaException as exc:
+            if exc.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise BrokerError(f"the internal topic {name} could not be created: {exc.args[0].str()}") from exc
+            self._check_partitions(name, partitions)
+            return
+        self._wait_for(name)
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """Delete topics; those that are gone already are fine."""
+        for name, future in self._client.delete_topics(list(names)).items():
+            try:
+                future.result(_TIMEOUT)
+            except KafkaException as exc:
+                if exc.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise BrokerError(f"the topic {name} could not be deleted: {exc.args[0].str()}") from exc
+
+    def topic_configs(self, name: str) -> dict[str, str]:
+        """The configuration of a topic, defaults included."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        entries = self._client.describe_configs([resource])[resource].result(_TIMEOUT)
+        return {key: entry.value for key, entry in entries.items()}
+
+    def log_ends(self, partitions: Iterable[TopicPartition], committed_only: bool) -> dict[TopicPartition, int]:
+        """The offset after the last record of each partition; the last stable one where only committed records count."""
+        return self._offsets(partitions, OffsetSpec.latest(), committed_only)
+
+    def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset each partition still has."""
+        return self._offsets(partitions, OffsetSpec.earliest(), False)
+
+    def offsets_at(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        """The first offset at or after a time; the log's end where there is none."""
+        found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), False)
+        beyond = [p for p, offset in found.items() if offset < 0]
+        return {**found, **self.log_ends(beyond, False)} if beyond else found
+
+    def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group has committed, waiting for open transactions to be decided."""
+        asked = [ClientPartition(p.topic, p.partition) for p in partitions]
+        if not asked:
+            return {}
+        deadline = time.monotonic() + 4 * _TIMEOUT
+        while True:
+            request = [ConsumerGroupTopicPartitions(group, asked)]
+            try:
+                answer = self._client.list_consumer_group_offsets(request, require_stable=True)[group].result(_TIMEOUT)
+            except KafkaException as exc:
+                if exc.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                    return {}
+                if not exc.args[0].retriable() or time.monotonic() > deadline:
+                    raise BrokerError(f"the offsets of group {group} could not be read: {exc.args[0].str()}") from exc
+                continue
+            unstable = [
+                p for p in answer.topic_partitions if p.error is not None and p.error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT
+            ]
+            if not unstable:
+                break
+            if time.monotonic() > deadline:
+                raise BrokerError(
+                    f"a transaction on the offsets of group {group} stays open: {unstable[0].topic}-{unstable[0].partition}"
+                )
+            time.sleep(0.05)
+        return {
+            TopicPartition(p.topic, p.partition): OffsetAndMetadata(p.offset, p.metadata or "")
+            for p in answer.topic_partitions
+            if p.offset >= 0
+        }
+
+    def purge(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Delete the records of repartition topics that were consumed; what cannot be deleted now is deleted next time."""
+        self._client.delete_records([ClientPartition(p.topic, p.partition, end) for p, end in ends.items() if end > 0])
+
+    def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, committed_only: bool) -> dict[TopicPartition, int]:
+        level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
+        asked = {ClientPartition(p.topic, p.partition): spec for p in partitions}
+        if not asked:
+            return {}
+        found = {}
+        for partition, future in self._client.list_offsets(asked, isolation_level=level, request_timeout=_TIMEOUT).items():
+            what = f"the offsets of {partition.topic}-{partition.partition}"
+            found[TopicPartition(partition.topic, partition.partition)] = self._result(what, future).offset
+        return found
+
+    def _result(self, what: str, future: Future[T]) -> T:
+        try:
+            return future.result(_TIMEOUT)
+        except KafkaException as exc:
+            error = exc.args[0]
+            if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
+                raise TopologyError(
+                    f"{what} could not be read: the topic does not exist (any more); create it and start again"
+                ) from exc
+            raise self._unreachable(exc) from exc
+
+    def _check_partitions(self, name: str, partitions: int) -> None:
+        there = self.partition_counts([name]).get(name, partitions)
+        if there != partitions:
+            raise TopologyError(
+                f"the internal topic {name} exists with {there} partitions but needs {partitions}: the number of partitions "
+                "of an input topic has changed; reset the application (penstock reset) to start over with the new number"
+            )
+
+    def _wait_for(self, name: str) -> None:
+        """A topic is known to a broker a moment after it was created."""
+        _until(lambda: name in self.partition_counts([name]), f"the new topic {name} did not show up in the metadata")
+
+    def _unreachable(self, exc: KafkaException) -> BrokerError:
+        return BrokerError(
+            f"the brokers at {self._bootstrap} do not answer ({exc.args[0].str()}): check bootstrap.servers and the network"
+        )
+
+
+def _until(condition: Callable[[], bool], otherwise: str) -> None:
+    deadline = time.monotonic() + _TIMEOUT
+    while not condition():
+        if time.monotonic() > deadline:
+            raise BrokerError(otherwise)
+        time.sleep(0.02)

@@ -1,0 +1,237 @@
+"""A real single-node Kafka (KRaft) for development and tests: no Docker, no Maven, no mock."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from penstock.errors import BrokerError
+from penstock.kafka.broker_jars import broker_class_path
+
+_HOST = "127.0.0.1"
+
+# The broker ends with the process that started it, however that one ends: the shell waits at the other end of a pipe.
+# A SIGTERM goes to both; the shell outlives it until the broker has closed its log.
+_GUARD = """exec 3<&0; trap : TERM; "$@" </dev/null & child=$!
+(cat <&3 >/dev/null; kill -9 $child 2>/dev/null) &
+while kill -0 $child 2>/dev/null; do wait $child; done"""
+
+_SERVER = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    # A killed broker comes back under the same id only when its old session has run out: 2 s instead of 9.
+    "broker.session.timeout.ms": "2000",
+    "broker.heartbeat.interval.ms": "500",
+    "auto.create.topics.enable": "false",
+    "num.partitions": "1",
+    "log.cleaner.dedupe.buffer.size": "16777216",
+}
+
+_LOGGING = """status = error
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d %p %m (%c)%n
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+"""
+
+
+class DevBroker:
+    """A Kafka broker of your own, on this machine, for as long as you need it.
+
+    Also a context manager. Without `data_dir` its data live in a temporary folder that goes when it stops; with one, a
+    broker that was stopped or killed goes on from there. `overrides` are settings of Kafka's `server.properties`.
+
+        with DevBroker() as broker:
+            KafkaStreams(topology, {"application.id": "demo", "bootstrap.servers": broker.bootstrap_servers})
+    """
+
+    def __init__(
+        self, port: int = 0, data_dir: str | os.PathLike[str] | None = None, *, overrides: Mapping[str, str] | None = None
+    ) -> None:
+        self._port = port
+        self._overrides = dict(overrides or {})
+        self._temporary = data_dir is None
+        self._data_dir = None if data_dir is None else Path(data_dir)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` for `bootstrap.servers`."""
+        if self._port == 0:
+            raise BrokerError("the development broker has no address yet: call start() first")
+        return f"{_HOST}:{self._port}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the broker's process is alive."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self, timeout: float = 60.0) -> DevBroker:
+        """Start the broker and return when it answers; a second call while it runs does nothing.
+
+        1. Find the jars (downloaded on a user's first start) and two free ports.
+        2. Format the data folder unless it has been used before.
+        3. Start the broker, guarded so that it ends with this process.
+        4. Wait until it answers.
+        """
+        if self.is_running:
+            return self
+        class_path = broker_class_path()
+        self._port = self._port or _free_port()
+        if self._data_dir is None:
+            self._data_dir = Path(tempfile.mkdtemp(prefix="penstock-broker-"))
+        self._data_dir.mkdir(parents=True, exist_ok=True)
+        properties = self._write_properties(self._data_dir)
+        self._format(class_path, properties)
+        self._process = self._launch(class_path, properties)
+        try:
+            self._wait_until_it_answers(time.monotonic() + timeout)
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """Stop cleanly, by force after `timeout`; temporary data are removed."""
+        if self._process is not None:
+            self._signal(signal.SIGTERM)
+            try:
+                self._process.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+            self._release()
+        if self._temporary and self._data_dir is not None:
+            shutil.rmtree(self._data_dir, ignore_errors=True)
+            self._data_dir = None
+
+    def kill(self) -> None:
+        """End the broker at once, as a crash would; `start()` goes on from its data."""
+        if self._process is not None:
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+            self._release()
+
+    def __enter__(self) -> DevBroker:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # -- steps of start ------------------------------------------------------------------------------------------------
+
+    def _write_properties(self, folder: Path) -> Path:
+        controller = _free_port()
+        settings = {
+            **_SERVER,
+            "controller.quorum.voters": f"1@{_HOST}:{controller}",
+            "listeners": f"PLAINTEXT://{_HOST}:{self._port},CONTROLLER://{_HOST}:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{_HOST}:{self._port}",
+            "log.dirs": str(folder / "data"),
+            **{
+                key: value.replace("{port}", str(self._port)).replace("{controller}", str(controller))
+                for key, value in self._overrides.items()
+            },
+        }
+        (folder / "log4j2.properties").write_text(_LOGGING.format(log=folder / "broker.log"))
+        properties = folder / "server.properties"
+        properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return properties
+
+    def _format(self, class_path: str, properties: Path) -> None:
+        if (properties.parent / "data" / "meta.properties").exists():
+            return
+        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # Interpreted and first-tier code only: half the time for a program that runs a second.
+        command = [*_java(properties.parent), "-XX:TieredStopAtLevel=1", "-cp", class_path, "kafka.tools.StorageTool"]
+        done = subprocess.run(
+            [*command, "format", "-t", cluster_id, "-c", str(properties)], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise BrokerError(
+                f"the development broker could not format {properties.parent / 'data'}: {done.stderr.strip()[-500:]}"
+            )
+
+    def _launch(self, class_path: str, properties: Path) -> subprocess.Popen[bytes]:
+        command = [*_java(properties.parent), "-Xmx768m", "-cp", class_path, "kafka.Kafka", str(properties)]
+        with (properties.parent / "broker.out").open("ab") as out:
+            return subprocess.Popen(
+                ["/bin/sh", "-c", _GUARD, "sh", *command], stdin=subprocess.PIPE, stdout=out, stderr=out, start_new_session=True
+            )
+
+    def _wait_until_it_answers(self, deadline: float) -> None:
+        if self._overrides.get("listener.security.protocol.map"):
+            answers = self._port_is_open  # a secured listener: only its clients know how to ask it
+        else:
+            admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, "reconnect.backoff.max.ms": 100})
+
+            def answers() -> bool:
+                try:
+                    return bool(admin.list_topics(timeout=0.5).brokers)
+                except KafkaException:
+                    return False
+
+        while not answers():
+            if not self.is_running or time.monotonic() > deadline:
+                raise BrokerError(f"the development broker does not answer on {self.bootstrap_servers}: {self._last_words()}")
+            time.sleep(0.02)
+
+    def _port_is_open(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex((_HOST, self._port)) == 0
+
+    def _last_words(self) -> str:
+        assert self._data_dir is not None
+        written = "\n".join(path.read_text(errors="replace")[-800:] for path in self._data_dir.glob("broker.*"))
+        return written.strip() or "it said nothing"
+
+    # -- the process ---------------------------------------------------------------------------------------------------
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, number)  # the group is the guard and the broker, nobody else
+
+    def _release(self) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process = None
+
+
+def _java(folder: Path) -> list[str]:
+    java = shutil.which("java")
+    if java is None:
+        raise BrokerError("the development broker needs Java 17 or newer on the PATH")
+    return [java, f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port

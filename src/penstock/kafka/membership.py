@@ -1,0 +1,277 @@
+"""This instance as a member of the application's group: who does which work, fenced by the group's generation.
+
+kafka-python carries our own assignor with user data in the group protocol, which librdkafka cannot; no record flows
+through it. Joining belongs to one thread; commits for the at-least-once guarantee come from the conductor's and run on the
+client's own loop, also while the group rebalances: a turn that runs is committed before its work is given up.
+
+    start() ──► joining ──► member of generation n ──► (rebalance) on_revoked ──► joining ──► generation n + 1
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import struct
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka import KafkaConsumer
+from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
+from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+from kafka.errors import KafkaError as ClientError
+from kafka.errors import KafkaTimeoutError as ClientTimeout
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka.structs import OffsetAndMetadata as ClientOffset
+from kafka.structs import TopicPartition as ClientPartition
+
+from penstock.errors import BrokerError, TaskMigratedError
+from penstock.ids import TopicPartition
+from penstock.runtime.carry_over import OffsetAndMetadata
+
+_log = logging.getLogger(__name__)
+
+_POLL_SECONDS = 0.05
+_JOIN_TIMEOUT_MS = 5_000
+_REVOKE_STEP = 0.005
+
+
+@dataclass(frozen=True)
+class MemberInfo:
+    """What a member tells the others when it joins."""
+
+    process_id: str
+    capacity: int = 1
+    host: str = ""
+    held: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Membership:
+    """One generation of the group, as this member sees it."""
+
+    generation: int
+    group_metadata: bytes
+    units: tuple[str, ...]
+    owners: Mapping[str, str] = field(default_factory=dict)
+    hosts: Mapping[str, str] = field(default_factory=dict)
+
+
+AssignUnits = Callable[[Sequence[str], Sequence[MemberInfo]], Mapping[str, Sequence[str]]]
+
+
+class GroupMember:
+    """Joins the group in the background and stays a member until closed.
+
+    `units()` names the pieces of work there are, `assign(units, members)` says which process gets which; the group's
+    leader calls it. `on_revoked` is called before this member gives its work up and returns an event that is set when the
+    work has stopped; it must not block, since heartbeats are sent by the same loop. `on_assigned` is called on the member's
+    own thread when it has its part of a new generation.
+    """
+
+    def __init__(
+        self,
+        client_config: Mapping[str, Any],
+        topics: Iterable[str],
+        info: Callable[[], MemberInfo],
+        units: Callable[[], Sequence[str]],
+        assign: AssignUnits,
+        on_revoked: Callable[[], threading.Event],
+        on_assigned: Callable[[Membership], None],
+        name: str = "group-member",
+    ) -> None:
+        self._config = dict(client_config)
+        self._topics = sorted(topics)
+        self._assignor = _UnitAssignor(info, units, assign)
+        self._on_revoked, self._on_assigned = on_revoked, on_assigned
+        self._requests: queue.SimpleQueue[tuple[Callable[[KafkaConsumer], None], Future[None]]] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self._consumer: KafkaConsumer | None = None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin to join; `on_assigned` tells when that is done."""
+        self._thread.start()
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float = 60.0) -> None:
+        """Commit offsets as this member; refused when the group has moved on."""
+        consumer = self._consumer
+        if consumer is None:
+            raise TaskMigratedError(
+                f"offsets cannot be committed: this instance is not a member of {self._config.get('group_id')}"
+            )
+        positions = {ClientPartition(*p): ClientOffset(o.offset, o.metadata, -1) for p, o in offsets.items()}
+        coordinator = consumer._coordinator
+        with self._errors(timeout):
+            coordinator._net.run(coordinator._commit_offsets_sync_async, positions, int(timeout * 1000))
+
+    def rejoin(self, timeout: float = 60.0) -> None:
+        """Leave and join anew: whoever still works under the old generation is refused from now on."""
+
+        def leave_and_join(consumer: KafkaConsumer) -> None:
+            consumer.unsubscribe()
+            self._subscribe(consumer)
+
+        self._ask(leave_and_join, timeout)
+
+    def close(self, timeout: float = 10.0) -> None:
+        """Leave the group."""
+        self._closing.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended the membership, if anything did."""
+        return self._failure
+
+    def _ask(self, request: Callable[[KafkaConsumer], None], timeout: float) -> None:
+        done: Future[None] = Future()
+        self._requests.put((request, done))
+        with self._errors(timeout):
+            done.result(timeout + 5)
+
+    @contextmanager
+    def _errors(self, timeout: float) -> Iterator[None]:
+        """What the client raises, in penstock's words."""
+        try:
+            yield
+        except (ClientTimeout, TimeoutError, FutureTimeout) as exc:
+            raise BrokerError(f"the group {self._config.get('group_id')} did not answer within {timeout:.0f} s") from exc
+        except ClientError as exc:
+            if type(exc).__name__ in (
+                "CommitFailedError",
+                "UnknownMemberIdError",
+                "IllegalGenerationError",
+                "RebalanceInProgressError",
+            ):
+                raise TaskMigratedError(
+                    f"offsets were refused ({exc}): another member of the group has taken over this work"
+                ) from exc
+            raise BrokerError(f"the group {self._config.get('group_id')} refused: {exc}") from exc
+        except RuntimeError as exc:  # the client's loop has been closed
+            raise TaskMigratedError(f"this instance has left the group {self._config.get('group_id')}") from exc
+
+    def _subscribe(self, consumer: KafkaConsumer) -> None:
+        """Subscribe, and know all topics before the first join: what the leader learns later makes it rebalance again."""
+        consumer.subscribe(self._topics, listener=_Listener(self, consumer))
+        coordinator = consumer._coordinator
+        coordinator._net.run(coordinator._manager.wait_for, coordinator._cluster.request_update(), _JOIN_TIMEOUT_MS)
+
+    def _run(self) -> None:
+        try:
+            consumer = KafkaConsumer(
+                **self._config,
+                enable_auto_commit=False,
+                partition_assignment_strategy=[self._assignor],
+                exclude_internal_topics=False,
+            )
+            try:
+                self._subscribe(consumer)
+                self._consumer = consumer
+                while not self._closing.is_set():
+                    self._serve(consumer)
+                    # The coordinator's own poll: there are no partitions to fetch, and a join must not be cut short.
+                    consumer._coordinator.poll(timeout_ms=_JOIN_TIMEOUT_MS)
+                    self._announce(consumer)
+            finally:
+                self._consumer = None
+                consumer.close(autocommit=False, timeout_ms=5_000)
+        except Exception as exc:  # noqa: BLE001 - whatever ends the membership is told to the conductor
+            self._failure = exc
+            _log.error("membership of group %s ended: %s", self._config.get("group_id"), exc)
+
+    def _serve(self, consumer: KafkaConsumer) -> None:
+        """Handle requests; wait a moment for the first so that commits do not wait for a poll."""
+        wait = _POLL_SECONDS
+        while True:
+            try:
+                request, done = self._requests.get(timeout=wait)
+            except queue.Empty:
+                return
+            try:
+                request(consumer)
+                done.set_result(None)
+            except Exception as exc:  # noqa: BLE001 - handed to the caller, who waits for it
+                done.set_exception(exc)
+            wait = 0.0
+
+    def _announce(self, consumer: KafkaConsumer) -> None:
+        received = self._assignor.take_received()
+        if received is None:
+            return
+        assignment, generation = received
+        current = consumer._coordinator._generation
+        metadata = group_metadata(self._config["group_id"], generation, current.member_id, self._config.get("group_instance_id"))
+        self._on_assigned(
+            Membership(
+                generation, metadata, tuple(assignment["units"]), assignment.get("owners", {}), assignment.get("hosts", {})
+            )
+        )
+
+
+class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+    def __init__(self, member: GroupMember, consumer: KafkaConsumer) -> None:
+        self._member = member
+        self._sleep = consumer._coordinator._net.sleep
+
+    async def on_partitions_revoked(self, revoked: Any) -> None:
+        """Give the work up; heartbeats and commits go on while the last turn ends."""
+        stopped = self._member._on_revoked()
+        while not stopped.is_set():
+            await self._sleep(_REVOKE_STEP)
+
+    async def on_partitions_assigned(self, assigned: Any) -> None:
+        """The units came with the assignor's user data."""
+
+
+class _UnitAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
+    """Members say what they hold; the leader hands out units. Both travel as user data of the group protocol."""
+
+    name = "penstock"
+
+    def __init__(self, info: Callable[[], MemberInfo], units: Callable[[], Sequence[str]], assign: AssignUnits) -> None:
+        self._info, self._units, self._assign = info, units, assign
+        self._received: tuple[dict[str, Any], int] | None = None
+
+    def metadata(self, topics: Any) -> Any:
+        return ConsumerProtocolSubscription(
+            topics=sorted(topics), user_data=json.dumps(self._info().__dict__).encode(), version=0
+        )
+
+    def assign(self, cluster: Any, members: Any) -> dict[str, Any]:
+        infos = {m.member_id: MemberInfo(**_tupled(json.loads(m.metadata.user_data))) for m in members}
+        chosen = self._assign(self._units(), list(infos.values()))
+        owners = {unit: process for process, units in chosen.items() for unit in units}
+        hosts = {info.process_id: info.host for info in infos.values()}
+        return {
+            member_id: ConsumerProtocolAssignment(
+                assigned_partitions=[],
+                user_data=json.dumps({"units": list(chosen.get(info.process_id, ())), "owners": owners, "hosts": hosts}).encode(),
+                version=0,
+            )
+            for member_id, info in infos.items()
+        }
+
+    def on_assignment(self, assignment: Any, generation: int) -> None:
+        self._received = json.loads(assignment.user_data or b'{"units": []}'), generation
+
+    def take_received(self) -> tuple[dict[str, Any], int] | None:
+        received, self._received = self._received, None
+        return received
+
+
+def _tupled(info: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in info.items()}
+
+
+def group_metadata(group: str, generation: int, member: str, instance: str | None = None) -> bytes:
+    """What librdkafka's consumer_group_metadata() would give: magic, generation, group, member, static id."""
+    static = b"\1" if instance is None else b"\0" + instance.encode() + b"\0"
+    return b"CGMDv2:" + struct.pack("<i", generation) + group.encode() + b"\0" + member.encode() + b"\0" + static

@@ -1,0 +1,272 @@
+"""The tasks of a lane: opened, restored, fed, committed and closed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from penstock.clock import SystemClock
+from penstock.handlers import production_exception_handler
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.clients import consumer_config, restore_consumer_config
+from penstock.kafka.fetch import FetchRange, RangeFetcher
+from penstock.kafka.produce import LaneProducer
+from penstock.metrics import Metrics
+from penstock.record import ProducedRecord, RawRecord
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.collector import RecordCollector
+from penstock.runtime.processor_topology import ProcessorTopology
+from penstock.runtime.state_manager import ProcessorStateManager
+from penstock.runtime.task import StreamTask, TaskCommit
+from penstock.runtime.task_metrics import TaskMetrics
+from penstock.spark.batch import ShuffledBatch
+from penstock.spark.globals import LaneGlobals
+from penstock.spark.messages import Application, Committed, LaneAnswer, RestoreProgress, TaskWork, UpstreamWork
+from penstock.spark.upstream import TracingCollector, run_upstream, sources_of, take_side_outputs, upstream_inputs
+from penstock.spark.vectors import Vector, without_vector
+from penstock.state.cache import RecordCache
+from penstock.state.directory import StateDirectory
+
+_RESTORE_STEP = 50_000
+
+
+class _OpenTask:
+    """A task with what only the lane knows of it: its lock, and how far it has consumed what a shuffle feeds it."""
+
+    def __init__(self, task: StreamTask, committed: Committed) -> None:
+        self.task = task
+        self.committed = committed
+        self.vectors: dict[TopicPartition, Vector] = {}
+        self.waiting: dict[TopicPartition, list[tuple[TopicPartition, int]]] = {}
+        self.side_outputs: list[ProducedRecord] = []
+
+
+class LaneTasks:
+    """Owns the tasks of one lane, and the consumers that feed them."""
+
+    def __init__(self, application: Application, client_id: str) -> None:
+        self._application = application
+        self._config = application.config
+        self._plan = application.plan
+        self._client_id = client_id
+        self._fetcher = RangeFetcher(consumer_config(self._config, f"{client_id}-consumer"))
+        self._restorer = RangeFetcher(restore_consumer_config(self._config, f"{client_id}-restore-consumer"))
+        self._directory = StateDirectory(self._config["state.dir"], self._config["application.id"])
+        self._globals = LaneGlobals(application, self._directory, self._restorer, client_id)
+        self._clock = SystemClock()
+        self._metrics = Metrics()
+        self._restoring: dict[TaskId, _OpenTask] = {}
+        self.running: dict[TaskId, _OpenTask] = {}
+        self._before_shuffle: dict[TaskId, StreamTask] = {}
+
+    # -- open ----------------------------------------------------------------------------------------------------------
+
+    def own(self, wanted: Mapping[TaskId, Committed]) -> None:
+        """Close the tasks that are not wanted; open those that are missing."""
+        for task_id in [t for t in (*self.running, *self._restoring) if t not in wanted]:
+            self._close(task_id)
+        self._globals.open()
+        for task_id, committed in wanted.items():
+            if task_id not in self.running and task_id not in self._restoring:
+                self._restoring[task_id] = self._open(task_id, committed)
+
+    def restore(self, deadline: float, answer: LaneAnswer) -> None:
+        """Bring stores up to the end of their changelogs until the deadline; tasks that are done go to work."""
+        for task_id, opened in list(self._restoring.items()):
+            missing = self._restore_task(task_id, opened, deadline, answer)
+            if missing:
+                answer.restoring += tuple(missing)
+                continue
+            opened.task.complete_restoration({p: without_vector(c) for p, c in opened.committed.items()})
+            del self._restoring[task_id]
+            self.running[task_id] = opened
+
+    def _open(self, task_id: TaskId, committed: Committed) -> _OpenTask:
+        subtopology = self._plan.subtopologies[task_id.subtopology]
+        inputs = [
+            TopicPartition(topic, task_id.partition)
+            for topic in subtopology.source_topics
+            if task_id.partition < self._plan.partitions[topic]
+        ]
+        self._directory.lock(task_id)
+        try:
+            state = ProcessorStateManager(
+                task_id,
+                self._directory.get_or_create_directory_for_task(task_id),
+                subtopology.store_to_changelog,
+                inputs,
+                self._globals.stores,
+            )
+            metrics = TaskMetrics(self._metrics, task_id)
+            collector = RecordCollector(task_id, production_exception_handler(self._config), metrics, self._plan.partitions.get)
+            cache = RecordCache(self._config.total_cache_size)
+            topology = ProcessorTopology.of(subtopology)
+            task = StreamTask(task_id, topology, inputs, self._config, state, collector, self._clock, metrics, cache)
+            task.initialize()
+        except BaseException:
+            self._directory.unlock(task_id)
+            raise
+        opened = _OpenTask(task, committed)
+        for partition in inputs:
+            if partition.topic in self._plan.shuffled:
+                sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
+                opened.vectors[partition] = Vector.of(committed.get(partition), sources)
+        return opened
+
+    def _restore_task(self, task_id: TaskId, opened: _OpenTask, deadline: float, answer: LaneAnswer) -> list[RestoreProgress]:
+        state = opened.task.state_manager
+        stores = {
+            changelog: store for store, changelog in self._plan.subtopologies[task_id.subtopology].store_to_changelog.items()
+        }
+        missing = []
+        for partition, position in state.changelog_offsets.items():
+            low, end = self._restorer.watermarks(partition)
+            if state.changelog_as_source(partition):
+                committed = opened.committed.get(partition)
+                end = min(end, committed.offset) if committed is not None else low
+            start = position = max(position, low)
+            restored = 0
+            while position < end and time.monotonic() < deadline:
+                until = min(end, position + _RESTORE_STEP)
+                records = self._restorer.fetch([FetchRange(partition.topic, partition.partition, position, until)])[partition]
+                state.restore(partition, records, until)
+                restored += len(records)
+                position = until
+            if restored or position < end:
+                progress = RestoreProgress(task_id, stores[partition.topic], partition, start, position, end, restored)
+                if position < end:
+                    missing.append(progress)
+                else:
+                    answer.restored += (progress,)
+        if not missing:
+            state.commit()
+        return missing
+
+    # -- feed and run --------------------------------------------------------------------------------------------------
+
+    def upstream(self, work: UpstreamWork) -> tuple[dict[TopicPartition, ShuffledBatch], int]:
+        """Run one task before a shuffle."""
+        task_id = TaskId(work.subtopology, work.partition)
+        task = self._before_shuffle.get(task_id)
+        if task is None:
+            task = self._before_shuffle[task_id] = self._open_upstream(task_id)
+        try:
+            return run_upstream(self._plan, work, task, self._fetcher)
+        except BaseException:
+            del self._before_shuffle[task_id]
+            raise
+
+    def _open_upstream(self, task_id: TaskId) -> StreamTask:
+        subtopology = self._plan.subtopologies[task_id.subtopology]
+        inputs = [TopicPartition(topic, partition) for topic, partition in upstream_inputs(self._plan, task_id).items()]
+        config = self._config.with_values({"max.task.idle.ms": -1})  # everything that was fetched is processed
+        metrics = TaskMetrics(self._metrics, task_id)
+        collector = TracingCollector(task_id, production_exception_handler(config), metrics, self._plan.partitions.get)
+        state = ProcessorStateManager(task_id, self._directory.folder, {}, inputs)
+        topology, cache = ProcessorTopology.of(subtopology), RecordCache(0)
+        task = StreamTask(task_id, topology, inputs, config, state, collector, self._clock, metrics, cache)
+        task.initialize()
+        task.complete_restoration()
+        return task
+
+    def catch_up_globals(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Bring the global tables up to the positions of the turn."""
+        self._globals.catch_up(ends)
+
+    def fetch(self, work: Mapping[TaskId, TaskWork]) -> None:
+        """Read the ranges of all tasks at once and queue the records."""
+        ranges = {TopicPartition(r.topic, r.partition): r for w in work.values() for r in w.ranges}
+        fetched: Mapping[TopicPartition, list[RawRecord]] = self._fetcher.fetch(list(ranges.values()))
+        for task_id, task_work in work.items():
+            task = self.running[task_id].task
+            for wanted in task_work.ranges:
+                partition = TopicPartition(wanted.topic, wanted.partition)
+                task.add_records(partition, fetched[partition], wanted.end)
+
+    def process(self, task_id: TaskId, work: TaskWork, fed: Mapping[TopicPartition, ShuffledBatch]) -> tuple[TaskCommit, int]:
+        """Process what the task has, punctuate, and hand out what is to be committed."""
+        opened = self.running[task_id]
+        task = opened.task
+        for partition, ends in work.fed.items():
+            self._feed(opened, partition, fed.get(partition), ends)
+        task.update_lags({**work.lags, **dict.fromkeys(opened.vectors, 0)})
+        processed = task.process_all()
+        task.maybe_punctuate_system_time()
+        commit = task.prepare_commit()
+        return self._with_vectors(opened, work, commit), processed
+
+    def idle_deadline(self, task_id: TaskId) -> int | None:
+        """Until when a task with records waits for those of another partition; None where it does not wait."""
+        task = self.running[task_id].task
+        return task.partition_group.idle_deadline() if task.has_records_queued else None
+
+    def _feed(
+        self, opened: _OpenTask, partition: TopicPartition, batch: ShuffledBatch | None, ends: Mapping[TopicPartition, int]
+    ) -> None:
+        vector = opened.vectors[partition]
+        count = 0
+        if batch is not None:
+            batch, outputs = take_side_outputs(batch)
+            opened.side_outputs += outputs
+            count = len(batch)
+            sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
+            origins = ((sources[source], offset) for source, offset in zip(batch.sources, batch.offsets))
+            opened.waiting.setdefault(partition, []).extend(origins)
+            opened.task.add_records(partition, list(batch.records(partition, vector.number)), vector.number + count)
+        opened.vectors[partition] = Vector(vector.number + count, {**vector.positions, **ends})
+
+    def _with_vectors(self, opened: _OpenTask, work: TaskWork, commit: TaskCommit) -> TaskCommit:
+        """The same commit, with vectors in place of the numbers of shuffled records."""
+        outputs, opened.side_outputs = opened.side_outputs, []
+        commit.outputs[:0] = outputs
+        for partition in work.fed:
+            vector = opened.vectors[partition]
+            own = commit.offsets.pop(partition, None)
+            left = len(opened.task.partition_group.queue(partition))
+            waiting = opened.waiting.pop(partition, [])
+            positions = dict(vector.positions)
+            if left:
+                waiting = waiting[-left:]
+                opened.waiting[partition] = waiting
+                positions |= dict(reversed(waiting))  # the first that waits of each source
+            sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
+            times = own.metadata if own is not None else self._times(opened, partition)
+            commit.offsets[partition] = Vector(vector.number - left, positions).committed(times, sources)
+            opened.committed = {**opened.committed, partition: commit.offsets[partition]}
+        return commit
+
+    def _times(self, opened: _OpenTask, partition: TopicPartition) -> str:
+        """The times that were committed last, for a turn that brought the task nothing."""
+        last = opened.committed.get(partition, OffsetAndMetadata(0, ""))
+        return last.metadata.split("|")[0]
+
+    # -- commit and close ----------------------------------------------------------------------------------------------
+
+    def post_commit(self, task_id: TaskId, producer: LaneProducer) -> None:
+        """Kafka has the turn: write the stores, with where their changelogs end now."""
+        task = self.running[task_id].task
+        ends = {partition: producer.end_of(partition) for partition in task.state_manager.changelog_offsets}
+        task.post_commit({partition: end - 1 for partition, end in ends.items() if end is not None})
+
+    def close_dirty(self) -> None:
+        """Forget everything since the last commit."""
+        for task_id in [*self.running, *self._restoring]:
+            opened = self.running.pop(task_id, None) or self._restoring.pop(task_id)
+            opened.task.close_dirty()
+            self._directory.unlock(task_id)
+        self._before_shuffle.clear()
+
+    def close(self) -> None:
+        """Close all tasks, stores and consumers; between turns everything is committed."""
+        for task_id in [*self.running, *self._restoring]:
+            self._close(task_id)
+        self._globals.close()
+        self._fetcher.close()
+        self._restorer.close()
+
+    def _close(self, task_id: TaskId) -> None:
+        opened = self.running.pop(task_id, None) or self._restoring.pop(task_id)
+        try:
+            opened.task.close_dirty()  # nothing is lost: every turn ends in a commit
+        finally:
+            self._directory.unlock(task_id)

@@ -1,0 +1,60 @@
+"""Lanes, seen from the driver: sticky Python workers, each on the executor it was given.
+
+Spark hands a Python task to any idle worker of the same environment. A lane's functions are built with an environment
+variable of its own, so Spark gives each lane its own worker and always that one. At most one job runs in a lane at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from pyspark import RDD, SparkContext
+from pyspark.core.rdd import _load_from_socket
+
+from penstock.spark.placement import located
+
+_LANE = "PENSTOCK_LANE"
+
+_building = threading.Lock()  # the environment belongs to the SparkContext: one lane's functions are built at a time
+
+LaneFunction = Callable[[Iterator[Any]], Iterable[Any]]
+
+
+class Lane:
+    """One lane of an application: a thread of the driver that submits jobs, and the worker that runs them."""
+
+    def __init__(self, spark: SparkContext, name: str, executor: str | None = None) -> None:
+        self.name = name
+        self.executor = executor
+        self._spark = spark
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._base = located(spark, [executor])
+
+    def submit(self, function: LaneFunction, description: str) -> Future[Any]:
+        """Run `function` as one Spark job of one task in this lane's worker; the future holds the first thing it yields."""
+        return self._thread.submit(self._run, lambda: self._base.mapPartitions(function), 0, description)
+
+    def submit_partition(self, rows: RDD[Any], partition: int, function: LaneFunction, description: str) -> Future[Any]:
+        """The same over one partition of an RDD; the map stage of a shuffle that lanes share runs once."""
+        return self._thread.submit(self._run, lambda: rows.mapPartitions(function), partition, description)
+
+    def close(self) -> None:
+        """Take no more jobs; one that runs goes on to its end."""
+        self._thread.shutdown(wait=False)
+
+    def _run(self, build: Callable[[], RDD[Any]], partition: int, description: str) -> Any:
+        spark = self._spark
+        spark.setLocalProperty("spark.job.description", description)
+        with _building:
+            spark.environment[_LANE] = self.name
+            try:
+                rdd = build()
+                java_rdd = rdd._jrdd  # the functions take the environment along when their JVM side is made
+            finally:
+                del spark.environment[_LANE]
+        info = spark._jvm.PythonRDD.runJob(spark._jsc.sc(), java_rdd, [partition])
+        with _load_from_socket(info, rdd._jrdd_deserializer) as found:
+            return next(iter(found))

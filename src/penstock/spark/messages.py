@@ -1,0 +1,111 @@
+"""What the conductor tells a lane and what the lane answers: plain data that pickles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.config import StreamsConfig
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.fetch import FetchRange
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.spark.plan import Plan
+from penstock.topology.specs import GlobalTopology
+
+Committed = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+@dataclass(frozen=True)
+class Application:
+    """All a lane has to know of the application; sent once to each new worker."""
+
+    key: str
+    config: StreamsConfig
+    plan: Plan
+    global_topology: GlobalTopology | None
+    process_id: str
+    client_id: str
+    import_path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class OpenTurn:
+    """Own exactly these tasks: close the others, open the missing ones and restore them, for at most `seconds`."""
+
+    key: str
+    lane: int
+    tasks: Mapping[TaskId, Committed]
+    application: bytes | None
+    seconds: float = 2.0
+
+
+@dataclass(frozen=True)
+class RestoreProgress:
+    """How far a store's changelog has been read back."""
+
+    task_id: TaskId
+    store: str
+    partition: TopicPartition
+    start: int
+    position: int
+    end: int
+    restored: int
+
+
+@dataclass(frozen=True)
+class UpstreamWork:
+    """Input of one task before a shuffle. `skip` tells, per target partition, how far each source has been consumed there."""
+
+    subtopology: int
+    partition: int
+    ranges: tuple[FetchRange, ...]
+    skip: Mapping[TopicPartition, Mapping[TopicPartition, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TaskWork:
+    """Input of one task: what to fetch, how much the brokers have left behind it, and the ends of what it is fed by a shuffle."""
+
+    ranges: tuple[FetchRange, ...] = ()
+    lags: Mapping[TopicPartition, int] = field(default_factory=dict)
+    fed: Mapping[TopicPartition, Mapping[TopicPartition, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ProcessTurn:
+    """Fetch, process, punctuate and commit these tasks, as one transaction under exactly-once."""
+
+    key: str
+    lane: int
+    work: Mapping[TaskId, TaskWork]
+    upstream: tuple[UpstreamWork, ...]
+    group_metadata: bytes
+    global_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass
+class LaneAnswer:
+    """What came of a turn. `lost` says that the worker is new and has none of the tasks; `failure` what went wrong."""
+
+    worker: str
+    opened: tuple[TaskId, ...] = ()
+    restoring: tuple[RestoreProgress, ...] = ()
+    restored: tuple[RestoreProgress, ...] = ()
+    offsets: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
+    timers: dict[TaskId, int | None] = field(default_factory=dict)
+    idle_until: dict[TaskId, int | None] = field(default_factory=dict)
+    records: int = 0
+    produced: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    lost: bool = False
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An error in a lane: its kind decides what the conductor does; the text has the whole traceback."""
+
+    kind: str
+    message: str
+    traceback: str
+    error: bytes | None = None

@@ -1,0 +1,116 @@
+"""Which sub-topologies one turn runs together: pipelines, cut at repartition topics or bound by a shuffle.
+
+A repartition becomes Spark's shuffle where what is upstream of it recomputes to the same records: it reads input topics
+only, keeps no state and is made of the DSL's stateless operators. Everything else goes through the real topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import ConfigError
+from penstock.ids import TaskId
+from penstock.operators import STATELESS
+from penstock.timestamps import UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor
+from penstock.topology.specs import ProcessorSpec, SourceSpec, Subtopology
+
+# A vector is committed as offset metadata, of which a broker keeps 4,096 bytes: up to 13 a source partition leave room.
+_MAX_VECTOR = 200
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The sub-topologies of an application with the way each repartition goes.
+
+    `shuffled` maps a repartition topic that goes through the shuffle to the sub-topology that feeds it.
+    """
+
+    subtopologies: Mapping[int, Subtopology]
+    partitions: Mapping[str, int]
+    shuffled: Mapping[str, int]
+
+    @property
+    def upstream(self) -> frozenset[int]:
+        """Sub-topologies that only feed a shuffle: they have no tasks of their own."""
+        return frozenset(self.shuffled.values())
+
+    def tasks(self) -> list[TaskId]:
+        """All tasks, in order."""
+        return [
+            TaskId(s.id, partition)
+            for s in self.subtopologies.values()
+            if s.id not in self.upstream
+            for partition in range(self.task_count(s))
+        ]
+
+    def task_count(self, subtopology: Subtopology) -> int:
+        """As many tasks as the widest of its source topics has partitions."""
+        return max((self.partitions[topic] for topic in subtopology.source_topics), default=0)
+
+    def topics_of(self, subtopology: Subtopology) -> list[str]:
+        """The topics its tasks read themselves."""
+        return [topic for topic in subtopology.source_topics if topic not in self.shuffled]
+
+    def feeding(self, subtopology: Subtopology) -> list[Subtopology]:
+        """The sub-topologies whose shuffle its tasks are fed by."""
+        found = {self.shuffled[topic] for topic in subtopology.source_topics if topic in self.shuffled}
+        return [self.subtopologies[i] for i in sorted(found)]
+
+
+def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int], config: Mapping[str, Any]) -> Plan:
+    """Decide for each repartition topic whether its records are shuffled or written."""
+    transport = config["repartition.transport"]
+    by_id = {s.id: s for s in subtopologies}
+    shuffled: dict[str, int] = {}
+    if transport != "topic":
+        for upstream in subtopologies:
+            targets = [t for s in subtopologies for t in s.repartition_source_topics if t in upstream.sink_topics]
+            if not targets or (transport == "auto" and not shuffles(upstream, partitions, config)):
+                continue
+            if transport == "shuffle" and (reason := why_not(upstream, partitions)):
+                raise ConfigError(f"repartition.transport = shuffle is not possible for sub-topology {upstream.id}: {reason}")
+            shuffled.update(dict.fromkeys(targets, upstream.id))
+        shuffled = {topic: source for topic, source in shuffled.items() if _fed_by_one(topic, subtopologies)}
+        # A sub-topology runs before the shuffle or as tasks, not both: all of its repartitions go the same way.
+        for upstream in subtopologies:
+            feeds = [t for s in subtopologies for t in s.repartition_source_topics if t in upstream.sink_topics]
+            if any(t not in shuffled for t in feeds):
+                shuffled = {t: u for t, u in shuffled.items() if u != upstream.id}
+    return Plan(by_id, dict(partitions), shuffled)
+
+
+def shuffles(upstream: Subtopology, partitions: Mapping[str, int], config: Mapping[str, Any]) -> bool:
+    """Whether a re-read of this sub-topology's input gives the same records again."""
+    if why_not(upstream, partitions) is not None:
+        return False
+    default_extractor = config["default.timestamp.extractor"]
+    for node in upstream.nodes:
+        if isinstance(node, SourceSpec) and _depends_on_time(node.timestamp_extractor or default_extractor):
+            return False
+        if isinstance(node, ProcessorSpec) and not isinstance(node.supplier, STATELESS):
+            return False
+    return True
+
+
+def why_not(upstream: Subtopology, partitions: Mapping[str, int]) -> str | None:
+    """What forbids the shuffle after this sub-topology even where the user asks for it; None where nothing does."""
+    if upstream.stores:
+        return "it keeps state"
+    if upstream.global_stores:
+        return "it reads a global table"
+    if upstream.repartition_source_topics:
+        return "it reads a repartition topic itself"
+    if sum(partitions.get(topic, 0) for topic in upstream.source_topics) > _MAX_VECTOR:
+        return f"its topics have more than {_MAX_VECTOR} partitions"
+    return None
+
+
+def _fed_by_one(topic: str, subtopologies: Sequence[Subtopology]) -> bool:
+    return sum(topic in s.sink_topics for s in subtopologies) == 1
+
+
+def _depends_on_time(extractor: Any) -> bool:
+    kinds = (UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor)
+    return isinstance(extractor, kinds) or extractor in kinds

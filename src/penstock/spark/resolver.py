@@ -1,0 +1,48 @@
+"""Fetch jars from Maven Central with Spark's own resolver: no Maven, no download code of our own.
+
+Runs as a program of its own (`python -m penstock.spark.resolver COORDINATES FOLDER`), so that the JVM it needs for
+a few seconds does not become the JVM of the caller's Spark session. Prints one jar path a line.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from py4j.protocol import Py4JJavaError
+from pyspark.java_gateway import launch_gateway
+
+
+def resolve(coordinates: str, folder: str) -> list[str]:
+    """The jars of Maven `coordinates` and all they need beyond Spark's own jars, downloaded below `folder`."""
+    gateway = launch_gateway()
+    try:
+        jvm = gateway.jvm
+        utils = jvm.org.apache.spark.util.MavenUtils
+        nothing, errors = jvm.scala.Option.empty(), getattr(jvm.java.lang.System, "err")  # noqa: B009 - py4j maps fields by getattr
+        settings = utils.buildIvySettings(nothing, jvm.scala.Option.apply(folder), True, errors)
+        no_exclusions = jvm.scala.jdk.CollectionConverters.ListHasAsScala(jvm.java.util.ArrayList()).asScala().toSeq()
+        jars = utils.resolveMavenCoordinates(coordinates, settings, nothing, True, no_exclusions, False, errors)
+        return [jars.apply(i) for i in range(jars.size())]
+    finally:
+        gateway.shutdown()
+        gateway.proc.stdin.close()  # the JVM ends when its standard input does
+        gateway.proc.wait(30)
+
+
+def main() -> int:
+    """Resolve and print; exit 1 with the resolver's reason when something is missing."""
+    coordinates, folder = sys.argv[1:3]
+    try:
+        jars = resolve(coordinates, folder)
+    except Py4JJavaError as error:
+        print(error.java_exception.getMessage(), file=sys.stderr)
+        return 1
+    if not jars:
+        print(f"nothing found for {coordinates}", file=sys.stderr)
+        return 1
+    print("\n".join(jars))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

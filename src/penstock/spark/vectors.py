@@ -1,0 +1,51 @@
+"""How far a task behind a shuffle has consumed each source partition: its vector.
+
+It is committed, in the task's transaction, as the metadata of its own repartition partition: `times|number|offsets`, where
+`times` is the carry-over every task commits, `number` how many shuffled records the task has consumed, and `offsets` one
+position per source partition, in their order. The committed offset itself stays 0: nothing is in the topic, and lag tools
+show none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from penstock.ids import TopicPartition
+from penstock.runtime.carry_over import OffsetAndMetadata
+
+
+class Vector(NamedTuple):
+    """A position in each source partition, and the number of records made of them so far.
+
+    >>> sources = [TopicPartition("lines", 0), TopicPartition("lines", 1)]
+    >>> committed = Vector(7, {sources[0]: 3, sources[1]: 4}).committed("", sources)
+    >>> committed
+    OffsetAndMetadata(offset=0, metadata='|7|3,4')
+    >>> Vector.of(committed, sources).positions == {sources[0]: 3, sources[1]: 4}
+    True
+    """
+
+    number: int
+    positions: Mapping[TopicPartition, int]
+
+    @classmethod
+    def of(cls, committed: OffsetAndMetadata | None, sources: Sequence[TopicPartition]) -> Vector:
+        """What was committed; an empty vector where nothing was."""
+        if committed is None or committed.metadata.count("|") != 2:
+            return cls(0, {})
+        _, number, offsets = committed.metadata.split("|")
+        return cls(int(number), dict(zip(sources, map(int, offsets.split(",")))))
+
+    def committed(self, times: str, sources: Sequence[TopicPartition]) -> OffsetAndMetadata:
+        """What to commit."""
+        offsets = ",".join(str(self.positions[source]) for source in sources)
+        return OffsetAndMetadata(0, f"{times}|{self.number}|{offsets}")
+
+
+def without_vector(committed: OffsetAndMetadata) -> OffsetAndMetadata:
+    """The part of a commit that a task understands: its times, and as its offset the number of records it has consumed."""
+    if committed.metadata.count("|") != 2:
+        return committed
+    times, number, _ = committed.metadata.split("|")
+    return OffsetAndMetadata(int(number), times)

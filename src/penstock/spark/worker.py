@@ -1,0 +1,251 @@
+"""A lane, seen from its worker process: what it keeps open from turn to turn, and the steps of a turn.
+
+The module is imported by name in the worker, so `_LANES` lives as long as the process does; a global of `__main__` would
+be pickled by value and be new in every task.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pyspark import TaskContext, cloudpickle
+
+from penstock.errors import PenstockError, StreamsError, TaskMigratedError
+from penstock.ids import TopicPartition
+from penstock.kafka.clients import producer_config
+from penstock.kafka.produce import LaneProducer
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.task import TaskCommit
+from penstock.spark.batch import ShuffledBatch
+from penstock.spark.lane_tasks import LaneTasks
+from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, UpstreamWork
+
+_LANES: dict[tuple[str, int], LaneWorker] = {}
+
+
+def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[LaneAnswer]:
+    """One turn of a lane. `rows` are the blobs of a shuffle, or one row that means nothing."""
+    blobs = [row for row in rows if isinstance(row, tuple)]
+    answer = LaneAnswer(f"{socket.gethostname()}:{os.getpid()}")
+    try:
+        _refuse_second_attempts()
+        if isinstance(turn, OpenTurn):
+            _lane_for(turn).open(turn, answer)
+        elif (turn.key, turn.lane) not in _LANES:
+            answer.lost = True
+        else:
+            _LANES[turn.key, turn.lane].process(turn, _batches(blobs), answer)
+    except Exception as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides
+        answer.failure = _failure(exc)
+        _drop_lane(turn)
+    yield answer
+
+
+def run_stage(application: bytes, owners: Mapping[TopicPartition, int], work: UpstreamWork) -> Iterator[tuple[int, bytes]]:
+    """One task before a shuffle: its records as a blob for each target, addressed to the target's lane."""
+    _refuse_second_attempts()
+    lane = _stage_lane(application)
+    batches, _ = lane.tasks.upstream(work)
+    for target, batch in batches.items():
+        yield owners[target], pickle.dumps((target, batch.to_bytes()))
+
+
+def _drop_lane(turn: OpenTurn | ProcessTurn) -> None:
+    """After a failure nothing is kept: the next opening starts from what is committed, with a producer of a new epoch."""
+    lane = _LANES.pop((turn.key, turn.lane), None)
+    if lane is not None:
+        lane.tasks.close_dirty()
+        lane.close()
+
+
+def close_lane(key: str, lane: int, rows: Iterator[Any]) -> Iterator[bool]:
+    """Close what a lane keeps open."""
+    list(rows)
+    worker = _LANES.pop((key, lane), None)
+    if worker is not None:
+        worker.close()
+    yield True
+
+
+class LaneWorker:
+    """The open tasks, stores and clients of one lane."""
+
+    def __init__(self, application: Application, lane: int) -> None:
+        self.application = application
+        self.lane = lane
+        config = application.config
+        self.client_id = f"{application.client_id}-StreamThread-{lane + 1}"
+        self.tasks = LaneTasks(application, self.client_id)
+        transactional_id = f"{config['application.id']}-{application.process_id}-{lane + 1}" if config.eos_enabled else None
+        self.producer = LaneProducer(producer_config(config, f"{self.client_id}-producer"), transactional_id)
+
+    def open(self, turn: OpenTurn, answer: LaneAnswer) -> None:
+        """Own exactly the tasks of the turn; restore as much as its time allows."""
+        self.tasks.own(turn.tasks)
+        self.tasks.restore(time.monotonic() + turn.seconds, answer)
+        answer.opened = tuple(self.tasks.running)
+
+    def process(self, turn: ProcessTurn, fed: dict[TopicPartition, ShuffledBatch], answer: LaneAnswer) -> None:
+        """Run one turn.
+
+        1. Fetch, and run what comes before a shuffle.
+        2. Hand the records to their tasks; process and punctuate.
+        3. Write outputs and changelogs, with the offsets, as one transaction.
+        4. Make the stores' changes durable.
+        """
+        if any(task_id not in self.tasks.running for task_id in turn.work):
+            answer.lost = True
+            return
+        clock = _StepClock(answer.seconds)
+        try:
+            fed = self._fetch(turn, fed, answer)
+            clock.lap("fetch")
+            commits = self._process(turn, fed, answer)
+            clock.lap("process")
+            self._commit(turn, commits, answer)
+            clock.lap("commit")
+            for commit in commits:
+                self.tasks.post_commit(commit.task_id, self.producer)
+            clock.lap("store")
+        except BaseException:
+            self.producer.abort()
+            self.tasks.close_dirty()
+            raise
+
+    def close(self) -> None:
+        """Close the tasks and clients."""
+        self.tasks.close()
+        self.producer.close()
+
+    # -- steps of a turn -----------------------------------------------------------------------------------------------
+
+    def _fetch(
+        self, turn: ProcessTurn, fed: dict[TopicPartition, ShuffledBatch], answer: LaneAnswer
+    ) -> dict[TopicPartition, ShuffledBatch]:
+        self.tasks.catch_up_globals(turn.global_ends)
+        for work in turn.upstream:
+            batches, consumed = self.tasks.upstream(work)
+            answer.records += consumed
+            for target, batch in batches.items():
+                fed.setdefault(target, ShuffledBatch()).extend(batch)
+        self.tasks.fetch(turn.work)
+        return fed
+
+    def _process(self, turn: ProcessTurn, fed: Mapping[TopicPartition, ShuffledBatch], answer: LaneAnswer) -> list[TaskCommit]:
+        commits = []
+        for task_id, work in turn.work.items():
+            commit, processed = self.tasks.process(task_id, work, fed)
+            answer.records += 0 if work.fed else processed
+            answer.timers[task_id] = commit.next_timer
+            answer.idle_until[task_id] = self.tasks.idle_deadline(task_id)
+            answer.offsets.update(commit.offsets)
+            commits.append(commit)
+        return commits
+
+    def _commit(self, turn: ProcessTurn, commits: Iterable[TaskCommit], answer: LaneAnswer) -> None:
+        records = [record for commit in commits for part in (commit.outputs, commit.changelogs) for record in part]
+        offsets: dict[TopicPartition, OffsetAndMetadata] = {p: o for commit in commits for p, o in commit.offsets.items()}
+        answer.produced = len(records)
+        if not records and not offsets:
+            return
+        self.producer.begin()
+        self.producer.write(records)
+        if self.application.config.eos_enabled:
+            self.producer.commit(offsets, turn.group_metadata)
+        else:
+            self.producer.flush()  # the conductor commits the offsets: only a member of the group may
+
+
+class _StepClock:
+    """How long each step of a turn took."""
+
+    def __init__(self, seconds: dict[str, float]) -> None:
+        self._seconds = seconds
+        self._last = time.perf_counter()
+
+    def lap(self, step: str) -> None:
+        now = time.perf_counter()
+        self._seconds[step] = self._seconds.get(step, 0.0) + now - self._last
+        self._last = now
+
+
+def _lane_for(turn: OpenTurn) -> LaneWorker:
+    lane = _LANES.get((turn.key, turn.lane))
+    if lane is None:
+        for key in [key for key in _LANES if key[1] == turn.lane and key[0].rpartition("#")[0] == turn.key.rpartition("#")[0]]:
+            _LANES.pop(key).close()  # an earlier start of the same application in this worker
+        if turn.application is None:
+            raise StreamsError(f"lane {turn.lane} was opened without its application")
+        lane = _LANES[turn.key, turn.lane] = LaneWorker(_unpacked(turn.application), turn.lane)
+    return lane
+
+
+_APPLICATIONS: dict[int, Application] = {}
+_STAGES: dict[str, Any] = {}
+
+
+class _StageLane:
+    """What a worker needs for tasks before a shuffle: no producer, no stores."""
+
+    def __init__(self, application: Application) -> None:
+        self.tasks = LaneTasks(application, f"{application.client_id}-stage")
+
+
+def _stage_lane(application: bytes) -> _StageLane:
+    unpacked = _unpacked(application)
+    if unpacked.key not in _STAGES:
+        _STAGES.clear()
+        _STAGES[unpacked.key] = _StageLane(unpacked)
+    lane: _StageLane = _STAGES[unpacked.key]
+    return lane
+
+
+def _unpacked(application: bytes) -> Application:
+    """The application, unpickled once per worker; its functions may come from modules only the driver's path has."""
+    key = hash(application)
+    if key not in _APPLICATIONS:
+        _APPLICATIONS.clear()
+        for entry in pickle.loads(application)[0]:
+            if entry not in sys.path and os.path.isdir(entry):
+                sys.path.append(entry)
+        _APPLICATIONS[key] = cloudpickle.loads(pickle.loads(application)[1])
+    return _APPLICATIONS[key]
+
+
+def packed(application: Application) -> bytes:
+    """The application as lanes take it."""
+    return pickle.dumps((application.import_path, cloudpickle.dumps(application)))
+
+
+def _batches(blobs: Iterable[tuple[int, bytes]]) -> dict[TopicPartition, ShuffledBatch]:
+    found: dict[TopicPartition, ShuffledBatch] = {}
+    for _, blob in blobs:
+        target, data = pickle.loads(blob)
+        found.setdefault(target, ShuffledBatch()).extend(ShuffledBatch.from_bytes(data))
+    return found
+
+
+def _refuse_second_attempts() -> None:
+    context = TaskContext.get()
+    if context is not None and context.attemptNumber() > 0:
+        raise TaskMigratedError(
+            "a second attempt of a Spark task does no work: the conductor decides on retries, with fresh positions"
+        )
+
+
+def _failure(exc: Exception) -> Failure:
+    """A failure as it travels: the error and its cause where they pickle, the traceback as text in any case."""
+    text = "".join(traceback.format_exception(exc))
+    data: bytes | None = cloudpickle.dumps((exc, exc.__cause__))
+    try:
+        pickle.loads(data or b"")
+    except Exception:  # noqa: BLE001 - an error that does not unpickle is told as text
+        data = None
+    return Failure(type(exc).__name__ if isinstance(exc, PenstockError) else "StreamsError", str(exc), text, data)

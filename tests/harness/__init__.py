@@ -1,0 +1,1 @@
+"""What tests with a real broker and Spark share."""

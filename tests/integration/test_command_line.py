@@ -1,0 +1,204 @@
+"""The commands as a user types them: real processes, a real broker, Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("spark")]
+
+ROOT = Path(__file__).parents[2]
+PENSTOCK = [sys.executable, "-m", "penstock.cli"]
+TIMEOUT = 180.0
+
+
+def penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PENSTOCK, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=TIMEOUT)
+
+
+class Background:
+    """A command that runs until it is told to end; what it says is kept."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [*PENSTOCK, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.output: list[str] = []
+        self.errors: list[str] = []
+        self._threads = [
+            threading.Thread(target=kept.extend, args=(stream,), daemon=True)
+            for stream, kept in ((self.process.stdout, self.output), (self.process.stderr, self.errors))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        deadline = time.monotonic() + TIMEOUT
+        while time.monotonic() < deadline and self.process.poll() is None:
+            match = re.search(pattern, "".join(self.output + self.errors))
+            if match is not None:
+                return match
+            time.sleep(0.05)
+        raise AssertionError(f"no {pattern!r} in {''.join(self.output + self.errors)!r}")
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        code = self.process.wait(TIMEOUT)
+        for thread in self._threads:
+            thread.join(5)
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
+        return code
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[str]:
+    broker = Background("broker", "--port", "0")
+    yield broker.wait_for(r"ready (\S+:\d+)\n").group(1)
+    port = broker.output[0].rpartition(":")[2].strip()
+    assert broker.end() == 0
+    assert broker.errors == []
+    assert _nobody_listens(int(port))
+
+
+def _nobody_listens(port: int) -> bool:
+    return f":{port:04X} 00000000:0000 0A" not in Path("/proc/net/tcp").read_text()
+
+
+def counts(brokers: str) -> list[tuple[str, int]]:
+    """All counts that were ever written and committed."""
+    consumer = Consumer(
+        {"bootstrap.servers": brokers, "group.id": "reader", "isolation.level": "read_committed", "enable.partition.eof": True}
+    )
+    consumer.assign([TopicPartition("word-counts", 0, 0)])
+    found = []
+    while (message := consumer.poll(10)) is not None and message.error() is None:
+        found.append((message.key().decode(), int.from_bytes(message.value(), "big")))
+    consumer.close()
+    return found
+
+
+def wait_for_counts(brokers: str, wanted: dict[str, int], number: int) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        found = counts(brokers)
+        if len(found) >= number and dict(found) == wanted:
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"{counts(brokers)} is not {wanted}")
+
+
+def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path) -> None:
+    """A walk: run, look, try to reset, stop, reset, run again."""
+    admin = AdminClient({"bootstrap.servers": brokers})
+    for future in admin.create_topics([NewTopic("lines", 1), NewTopic("word-counts", 1)]).values():
+        future.result(30)
+    producer = Producer({"bootstrap.servers": brokers})
+    for line in ("hello kafka", "hello spark"):
+        producer.produce("lines", line)
+    producer.flush()
+    config = tmp_path / "app.toml"
+    config.write_text(
+        f'application.id = "walk"\nbootstrap.servers = "{brokers}"\nstate.dir = "{tmp_path}"\n[spark]\nmaster = "local[1]"\n'
+    )
+    run = ("run", "examples.wordcount:topology", "--config", str(config), "-c", "processing.guarantee=exactly_once_v2")
+    wanted = {"hello": 2, "kafka": 1, "spark": 1}
+
+    assert penstock("status", "--config", str(config)).returncode == 1  # nobody has heard of it yet
+
+    application = Background(*run)
+    wait_for_counts(brokers, wanted, 3)
+    written = len(counts(brokers))
+    shown = _wait_for_status(config, r"walk: running on 1 instance, lag 0\n")
+    assert re.search(r"\np0|\bp0\b", shown)
+    assert re.search(r"lines +0 +2 +2 +0\n", shown)
+
+    refused = penstock("reset", "--config", str(config))
+    assert refused.returncode == 1
+    assert "active member" in refused.stderr
+
+    assert application.end(signal.SIGINT) == 0
+    assert "Traceback" not in "".join(application.errors)
+    assert "not running" in penstock("status", "--config", str(config)).stdout
+
+    dry = penstock("reset", "--config", str(config), "--dry-run")
+    assert dry.returncode == 0
+    assert "delete topic: walk-counts-changelog" in dry.stdout
+    assert re.search(r"lines +0 +2 +0\n", dry.stdout)
+    assert "walk-counts-changelog" in admin.list_topics(timeout=10).topics
+
+    done = penstock("reset", "--config", str(config), "--input-topics", "lines", "--to-offset", "1")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "done"), done.stderr
+    assert not [topic for topic in admin.list_topics(timeout=10).topics if topic.startswith("walk-")]
+    assert not (tmp_path / "walk" / "1_0").exists()
+
+    again = Background(*run)
+    wait_for_counts(brokers, {**wanted, "hello": 1, "spark": 1}, written + 2)  # the second line only, counted from nothing
+    assert again.end() == 0
+
+
+def _wait_for_status(config: Path, pattern: str) -> str:
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
+        shown = penstock("status", "--config", str(config)).stdout
+        if re.search(pattern, shown):
+            return shown
+    raise AssertionError(f"no {pattern!r} in {shown!r}")
+
+
+def test_should_count_every_word_of_the_demo_once() -> None:
+    done = penstock("demo", "--records", "2000")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2,000 lines (10,000 words)" in done.stdout
+    assert "exactly once: every word that was fed is counted, none twice" in done.stdout
+    assert done.stderr == ""
+
+
+def test_should_end_the_demo_on_a_signal_and_leave_nothing_running() -> None:
+    demo = Background("demo", "--seconds", "600")
+    demo.wait_for(r"counted, [1-9]")
+    children = _descendants(demo.process.pid)
+    assert children
+    assert demo.end(signal.SIGINT) == 0
+    assert not [pid for pid in children if os.path.exists(f"/proc/{pid}") and _is_alive(pid)]
+    assert "exactly once" in "".join(demo.output)
+
+
+def _descendants(pid: int) -> set[int]:
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {pid}
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_should_say_in_one_sentence_that_no_broker_answers(tmp_path: Path) -> None:
+    done = penstock("run", "examples.wordcount:topology", "-c", "application.id=a", "-c", "bootstrap.servers=127.0.0.1:1")
+    assert done.returncode == 1
+    assert "127.0.0.1:1" in done.stderr
+    assert "Traceback" not in done.stderr
