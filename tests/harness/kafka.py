@@ -138,10 +138,11 @@ class Kafka:
         finally:
             consumer.close()
 
-    def ends(self, topic: str) -> dict[int, int]:
-        """The offset after the last record of each partition, open transactions not counted."""
+    def ends(self, topic: str, committed: bool = True) -> dict[int, int]:
+        """The offset after the last record of each partition; with `committed`, before the first open transaction."""
+        level = "read_committed" if committed else "read_uncommitted"
         consumer = Consumer(
-            {**_QUIET, "bootstrap.servers": self.bootstrap_servers, "group.id": "tests", "isolation.level": "read_committed"}
+            {**_QUIET, "bootstrap.servers": self.bootstrap_servers, "group.id": "tests", "isolation.level": level}
         )
         try:
             count = self.topics()[topic]

@@ -2,7 +2,7 @@
 
 1. Look: the group's members, its internal topics, the offsets it has committed.
 2. Plan: which topics go, which offsets become what. Nothing is changed up to here.
-3. Carry out: members out (if forced), internal topics and what is committed for them away, offsets set, local state deleted.
+3. Carry out: members out (if forced), what is committed for internal topics and the topics away, offsets set, local state deleted.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ def carry_out(plan: ResetPlan, config: StreamsConfig, admin: Admin, groups: Grou
         if not force:
             raise StreamsError(refusal(plan))
         groups.remove_members(plan.application_id, plan.members)
-    if plan.internal_topics:
-        admin.delete_topics(plan.internal_topics)
     if plan.forgotten:
         groups.delete_offsets(plan.application_id, plan.forgotten)
+    if plan.internal_topics:
+        admin.delete_topics(plan.internal_topics)
     if plan.offsets:
         groups.set_offsets(plan.application_id, plan.offsets)
     if plan.state_folder is not None:

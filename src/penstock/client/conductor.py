@@ -118,6 +118,7 @@ class Conductor:
         self._idle.set()
         self._failures = 0
         self._failing_since = 0.0
+        self._outside_error: BaseException | None = None
         self._last_housekeeping = {"lag": 0.0, "purge": time.monotonic()}
         self.lane_count = len(fleet.lanes)
 
@@ -149,6 +150,21 @@ class Conductor:
             self._opened = False
             self._wake.notify_all()
 
+    def fail(self, error: BaseException) -> None:
+        """Something outside of a turn went wrong: the next turn raises it."""
+        with self._wake:
+            self._outside_error = error
+            self._wake.notify_all()
+
+    def replace_plan(self, plan: Plan, positions: Positions, units: Mapping[str, tuple[TaskId, ...]]) -> None:
+        """Other topics than before: the next generation of the group works by this plan."""
+        with self._wake:
+            self._membership = None
+        self._idle.wait()
+        with self._wake:
+            self._plan, self._positions, self._units = plan, positions, units
+            self._owners, self._opened = {}, False
+
     def watch_globals(self, partitions: list[TopicPartition]) -> None:
         """Partitions of global topics, to be caught up before each turn."""
         self._globals = partitions
@@ -172,6 +188,7 @@ class Conductor:
             if membership is None:
                 continue
             try:
+                self._raise_outside_error()
                 if not self._opened:
                     self._open(membership)
                 self._one_turn(membership)
@@ -257,6 +274,7 @@ class Conductor:
         while not self._closing:
             answers = self._fleet.open(self._owned(self._owners))
             self._check(answers)
+            self._take_timers(answers)
             restoring = [progress for answer in answers.values() for progress in answer.restoring]
             for what, all_progress in (("batch", restoring), ("end", [p for a in answers.values() for p in a.restored])):
                 for progress in all_progress:
@@ -297,6 +315,9 @@ class Conductor:
                     self._positions.fetched[TopicPartition(r.topic, r.partition)] = r.end
                 for partition, ends in work.fed.items():
                     self._positions.vectors[partition].update(ends)
+        self._take_timers(answers)
+
+    def _take_timers(self, answers: Mapping[int, LaneAnswer]) -> None:
         for answer in answers.values():
             for task, timer in answer.timers.items():
                 due = min((at for at in (timer, answer.idle_until.get(task)) if at is not None), default=None)
@@ -336,6 +357,11 @@ class Conductor:
                 self._wake.wait(seconds)
 
     # -- failures ------------------------------------------------------------------------------------------------------
+
+    def _raise_outside_error(self) -> None:
+        error, self._outside_error = self._outside_error, None
+        if error is not None:
+            raise error
 
     def _check(self, answers: Mapping[int, LaneAnswer]) -> None:
         for answer in answers.values():

@@ -15,11 +15,11 @@ from typing import Any
 from penstock.client.assignment import assign_units, units_of
 from penstock.client.conductor import Conductor, Events
 from penstock.client.positions import Positions
-from penstock.client.preparation import prepare
+from penstock.client.preparation import Prepared, prepare
 from penstock.client.state import State
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
-from penstock.errors import StreamsError
+from penstock.errors import StreamsError, TopologyError
 from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, member_config
@@ -89,6 +89,7 @@ class KafkaStreams:
         self._conductor: Conductor | None = None
         self._thread: threading.Thread | None = None
         self._paused = False
+        self._ended = threading.Event()
         self.failure: BaseException | None = None
 
     # -- before the start ----------------------------------------------------------------------------------------------
@@ -138,35 +139,27 @@ class KafkaStreams:
     def _start(self) -> None:
         config = self._config
         self._directory = StateDirectory(config["state.dir"], config["application.id"])
-        process_id = str(self._directory.initialize_process_id())
-        admin = Admin(admin_config(config, self._client_id))
-        prepared = prepare(self._topology, config, admin)
-        plan, units = prepared.plan, units_of(prepared.plan)
+        self._process_id = str(self._directory.initialize_process_id())
+        self._admin = Admin(admin_config(config, self._client_id))
+        prepared = self._prepared = prepare(self._topology, config, self._admin)
         if self._spark is None:
             self._spark = make_session(config["application.id"], config.spark_configs)
         lanes = config["num.stream.threads"] or lanes_of(self._spark)
-        application = Application(
-            f"{config['application.id']}-{process_id}#{uuid.uuid4()}",
-            config,
-            plan,
-            prepared.global_topology,
-            process_id,
-            self._client_id,
-            tuple(entry for entry in sys.path if entry),
-        )
-        self._fleet = Fleet(self._spark, application, [f"{self._client_id}-StreamThread-{i + 1}" for i in range(lanes)])
-        reset = str(config.main_consumer_configs(config["application.id"], self._client_id).get("auto.offset.reset", "earliest"))
-        positions = Positions(plan, config["application.id"], admin, prepared.builder, reset, SystemClock())
+        names = [f"{self._client_id}-StreamThread-{i + 1}" for i in range(lanes)]
+        self._fleet = Fleet(self._spark, self._application(prepared), names)
+        self._units = units_of(prepared.plan)
         events = Events(self._on_running, self._on_rebalancing, self._on_failure, self._on_restore)
-        conductor = self._conductor = Conductor(config, plan, self._fleet, admin, positions, units, events)
+        positions = self._positions(prepared)
+        conductor = Conductor(config, prepared.plan, self._fleet, self._admin, positions, self._units, events)
+        self._conductor = conductor
         if prepared.global_topology is not None:
             topics = set(prepared.global_topology.store_to_topic.values())
-            conductor.watch_globals([TopicPartition(t, p) for t in sorted(topics) for p in range(plan.partitions[t])])
+            conductor.watch_globals([TopicPartition(t, p) for t in sorted(topics) for p in range(prepared.plan.partitions[t])])
         self._member = conductor.member = GroupMember(
             member_config(config, self._client_id),
             prepared.external_topics,
-            lambda: MemberInfo(process_id, lanes, config["application.server"] or "", conductor.held_units),
-            lambda: list(units),
+            lambda: MemberInfo(self._process_id, lanes, config["application.server"] or "", conductor.held_units),
+            lambda: list(self._units),
             assign_units,
             conductor.revoked,
             conductor.assigned,
@@ -175,6 +168,52 @@ class KafkaStreams:
         self._thread = threading.Thread(target=self._conduct, name=f"{self._client_id}-conductor", daemon=True)
         self._member.start()
         self._thread.start()
+        threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
+
+    def _application(self, prepared: Prepared) -> Application:
+        return Application(
+            f"{self._config['application.id']}-{self._process_id}#{uuid.uuid4()}",
+            self._config,
+            prepared.plan,
+            prepared.global_topology,
+            self._process_id,
+            self._client_id,
+            tuple(entry for entry in sys.path if entry),
+        )
+
+    def _positions(self, prepared: Prepared) -> Positions:
+        group = self._config["application.id"]
+        reset = str(self._config.main_consumer_configs(group, self._client_id).get("auto.offset.reset", "earliest"))
+        return Positions(prepared.plan, group, self._admin, prepared.builder, reset, SystemClock())
+
+    def _maintain(self) -> None:
+        """Now and then: see whether the topics have changed, and remove the folders of tasks that are long gone."""
+        config = self._config
+        every = min(config["metadata.max.age.ms"], config["state.cleanup.delay.ms"]) / 1000
+        while not self._ended.wait(every):
+            try:
+                if self._prepared.outdated_by(self._admin.partition_counts()):
+                    self._replan()
+            except TopologyError as exc:
+                if self._conductor is not None:
+                    self._conductor.fail(exc)
+            except StreamsError as exc:
+                _log.warning("the topics could not be looked at now: %s", exc)
+            if self._directory is not None:
+                self._directory.clean_removed_tasks(config["state.cleanup.delay.ms"])
+
+    def _replan(self) -> None:
+        """A pattern matches more topics than at the start: make the plan anew, and have the group share it out."""
+        assert self._conductor is not None
+        assert self._fleet is not None
+        assert self._member is not None
+        prepared = prepare(self._topology, self._config, self._admin)
+        _log.info("input topics are now %s", ", ".join(prepared.external_topics))
+        units = units_of(prepared.plan)
+        self._conductor.replace_plan(prepared.plan, self._positions(prepared), units)
+        self._fleet.replace_application(self._application(prepared))
+        self._prepared, self._units = prepared, units
+        self._member.resubscribe(prepared.external_topics)
 
     def close(self, timeout: timedelta | float | None = None) -> bool:
         """Commit what is processed and stop; True where that was done within `timeout` (timedelta or milliseconds)."""
@@ -282,6 +321,7 @@ class KafkaStreams:
 
     def _release(self) -> None:
         """Give back everything in the opposite order; a session that the user gave goes on."""
+        self._ended.set()
         if self._fleet is not None:
             self._fleet.close(30)
         if self._member is not None:

@@ -31,6 +31,8 @@ class Positions:
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self.fetched: dict[TopicPartition, int] = {}
         self.vectors: dict[TopicPartition, dict[TopicPartition, int]] = {}
+        self._loaded: dict[TopicPartition, int] = {}
+        self._loaded_vectors: dict[TopicPartition, dict[TopicPartition, int]] = {}
 
     def load(self, tasks: Iterable[TaskId]) -> None:
         """Read from Kafka what the group has committed; where there is nothing, the reset policy decides."""
@@ -44,6 +46,8 @@ class Positions:
         for partition in own:
             if partition.topic in self._plan.shuffled:
                 self.vectors[partition] = self._vector(partition)
+        self._loaded = dict(self.fetched)
+        self._loaded_vectors = {partition: dict(vector) for partition, vector in self.vectors.items()}
 
     def inputs(self, task_id: TaskId) -> list[TopicPartition]:
         """The partitions a task reads or is fed."""
@@ -57,11 +61,13 @@ class Positions:
     def forget_fetched(self, task_id: TaskId) -> None:
         """A task was closed: what it had fetched and not committed is read again."""
         for partition in self.inputs(task_id):
-            if partition in self.committed:
-                if partition in self.vectors:
-                    self.vectors[partition] = self._vector(partition)
-                else:
-                    self.fetched[partition] = self.committed[partition].offset
+            committed = self.committed.get(partition)
+            if partition in self.vectors:
+                sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
+                known = Vector.of(committed, sources).positions
+                self.vectors[partition] = {**self._loaded_vectors[partition], **known}
+            else:
+                self.fetched[partition] = self._loaded[partition] if committed is None else committed.offset
 
     def sources(self) -> list[TopicPartition]:
         """All partitions to be read: tasks' own, and those before a shuffle."""

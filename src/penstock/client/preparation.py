@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.config import StreamsConfig
+from penstock.errors import TopologyError
 from penstock.kafka.admin import Admin
 from penstock.spark.plan import Plan, make_plan
 from penstock.topology.builder import InternalTopologyBuilder
@@ -26,6 +28,23 @@ class Prepared:
     global_topology: GlobalTopology | None
     external_topics: tuple[str, ...]
     patterns: tuple[re.Pattern[str], ...]
+
+    def outdated_by(self, counts: Mapping[str, int]) -> bool:
+        """Whether patterns match other topics now; raises TopologyError where a topic is gone or has grown."""
+        for topic in self.external_topics:
+            before, now = self.plan.partitions[topic], counts.get(topic)
+            if now is None:
+                raise TopologyError(
+                    f"the input topic {topic} was deleted while the application runs: create it again, reset the application "
+                    "(penstock reset) and start it"
+                )
+            if now != before:
+                raise TopologyError(
+                    f"the input topic {topic} has {now} partitions now, the application was started with {before}: its tasks and "
+                    "changelogs do not fit any more; reset the application (penstock reset) and start it again"
+                )
+        matched = {topic for topics in self.builder.match_topics(counts).values() for topic in topics}
+        return not matched <= set(self.external_topics)
 
 
 def prepare(topology: Topology, config: StreamsConfig, admin: Admin) -> Prepared:

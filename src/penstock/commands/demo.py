@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import tempfile
 import time
 from contextlib import ExitStack
@@ -72,10 +71,7 @@ class _Demo:
             streams = self._start_application(cleanup, bootstrap, Path(folder))
             feeder, reader = self._start_words(cleanup, bootstrap)
             self._watch(streams, feeder, reader)
-            del streams  # its clients go before the broker does
             self._view.step("closing")
-            cleanup.close()
-            gc.collect()
         return self._view.summary(feeder, reader)
 
     def _start_broker(self, cleanup: ExitStack) -> str:
@@ -95,11 +91,12 @@ class _Demo:
         from penstock.commands.demo_words import wordcount
         from penstock.spark.session import end_session, make_session, quiet_jvm
 
-        config = {
+        config: dict[str, Any] = {
             "application.id": "penstock-demo",
             "bootstrap.servers": bootstrap,
             "processing.guarantee": "exactly_once_v2",
             "state.dir": str(folder / "state"),
+            "admin.log_level": 0,
         }
         self._view.step("starting Spark")
         with quiet_jvm(folder / "spark.log"):

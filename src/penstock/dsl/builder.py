@@ -22,6 +22,7 @@ from penstock.graph.sources import GlobalStoreNode, SourceOptions, StateStoreNod
 from penstock.operators import KTableSource, KTableSourceValueGetterSupplier
 from penstock.state.store import StoreBuilder
 from penstock.timestamps import resolve_timestamp_extractor
+from penstock.topology.offset_reset import as_offset_reset
 from penstock.topology.topology import Topology
 
 
@@ -162,4 +163,4 @@ def _source_options(consumed: Consumed[Any, Any]) -> SourceOptions:
     extractor = consumed.timestamp_extractor
     if extractor is not None:
         extractor = resolve_timestamp_extractor(extractor)
-    return SourceOptions(consumed.key_serde, consumed.value_serde, extractor, consumed.offset_reset)
+    return SourceOptions(consumed.key_serde, consumed.value_serde, extractor, as_offset_reset(consumed.offset_reset))

@@ -18,15 +18,12 @@ from penstock.graph.rewrites.null_keys import drop_null_keys_before_repartition
 from penstock.graph.rewrites.reuse_source_topics import reuse_source_topics
 from penstock.graph.rewrites.single_store_self_join import single_store_self_join
 from penstock.graph.search import is_versioned_or_versioned_upstream, is_versioned_upstream, key_changing_parent
+from penstock.graph.settings import given_settings, is_true
 from penstock.graph.sources import StreamSourceNode, TableSourceNode
 from penstock.topology.builder import InternalTopologyBuilder
 
 ENSURE_EXPLICIT_NAMING = "ensure.explicit.internal.resource.naming"
 PROCESS_PROCESS_VALUES_FIX = "__enable.process.processValue.fix__"
-
-
-def _is_true(value: Any) -> bool:
-    return value is True or str(value).lower() == "true"
 
 
 class InternalStreamsBuilder:
@@ -39,9 +36,9 @@ class InternalStreamsBuilder:
 
     def __init__(self, topology: InternalTopologyBuilder, config: Mapping[str, Any] | None = None) -> None:
         self.topology = topology
-        self.config: Mapping[str, Any] = config or {}
+        self.config = given_settings(config)
         # Kafka Streams keeps the wrong behaviour by default, so that topologies stay as they are.
-        self.process_counts_as_change = _is_true(self.config.get(PROCESS_PROCESS_VALUES_FIX))
+        self.process_counts_as_change = is_true(self.config.get(PROCESS_PROCESS_VALUES_FIX))
         self.names = GraphNames()
         self.root: GraphNode = RootNode()
         self.key_changing_to_repartitions: dict[GraphNode, dict[OptimizableRepartitionNode, None]] = {}
@@ -82,7 +79,7 @@ class InternalStreamsBuilder:
         self._enable_versioned_semantics()
         self._write_nodes()
         self.topology.validate_copartition()
-        self.names.check_implicit(_is_true({**self.config, **(config or {})}.get(ENSURE_EXPLICIT_NAMING)))
+        self.names.check_implicit(is_true({**self.config, **given_settings(config)}.get(ENSURE_EXPLICIT_NAMING)))
 
     def _merge_duplicate_source_nodes(self) -> None:
         by_topic: dict[str, StreamSourceNode] = {}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import ConfigError
+from penstock.graph.settings import given_settings
 from penstock.state.stores import Stores
 from penstock.state.windowed_suppliers import (
     RocksDbIndexedTimeOrderedWindowBytesStoreSupplier,
@@ -168,10 +169,10 @@ def _refusal(key: str, value: Any) -> str:
 
 def configured_dsl_store_suppliers(config: Mapping[str, Any] | None) -> DslStoreSuppliers | None:
     """What a configuration asks for, or None where it says nothing."""
+    given = given_settings(config)
     for key in (DSL_STORE_SUPPLIERS_CLASS, DEFAULT_DSL_STORE):
-        value = (config or {}).get(key)
-        if value is not None:
-            suppliers = resolve_dsl_store_suppliers(value, key)
-            suppliers.configure(config or {})
+        if given.get(key) is not None:
+            suppliers = resolve_dsl_store_suppliers(given[key], key)
+            suppliers.configure(given)
             return suppliers
     return None

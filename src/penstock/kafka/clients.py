@@ -104,7 +104,7 @@ def member_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
 
 def _translated(given: Mapping[str, Any]) -> dict[str, Any]:
     """Kafka's names to librdkafka's; what only Java's clients know is left out."""
-    found: dict[str, Any] = {"log_level": 3}
+    found: dict[str, Any] = {"log_level": 2}  # a broker that is away is told by our own errors, once
     for key, value in given.items():
         if key not in _JAVA_ONLY:
             found[_RENAMED.get(key, key)] = value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -19,14 +18,9 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.errors import BrokerError
 from penstock.kafka.broker_jars import broker_class_path
+from penstock.kafka.guard import GuardedProcess
 
 _HOST = "127.0.0.1"
-
-# The broker ends with the process that started it, however that one ends: the shell waits at the other end of a pipe.
-# A SIGTERM goes to both; the shell outlives it until the broker has closed its log.
-_GUARD = """exec 3<&0; trap : TERM; "$@" </dev/null & child=$!
-(cat <&3 >/dev/null; kill -9 $child 2>/dev/null) &
-while kill -0 $child 2>/dev/null; do wait $child; done"""
 
 _SERVER = {
     "process.roles": "broker,controller",
@@ -77,7 +71,7 @@ class DevBroker:
         self._overrides = dict(overrides or {})
         self._temporary = data_dir is None
         self._data_dir = None if data_dir is None else Path(data_dir)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: GuardedProcess | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -89,7 +83,7 @@ class DevBroker:
     @property
     def is_running(self) -> bool:
         """Whether the broker's process is alive."""
-        return self._process is not None and self._process.poll() is None
+        return self._process is not None and self._process.is_running
 
     def start(self, timeout: float = 60.0) -> DevBroker:
         """Start the broker and return when it answers; a second call while it runs does nothing.
@@ -119,12 +113,8 @@ class DevBroker:
     def stop(self, timeout: float = 30.0) -> None:
         """Stop cleanly, by force after `timeout`; temporary data are removed."""
         if self._process is not None:
-            self._signal(signal.SIGTERM)
-            try:
-                self._process.wait(timeout)
-            except subprocess.TimeoutExpired:
-                self.kill()
-            self._release()
+            self._process.stop(timeout)
+            self._process = None
         if self._temporary and self._data_dir is not None:
             shutil.rmtree(self._data_dir, ignore_errors=True)
             self._data_dir = None
@@ -132,9 +122,8 @@ class DevBroker:
     def kill(self) -> None:
         """End the broker at once, as a crash would; `start()` goes on from its data."""
         if self._process is not None:
-            self._signal(signal.SIGKILL)
-            self._process.wait()
-            self._release()
+            self._process.kill()
+            self._process = None
 
     def __enter__(self) -> DevBroker:
         return self.start()
@@ -176,12 +165,9 @@ class DevBroker:
                 f"the development broker could not format {properties.parent / 'data'}: {done.stderr.strip()[-500:]}"
             )
 
-    def _launch(self, class_path: str, properties: Path) -> subprocess.Popen[bytes]:
+    def _launch(self, class_path: str, properties: Path) -> GuardedProcess:
         command = [*_java(properties.parent), "-Xmx768m", "-cp", class_path, "kafka.Kafka", str(properties)]
-        with (properties.parent / "broker.out").open("ab") as out:
-            return subprocess.Popen(
-                ["/bin/sh", "-c", _GUARD, "sh", *command], stdin=subprocess.PIPE, stdout=out, stderr=out, start_new_session=True
-            )
+        return GuardedProcess(command, properties.parent / "broker.out")
 
     def _wait_until_it_answers(self, deadline: float) -> None:
         if self._overrides.get("listener.security.protocol.map"):
@@ -208,19 +194,6 @@ class DevBroker:
         assert self._data_dir is not None
         written = "\n".join(path.read_text(errors="replace")[-800:] for path in self._data_dir.glob("broker.*"))
         return written.strip() or "it said nothing"
-
-    # -- the process ---------------------------------------------------------------------------------------------------
-
-    def _signal(self, number: int) -> None:
-        assert self._process is not None
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, number)  # the group is the guard and the broker, nobody else
-
-    def _release(self) -> None:
-        assert self._process is not None
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process = None
 
 
 def _java(folder: Path) -> list[str]:

@@ -99,7 +99,7 @@ class GroupMember:
         """Begin to join; `on_assigned` tells when that is done."""
         self._thread.start()
 
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float = 60.0) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float = 15.0) -> None:
         """Commit offsets as this member; refused when the group has moved on."""
         consumer = self._consumer
         if consumer is None:
@@ -110,6 +110,11 @@ class GroupMember:
         coordinator = consumer._coordinator
         with self._errors(timeout):
             coordinator._net.run(coordinator._commit_offsets_sync_async, positions, int(timeout * 1000))
+
+    def resubscribe(self, topics: Iterable[str], timeout: float = 60.0) -> None:
+        """Join anew for other topics."""
+        self._topics = sorted(topics)
+        self.rejoin(timeout)
 
     def rejoin(self, timeout: float = 60.0) -> None:
         """Leave and join anew: whoever still works under the old generation is refused from now on."""

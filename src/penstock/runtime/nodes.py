@@ -277,20 +277,23 @@ def _with_fixed_key(process: Callable[[FixedKeyRecord[Any, Any]], None]) -> Call
 
 
 def _deserializer(given: Any, context: Any, part: str, node: str) -> Deserializer:
-    found = _prepared(as_deserializer(given if given is not None else _default_serde(context, part, "source", node)), context)
-    return cast(Deserializer, found)
+    half = as_deserializer(given if given is not None else _default_serde(context, part, "source", node))
+    return cast(Deserializer, _prepared(half, context, part, "source", node))
 
 
 def _serializer(given: Any, context: Any, part: str, node: str) -> Serializer:
-    found = _prepared(as_serializer(given if given is not None else _default_serde(context, part, "sink", node)), context)
-    return cast(Serializer, found)
+    half = as_serializer(given if given is not None else _default_serde(context, part, "sink", node))
+    return cast(Serializer, _prepared(half, context, part, "sink", node))
 
 
-def _prepared(half: Any, context: Any) -> Any:
+def _prepared(half: Any, context: Any, part: str, kind: str, node: str) -> Any:
     if isinstance(half, WrappingNullable):
         # A copy: the topology may be run again with other defaults.
         half = copy.copy(half)
-        half.set_if_unset(context)
+        try:
+            half.set_if_unset(context)
+        except PenstockError as exc:
+            raise StreamsError(f"Failed to initialize {part} serdes for {kind} node {node}: {exc}") from exc
     return half
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
@@ -51,6 +52,25 @@ class ShuffledBatch:
         """Add the records of another batch behind these."""
         for name in self.__slots__:
             getattr(self, name).extend(getattr(other, name))
+
+    def in_time_order(self, begun: Mapping[int, int]) -> ShuffledBatch:
+        """The records of all sources as a task merges its inputs: each source in its order, the lowest head first.
+
+        `begun` tells how many of its first records each source is to leave out.
+        """
+        rows: dict[int, list[int]] = {}
+        for row, source in enumerate(self.sources):
+            rows.setdefault(source, []).append(row)
+        if len(rows) < 2 and not begun:
+            return self
+        timestamps = self.timestamps
+        by_source = [rows[source][begun.get(source, 0) :] for source in sorted(rows)]
+        ordered = list(heapq.merge(*by_source, key=timestamps.__getitem__)) if len(rows) > 1 else by_source[0]
+        found = ShuffledBatch()
+        for name in self.__slots__:
+            column = getattr(self, name)
+            setattr(found, name, [column[row] for row in ordered])
+        return found
 
     def records(self, partition: TopicPartition, first_offset: int) -> Iterator[RawRecord]:
         """The records as a task reads them, numbered from `first_offset`."""

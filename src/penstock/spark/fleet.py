@@ -27,6 +27,11 @@ class Fleet:
         places: list[str | None] = [*executors(self._spark)] or [None]
         self.lanes = [Lane(self._spark, name, places[i % len(places)]) for i, name in enumerate(names)]
 
+    def replace_application(self, application: Application) -> None:
+        """Run another plan: lanes open it anew, and close what they had of the old one."""
+        self._application = application
+        self._packed = packed(application)
+
     def open(self, owned: Mapping[int, Mapping[TaskId, Committed]], seconds: float = 2.0) -> dict[int, LaneAnswer]:
         """Let each lane own exactly its tasks; called again until nothing is restoring."""
         turns = {

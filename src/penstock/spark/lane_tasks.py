@@ -13,17 +13,17 @@ from penstock.kafka.fetch import FetchRange, RangeFetcher
 from penstock.kafka.produce import LaneProducer
 from penstock.metrics import Metrics
 from penstock.record import ProducedRecord, RawRecord
-from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.state_manager import ProcessorStateManager
 from penstock.runtime.task import StreamTask, TaskCommit
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.batch import ShuffledBatch
+from penstock.spark.fed import FedPartition
 from penstock.spark.globals import LaneGlobals
 from penstock.spark.messages import Application, Committed, LaneAnswer, RestoreProgress, TaskWork, UpstreamWork
 from penstock.spark.upstream import TracingCollector, run_upstream, sources_of, take_side_outputs, upstream_inputs
-from penstock.spark.vectors import Vector, without_vector
+from penstock.spark.vectors import without_vector
 from penstock.state.cache import RecordCache
 from penstock.state.directory import StateDirectory
 
@@ -31,13 +31,12 @@ _RESTORE_STEP = 50_000
 
 
 class _OpenTask:
-    """A task with what only the lane knows of it: its lock, and how far it has consumed what a shuffle feeds it."""
+    """A task with what only the lane knows of it: what was committed, and how far it has consumed what a shuffle feeds it."""
 
     def __init__(self, task: StreamTask, committed: Committed) -> None:
         self.task = task
         self.committed = committed
-        self.vectors: dict[TopicPartition, Vector] = {}
-        self.waiting: dict[TopicPartition, list[tuple[TopicPartition, int]]] = {}
+        self.fed: dict[TopicPartition, FedPartition] = {}
         self.side_outputs: list[ProducedRecord] = []
 
 
@@ -110,7 +109,7 @@ class LaneTasks:
         for partition in inputs:
             if partition.topic in self._plan.shuffled:
                 sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
-                opened.vectors[partition] = Vector.of(committed.get(partition), sources)
+                opened.fed[partition] = FedPartition(sources, committed.get(partition))
         return opened
 
     def _restore_task(self, task_id: TaskId, opened: _OpenTask, deadline: float, answer: LaneAnswer) -> list[RestoreProgress]:
@@ -189,7 +188,7 @@ class LaneTasks:
         task = opened.task
         for partition, ends in work.fed.items():
             self._feed(opened, partition, fed.get(partition), ends)
-        task.update_lags({**work.lags, **dict.fromkeys(opened.vectors, 0)})
+        task.update_lags({**work.lags, **dict.fromkeys(opened.fed, 0)})
         processed = task.process_all()
         task.maybe_punctuate_system_time()
         commit = task.prepare_commit()
@@ -203,42 +202,25 @@ class LaneTasks:
     def _feed(
         self, opened: _OpenTask, partition: TopicPartition, batch: ShuffledBatch | None, ends: Mapping[TopicPartition, int]
     ) -> None:
-        vector = opened.vectors[partition]
-        count = 0
         if batch is not None:
             batch, outputs = take_side_outputs(batch)
             opened.side_outputs += outputs
-            count = len(batch)
-            sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
-            origins = ((sources[source], offset) for source, offset in zip(batch.sources, batch.offsets))
-            opened.waiting.setdefault(partition, []).extend(origins)
-            opened.task.add_records(partition, list(batch.records(partition, vector.number)), vector.number + count)
-        opened.vectors[partition] = Vector(vector.number + count, {**vector.positions, **ends})
+        fed = opened.fed[partition]
+        number = fed.number
+        batch = fed.take(batch, ends)
+        if len(batch):
+            opened.task.add_records(partition, list(batch.records(partition, number)), fed.number)
 
     def _with_vectors(self, opened: _OpenTask, work: TaskWork, commit: TaskCommit) -> TaskCommit:
         """The same commit, with vectors in place of the numbers of shuffled records."""
         outputs, opened.side_outputs = opened.side_outputs, []
         commit.outputs[:0] = outputs
-        for partition in work.fed:
-            vector = opened.vectors[partition]
+        for partition, fed in opened.fed.items():
             own = commit.offsets.pop(partition, None)
-            left = len(opened.task.partition_group.queue(partition))
-            waiting = opened.waiting.pop(partition, [])
-            positions = dict(vector.positions)
-            if left:
-                waiting = waiting[-left:]
-                opened.waiting[partition] = waiting
-                positions |= dict(reversed(waiting))  # the first that waits of each source
-            sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
-            times = own.metadata if own is not None else self._times(opened, partition)
-            commit.offsets[partition] = Vector(vector.number - left, positions).committed(times, sources)
-            opened.committed = {**opened.committed, partition: commit.offsets[partition]}
+            if own is not None or partition in work.fed:
+                left = len(opened.task.partition_group.queue(partition))
+                commit.offsets[partition] = fed.commit(left, None if own is None else own.metadata)
         return commit
-
-    def _times(self, opened: _OpenTask, partition: TopicPartition) -> str:
-        """The times that were committed last, for a turn that brought the task nothing."""
-        last = opened.committed.get(partition, OffsetAndMetadata(0, ""))
-        return last.metadata.split("|")[0]
 
     # -- commit and close ----------------------------------------------------------------------------------------------
 

@@ -2,21 +2,27 @@
 
 It is committed, in the task's transaction, as the metadata of its own repartition partition: `times|number|offsets`, where
 `times` is the carry-over every task commits, `number` how many shuffled records the task has consumed, and `offsets` one
-position per source partition, in their order. The committed offset itself stays 0: nothing is in the topic, and lag tools
-show none.
+position per source partition, in their order. A position `7+2` says that of the records made of offset 7 the task has
+consumed two: one input record may become many, and a task that waits for another partition may stop between them. The
+committed offset itself stays 0: nothing is in the topic, and lag tools show none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.ids import TopicPartition
 from penstock.runtime.carry_over import OffsetAndMetadata
 
+_NONE: Mapping[TopicPartition, int] = MappingProxyType({})
+
 
 class Vector(NamedTuple):
     """A position in each source partition, and the number of records made of them so far.
+
+    `begun` tells of positions that were consumed in part how many of their records were.
 
     >>> sources = [TopicPartition("lines", 0), TopicPartition("lines", 1)]
     >>> committed = Vector(7, {sources[0]: 3, sources[1]: 4}).committed("", sources)
@@ -28,6 +34,7 @@ class Vector(NamedTuple):
 
     number: int
     positions: Mapping[TopicPartition, int]
+    begun: Mapping[TopicPartition, int] = _NONE
 
     @classmethod
     def of(cls, committed: OffsetAndMetadata | None, sources: Sequence[TopicPartition]) -> Vector:
@@ -35,11 +42,16 @@ class Vector(NamedTuple):
         if committed is None or committed.metadata.count("|") != 2:
             return cls(0, {})
         _, number, offsets = committed.metadata.split("|")
-        return cls(int(number), dict(zip(sources, map(int, offsets.split(",")))))
+        parts = {source: text.partition("+") for source, text in zip(sources, offsets.split(","))}
+        begun = {source: int(some) for source, (_, _, some) in parts.items() if some}
+        return cls(int(number), {source: int(offset) for source, (offset, _, _) in parts.items()}, begun)
 
     def committed(self, times: str, sources: Sequence[TopicPartition]) -> OffsetAndMetadata:
         """What to commit."""
-        offsets = ",".join(str(self.positions[source]) for source in sources)
+        offsets = ",".join(
+            f"{self.positions[source]}+{self.begun[source]}" if self.begun.get(source) else str(self.positions[source])
+            for source in sources
+        )
         return OffsetAndMetadata(0, f"{times}|{self.number}|{offsets}")
 
 

@@ -91,6 +91,7 @@ class LaneWorker:
         self.tasks.own(turn.tasks)
         self.tasks.restore(time.monotonic() + turn.seconds, answer)
         answer.opened = tuple(self.tasks.running)
+        answer.timers = {task_id: opened.task.next_timer() for task_id, opened in self.tasks.running.items()}
 
     def process(self, turn: ProcessTurn, fed: dict[TopicPartition, ShuffledBatch], answer: LaneAnswer) -> None:
         """Run one turn.

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from penstock.config import StreamsConfig
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.options import Consumed, Joined, Materialized
 from penstock.dsl.suppressed import BufferConfig, Suppressed
 from penstock.errors import ConfigError, TopologyError
 from penstock.state.stores import Stores
+from penstock.topology.offset_reset import AutoOffsetReset
 from penstock.windows import EmitStrategy, JoinWindows, SessionWindows, UnlimitedWindows
 from tests.unit.dsl.programs import PROGRAMS, TEXT, Pass, cat, empty, first, same, stream, table, take
 
@@ -52,6 +54,10 @@ def test_should_refuse_overlapping_sets_of_topics() -> None:
 
 
 def test_should_refuse_different_offset_resets_for_the_same_topic() -> None:
+    builder = StreamsBuilder()
+    builder.stream("a", Consumed(offset_reset="earliest")).to("x")
+    builder.stream("a", Consumed(offset_reset=AutoOffsetReset.earliest())).to("z")
+    builder.build()
     builder = StreamsBuilder()
     builder.stream("a", Consumed(offset_reset="earliest")).to("x")
     builder.stream("a", Consumed(offset_reset="latest")).to("y")
@@ -199,6 +205,13 @@ def test_should_refuse_generated_names_where_names_must_be_explicit() -> None:
     assert "changelog topic(s) has not been named: KSTREAM-AGGREGATE-STATE-STORE-0000000003-changelog" in text
     assert "state store(s) has not been named: KSTREAM-AGGREGATE-STATE-STORE-0000000003" in text
     assert "repartition topic(s) has not been named: KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition" in text
+
+
+def test_should_not_let_a_default_undo_what_the_builder_was_given() -> None:
+    builder = StreamsBuilder({"ensure.explicit.internal.resource.naming": True})
+    PROGRAMS["wordcount-unnamed"](builder)
+    with pytest.raises(TopologyError):
+        builder.build(StreamsConfig.partial({"topology.optimization": "all"}))
 
 
 def test_should_accept_explicit_names_where_names_must_be_explicit() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.config import StreamsConfig
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.options import Consumed, Grouped, Joined, Materialized, Repartitioned, StreamJoined
 from penstock.errors import TopologyError
@@ -236,14 +237,14 @@ def test_should_follow_the_settings_of_materialized() -> None:
 def test_should_keep_tables_in_the_engine_that_was_asked_for(
     config: dict[str, Any], options: dict[str, Any], persistent: bool, when: str
 ) -> None:
-    builder = StreamsBuilder(config if when == "builder" else None)
+    builder = StreamsBuilder(StreamsConfig.partial(config) if when == "builder" else None)
     grouped = stream(builder, "in").group_by_key()
     grouped.count(Materialized("kv", **options))
     grouped.windowed_by(TimeWindows(10, grace=0)).count(Materialized("window", **options))
     grouped.windowed_by(SessionWindows(10, grace=0)).count(Materialized("session", **options))
     topology = builder.build().internal_topology_builder
     if when == "start":
-        topology.rewrite_topology({"application.id": "app", **config})
+        topology.rewrite_topology(StreamsConfig.partial({"application.id": "app", **config}))
     assert {name: store.build().persistent for name, store in topology.state_stores.items()} == dict.fromkeys(
         ("kv", "window", "session"), persistent
     )

@@ -14,11 +14,13 @@ from penstock import (
     Consumed,
     EmitStrategy,
     Grouped,
+    Joined,
     JoinWindows,
     Materialized,
     Serdes,
     SessionWindows,
     SlidingWindows,
+    Stores,
     StreamJoined,
     StreamsBuilder,
     Suppressed,
@@ -112,6 +114,21 @@ def foreign_key(builder: StreamsBuilder) -> Any:
     return joined.to_stream()
 
 
+def waiting_for_table(how: str) -> Callable[[StreamsBuilder], Any]:
+    def topology(builder: StreamsBuilder) -> Any:
+        history = Stores.persistent_versioned_key_value_store("history", 100)
+        table = builder.table("right", TEXT, Materialized(supplier=history))
+        waiting = Joined(STRING, STRING, STRING, grace_period=10)
+        return getattr(builder.stream("left", TEXT), how)(table, lambda a, b: f"{a}+{b}", waiting)
+
+    return topology
+
+
+def self_join(builder: StreamsBuilder) -> Any:
+    stream = builder.stream("left", TEXT)
+    return stream.join(stream, lambda a, b: f"{a}+{b}", JoinWindows(before=10, after=5, grace=7), JOINED)
+
+
 def suppressed_table(builder: StreamsBuilder) -> Any:
     grouped = builder.stream("left", TEXT).group_by(lambda key, value: value, BY_KEY)
     table = grouped.count(Materialized("counts", key_serde=STRING, value_serde=Serdes.long()))
@@ -136,6 +153,9 @@ CASES: dict[str, Callable[[StreamsBuilder], Any]] = {
     "table left join": tables("left_join"),
     "table outer join": tables("outer_join"),
     "foreign key": foreign_key,
+    "stream self join": self_join,
+    "stream table join with grace": waiting_for_table("join"),
+    "stream table left join with grace": waiting_for_table("left_join"),
 }
 
 RECORDS = st.lists(

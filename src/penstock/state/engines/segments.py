@@ -54,7 +54,7 @@ class Segments:
         self._segment_interval = segment_interval
         self._ids: list[int] = []
         self._prefixes: dict[int, bytes] = {}
-        self._dropped_below: int | None = None
+        self._dropped: tuple[int, int] | None = None
         self._saved = Progress(-1, 0)
 
     @property
@@ -69,7 +69,7 @@ class Segments:
 
     def open_existing(self) -> Progress:
         """Find the segments of an opened RocksDB; returns what was saved with its last commit."""
-        self._ids, self._prefixes, self._dropped_below = [], {}, None
+        self._ids, self._prefixes, self._dropped = [], {}, None
         start = _PREFIX.pack(0)
         while True:
             with self._db.scan(start, _END_OF_SEGMENTS, to_inclusive=False) as entries:
@@ -86,13 +86,14 @@ class Segments:
 
     def close(self) -> None:
         """Forget the segments."""
-        self._ids, self._prefixes, self._dropped_below = [], {}, None
+        self._ids, self._prefixes, self._dropped = [], {}, None
 
     def prepare_commit(self, progress: Progress) -> None:
         """Add to the next commit what the store's own puts do not: the deletion of dropped segments, and the progress."""
-        if self._dropped_below is not None:
-            self._db.delete_range(_PREFIX.pack(0), _PREFIX.pack(self._dropped_below))
-            self._dropped_below = None
+        if self._dropped is not None:
+            first, min_live = self._dropped
+            self._db.delete_range(_PREFIX.pack(first), _PREFIX.pack(min_live))
+            self._dropped = None
         if progress != self._saved:
             self._db.put(_PROGRESS_KEY, _PROGRESS.pack(*progress))
             self._saved = progress
@@ -141,11 +142,12 @@ class Segments:
                 self._drop_below(min_live)
 
     def _drop_below(self, min_live: int) -> None:
+        first = self._ids[0] if self._dropped is None else min(self._ids[0], self._dropped[0])
         expired = bisect_left(self._ids, min_live)
         for segment_id in self._ids[:expired]:
             del self._prefixes[segment_id]
         del self._ids[:expired]
-        self._dropped_below = min_live
+        self._dropped = (first, min_live)
 
     def _add(self, segment_id: int) -> bytes:
         prefix = self._prefixes[segment_id] = _PREFIX.pack(segment_id)

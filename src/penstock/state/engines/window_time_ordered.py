@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from penstock.record import RawRecord
 from penstock.state.engines.time_ordered import TimeOrderedSegmentedBytesStore
 from penstock.state.iterators import PeekingIterator
 from penstock.state.keys.prefixed_window import (
@@ -10,7 +13,7 @@ from penstock.state.keys.prefixed_window import (
     base_key_to_index_key,
     index_key_to_base_key,
 )
-from penstock.state.keys.window import MAX_SEQNUM
+from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema
 from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.store import WindowStore
 from penstock.windows import Windowed
@@ -45,6 +48,12 @@ class TimeOrderedWindowSegmentedBytesStore(TimeOrderedSegmentedBytesStore):
     def changelog_to_base_key(self, changelog_key: bytes) -> bytes:
         """The base key of a key of the changelog."""
         return TimeFirstWindowKeySchema.from_non_prefix_window_key(changelog_key)
+
+    def restore_batch(self, records: Sequence[RawRecord]) -> None:
+        """Put records of the changelog back; sequence numbers go on from the last of them."""
+        super().restore_batch(records)
+        if records and records[-1].key is not None:
+            self.seqnum = WindowKeySchema.extract_store_sequence(records[-1].key)
 
 
 class RocksDBTimeOrderedWindowStore(WrappedStateStore, WindowStore[bytes, bytes]):

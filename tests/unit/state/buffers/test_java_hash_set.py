@@ -6,6 +6,8 @@ import pytest
 
 from penstock.state.buffers.java_hash_set import JavaHashSet
 
+_THIRTY = "84 119 21 42 63 0 28 49 140 161 182 105 189 147 70 126 168 91 56 35 98 14 77 203 7 196 154 175 112 133"
+
 
 def _order(count: int) -> list[int]:
     keys = JavaHashSet()
@@ -23,8 +25,7 @@ def _order(count: int) -> list[int]:
         (13, [70, 84, 56, 21, 35, 14, 42, 63, 0, 77, 28, 49, 7]),
         (
             30,
-            [84, 119, 21, 42, 63, 0, 28, 49, 140, 161, 182, 105, 189, 147, 70]
-            + [126, 168, 91, 56, 35, 98, 14, 77, 203, 7, 196, 154, 175, 112, 133],
+            [int(number) for number in _THIRTY.split()],
         ),
     ],
 )

@@ -1,0 +1,62 @@
+"""A process that ends with the one that started it, however that one ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+# The shell waits at the other end of a pipe. A SIGTERM goes to both; the shell outlives it until its child has ended.
+_GUARD = """exec 3<&0; trap : TERM; "$@" </dev/null & child=$!
+(cat <&3 >/dev/null; kill -9 $child 2>/dev/null) &
+while kill -0 $child 2>/dev/null; do wait $child; done"""
+
+
+class GuardedProcess:
+    """A running command in a process group of its own, with its output in a file."""
+
+    def __init__(self, command: Sequence[str], output: Path, environment: Mapping[str, str] | None = None) -> None:
+        with output.open("ab") as out:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", _GUARD, "sh", *command],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=out,
+                env=None if environment is None else dict(environment),
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """The process group: the guard, the command and what it starts."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the command has not ended."""
+        return self._process.poll() is None
+
+    def stop(self, timeout: float = 30.0) -> None:
+        """Ask it to end; by force after `timeout`."""
+        self._signal(signal.SIGTERM)
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self._signal(signal.SIGKILL)
+        self._release()
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self._signal(signal.SIGKILL)
+        self._release()
+
+    def _signal(self, number: int) -> None:
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, number)  # the group is the guard, the command and its children, nobody else
+
+    def _release(self) -> None:
+        self._process.wait()
+        assert self._process.stdin is not None
+        self._process.stdin.close()

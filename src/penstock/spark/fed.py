@@ -1,0 +1,68 @@
+"""What a shuffle feeds to one partition of a task: what was handed over, and what of it has been consumed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.ids import TopicPartition
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.spark.batch import ShuffledBatch
+from penstock.spark.vectors import Vector
+
+
+class FedPartition:
+    """Numbers the records of a repartition partition that goes through the shuffle, and keeps the task's vector.
+
+    A task may leave records waiting (`max.task.idle.ms`): they stay in its queue, and the vector that is committed points
+    at the first of each source that waits.
+    """
+
+    def __init__(self, sources: Sequence[TopicPartition], committed: OffsetAndMetadata | None) -> None:
+        self._sources = sources
+        self._committed = Vector.of(committed, sources)
+        self._handed_over = self._committed
+        self._times = committed.metadata.split("|")[0] if committed is not None else ""
+        self._waiting: list[tuple[TopicPartition, int]] = []
+
+    @property
+    def number(self) -> int:
+        """The number of the next record to be handed over."""
+        return self._handed_over.number
+
+    def take(self, batch: ShuffledBatch | None, ends: Mapping[TopicPartition, int]) -> ShuffledBatch:
+        """The records to hand to the task now, merged by time; `ends` is how far the sources have been read with them."""
+        sources, before = self._sources, self._handed_over
+        if batch is None:
+            batch = ShuffledBatch()
+        else:
+            batch = batch.in_time_order({index: before.begun[s] for index, s in enumerate(sources) if s in before.begun})
+        self._waiting += [(sources[source], offset) for source, offset in zip(batch.sources, batch.offsets)]
+        begun = {source: some for source, some in before.begun.items() if ends.get(source, 0) <= before.positions[source]}
+        self._handed_over = Vector(before.number + len(batch), {**before.positions, **ends}, begun)
+        return batch
+
+    def commit(self, left: int, times: str | None) -> OffsetAndMetadata:
+        """What to commit while `left` records wait in the task's queue; without `times` those of the last commit stay."""
+        if times is not None:
+            self._times = times
+        handed_over = self._handed_over
+        if not left:
+            self._waiting = []
+            self._committed = handed_over
+        else:
+            done, self._waiting = self._waiting[:-left], self._waiting[-left:]
+            first = dict(reversed(self._waiting))  # the first that waits of each source
+            positions = {**handed_over.positions, **first}
+            self._committed = Vector(handed_over.number - left, positions, {**handed_over.begun, **self._begun(done, first)})
+        return self._committed.committed(self._times, self._sources)
+
+    def _begun(
+        self, done: Sequence[tuple[TopicPartition, int]], first: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """How many of the records made of the first waiting offset were consumed, in this turn and in those before it."""
+        before = self._committed
+        found = {s: before.begun.get(s, 0) if before.positions.get(s) == offset else 0 for s, offset in first.items()}
+        for source, offset in done:
+            if first.get(source) == offset:
+                found[source] += 1
+        return found

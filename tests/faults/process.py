@@ -1,0 +1,138 @@
+"""Several applications in a process of its own, which can be killed like any other."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.faults.applications import APPLICATIONS
+
+_ROOT = Path(__file__).parents[2]
+
+
+class ApplicationProcess:
+    """Starts and kills the process; `start` again goes on with the same state folder."""
+
+    def __init__(self, names: Sequence[str], bootstrap_servers: str, guarantee: str, folder: Path, log: Path) -> None:
+        self._arguments = [bootstrap_servers, guarantee, str(folder), *names]
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process; what it says goes to the log."""
+        command = [sys.executable, "-m", "tests.faults.process", *self._arguments]
+        environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=_ROOT, env=environment)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        """kill -9 of the driver; its JVM and workers notice and end by themselves."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._release()
+
+    def kill_worker(self, choose: int = 0) -> int | None:
+        """kill -9 of one of Spark's Python workers, None where there is none at the moment."""
+        assert self._process is not None
+        workers = python_workers(self._process.pid)
+        if not workers:
+            return None
+        victim = workers[choose % len(workers)]
+        os.kill(victim, signal.SIGKILL)
+        return victim
+
+    def stop(self, timeout: float = 240.0) -> int:
+        """Ask the applications to close; returns the process's exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        code = self._process.wait(timeout)
+        self._release()
+        return code
+
+    def _release(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+def python_workers(driver: int) -> list[int]:
+    """Spark's Python workers under a driver: the children of its daemon."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                parent = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
+            except (OSError, IndexError):
+                continue
+            children.setdefault(parent, []).append(int(entry))
+    java = [pid for pid in children.get(driver, ()) if _is(pid, "java") or _is(pid, "spark")]
+    daemons = [pid for jvm in java for pid in children.get(jvm, ()) if _is(pid, "python")]
+    return sorted(pid for daemon in daemons for pid in children.get(daemon, ()))
+
+
+def _is(pid: int, what: str) -> bool:
+    try:
+        return what in Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return False
+
+
+def main(bootstrap_servers: str, guarantee: str, folder: str, *names: str) -> int:
+    """Run the applications until told to stop; an application that fails ends the process."""
+    from penstock import KafkaStreams
+    from penstock.client import conductor
+    from penstock.spark.session import make_session
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    for noisy in ("kafka", "py4j"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    conductor._SPREAD_ABOVE = 0  # tasks of one application in two lanes: one may commit and the other not
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    spark = make_session("faults", {"spark.master": "local[4]"})
+    running = []
+    for name in names:
+        config = {
+            "application.id": name,
+            "bootstrap.servers": bootstrap_servers,
+            "processing.guarantee": guarantee,
+            "state.dir": folder,
+            "num.stream.threads": 2 if name.startswith(("word-count", "chain")) else 1,
+            "commit.interval.ms": 20,
+            "batch.max.records": 300,
+            "statestore.cache.max.bytes": 0,
+            "session.timeout.ms": 6_000,
+            "heartbeat.interval.ms": 500,
+        }
+        application = APPLICATIONS[name.rpartition("-")[0]]
+        running.append(KafkaStreams(application.build(name), config, spark=spark))
+    for streams in running:
+        streams.start()
+    print("started", flush=True)
+    while not stopped.wait(0.2):
+        failed = [streams.failure for streams in running if streams.failure is not None]
+        if failed:
+            logging.error("failed: %r", failed)
+            return 1
+    for streams in running:
+        streams.close(60_000)
+    spark.stop()
+    print("closed", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(*sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(code)  # not held up by threads of clients that were killed under

@@ -1,0 +1,151 @@
+"""kill -9 of Python workers, of the driver and of the broker, in the middle of turns."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import DevBroker
+from tests.faults.applications import APPLICATIONS, PARTITIONS, Application
+from tests.faults.process import ApplicationProcess
+from tests.faults.verifier import findings, hanging_transactions, stores_that_differ
+from tests.harness.kafka import Kafka, unique, wait_until
+
+_BATCH = 120
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[DevBroker]:
+    with DevBroker(data_dir=tmp_path / "broker") as started:
+        yield started
+
+
+class Run:
+    """Applications under fault: feed a bit, disturb, feed on, and compare at the end."""
+
+    def __init__(self, names: Sequence[str], guarantee: str, broker: DevBroker, folder: Path, seed: int) -> None:
+        self.exactly_once = guarantee == "exactly_once_v2"
+        self.broker = broker
+        self.kafka = Kafka(broker.bootstrap_servers)
+        self.random = random.Random(seed)
+        self.applications: dict[str, Application] = {unique(name): APPLICATIONS[name] for name in names}
+        self.inputs: dict[str, dict[str, list[Any]]] = {n: {t: [] for t in a.inputs} for n, a in self.applications.items()}
+        self.folder = folder / "state"
+        self.log = folder / "application.log"
+        self.process = ApplicationProcess(list(self.applications), broker.bootstrap_servers, guarantee, self.folder, self.log)
+        self.fed = 0
+        self.kills: list[str] = []
+        topics = [f"{n}-{topic}" for n, a in self.applications.items() for topic in (*a.inputs, "out")]
+        self.kafka.create(*topics, partitions=PARTITIONS, configs={"retention.ms": "-1"})
+
+    def feed(self, count: int = _BATCH) -> None:
+        """Some more input for all applications."""
+        for name, application in self.applications.items():
+            made = application.make(self.random, self.fed, count)
+            for topic, messages in made.items():
+                self.kafka.feed(f"{name}-{topic}", messages)
+                self.inputs[name][topic] += messages
+        self.fed += count
+
+    def has_output(self, more_than: int = 0) -> bool:
+        """Whether all applications have written something beyond a number of records."""
+        return all(sum(self.kafka.ends(f"{name}-out").values()) > more_than for name in self.applications)
+
+    def pause(self) -> None:
+        """Let turns happen for a random moment."""
+        time.sleep(self.random.uniform(0.05, 1.5))
+
+    def kill(self, what: str) -> None:
+        """kill -9, and start again what does not start by itself."""
+        if what == "worker":
+            wait_until(lambda: self.process.kill_worker(self.random.randrange(10)), "a worker to kill")
+        elif what == "driver":
+            self.process.kill()
+            self.process.start()
+        else:
+            self.broker.kill()
+            self.broker.start()
+        self.kills.append(what)
+
+    def all_findings(self) -> list[str]:
+        """What is wrong with the outputs now."""
+        assert self.process.is_alive, f"the application ended: {self.log.read_text(errors='replace')[-3000:]}"
+        return [
+            finding
+            for name, application in self.applications.items()
+            for finding in findings(application, name, self.kafka, self.inputs[name], self.exactly_once)
+        ]
+
+    def verify(self, timeout: float = 500.0) -> None:
+        """Wait until everything is processed; then outputs, transactions, stores and changelogs must be right."""
+        deadline = time.monotonic() + timeout
+        while (wrong := self.all_findings()) and time.monotonic() < deadline:
+            time.sleep(1.0)
+        assert not wrong, self.report(wrong)
+        time.sleep(1.0)  # what comes too much comes now
+        assert not (wrong := self.all_findings()), self.report(wrong)
+        assert self.process.stop() == 0, self.report(["the process did not close"])
+        internal = [t for t in self.kafka.topics() if t.startswith(tuple(self.applications))]
+        assert not (wrong := hanging_transactions(self.kafka, internal)), self.report(wrong)
+        if self.exactly_once:
+            wrong = [f for n, a in self.applications.items() for f in stores_that_differ(a, n, self.kafka, self.folder)]
+            assert not wrong, self.report(wrong)
+
+    def report(self, wrong: Sequence[str]) -> str:
+        return "\n".join([f"after killing {self.kills}:", *wrong, self.log.read_text(errors="replace")[-6000:]])
+
+
+@pytest.fixture
+def start(broker: DevBroker, tmp_path: Path) -> Iterator[Callable[..., Run]]:
+    runs: list[Run] = []
+
+    def begin(names: Sequence[str], guarantee: str, seed: int = 1) -> Run:
+        run = Run(names, guarantee, broker, tmp_path, seed)
+        runs.append(run)
+        run.feed()
+        run.process.start()
+        wait_until(run.has_output, "the first output", 500, 0.2)
+        return run
+
+    yield begin
+    for run in runs:
+        run.process.kill()
+
+
+def disturb(run: Run, kills: Sequence[str]) -> None:
+    for what in kills:
+        run.feed()
+        run.pause()
+        run.kill(what)
+    run.feed()
+    run.verify()
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_should_survive_kills_of_worker_driver_and_broker(guarantee: str, start: Callable[..., Run]) -> None:
+    disturb(start(list(APPLICATIONS), guarantee), ["worker", "worker", "driver", "worker", "broker", "worker"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_should_survive_many_kills_at_random(guarantee: str, seed: int, start: Callable[..., Run]) -> None:
+    chosen = random.Random(seed).choices(["worker", "driver", "broker"], [8, 1, 1], k=20)
+    disturb(start(list(APPLICATIONS), guarantee, seed), chosen)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_should_wait_for_a_broker_that_is_away_for_a_minute(guarantee: str, start: Callable[..., Run]) -> None:
+    run = start(["word-count", "stateless"], guarantee)
+    run.feed()
+    run.broker.kill()
+    time.sleep(60)
+    run.broker.start()
+    run.feed()
+    run.verify()
