@@ -45,6 +45,7 @@ _KEYS = (*("a", "b", "c") * 4, "dd", None)
 _VALUES = (*("x", "yy", "abc", "b", "cc", "a b") * 2, "cat", "Bee bee", "", "é", None, None)
 
 TEXTS = Feed([text(k) for k in _KEYS], [text(v) for v in _VALUES])
+KEYED_TEXTS = Feed([key for key in TEXTS.keys if key is not None], TEXTS.values)
 # Foreign keys are first letters of values: the other table is keyed by letters that appear there.
 LETTERS = Feed([text(k) for k in ("a", "x", "y", "b", "c", "a", "x", "b")], [text(v) for v in _VALUES])
 SHORT = Feed(TEXTS.keys, [text(v) for v in ("x", "x", "y", "z", None)])

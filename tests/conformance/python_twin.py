@@ -9,7 +9,7 @@ from typing import Any
 from penstock import StreamsBuilder, Topology, TopologyTestDriver
 from penstock.state.store import KeyValueStore, SessionStore, StateStore, VersionedKeyValueStore, WindowStore
 from tests.conformance.inputs import Input
-from tests.conformance.scenarios import Scenario
+from tests.conformance.scenarios.registry import Scenario
 
 APPLICATION_ID = "conformance"
 

@@ -10,11 +10,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.conformance import python_twin
+from tests.conformance.catalogue import SCENARIOS
 from tests.conformance.compare import difference, show_input
 from tests.conformance.inputs import Input, histories
 from tests.conformance.java_twin import JavaTwin
 from tests.conformance.minimize import minimized
-from tests.conformance.scenarios import SCENARIOS, Scenario
+from tests.conformance.scenarios.registry import Scenario
 
 pytestmark = pytest.mark.conformance
 
@@ -28,34 +29,44 @@ _SETTINGS = settings(
     phases=(Phase.generate,),
     suppress_health_check=list(HealthCheck),
 )
-_IN_MEMORY = {
-    "java": "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers",
-    "python": "in_memory",
+_DEEP = "CONFORMANCE_EXAMPLES" in os.environ
+
+Settings = dict[str, Any]
+
+# Ways to run the same topologies: settings of the original, and ours where they are spelled differently.
+_MODES: dict[str, tuple[Settings, Settings]] = {
+    "in-memory": (
+        {"dsl.store.suppliers.class": "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"},
+        {"dsl.store.suppliers.class": "in_memory"},
+    ),
+    "uncached": ({"statestore.cache.max.bytes": 0}, {}),
+    "headers": ({"dsl.store.format": "HEADERS"}, {}),
+    "idling": ({"max.task.idle.ms": 10}, {}),
 }
-_ENGINE = "dsl.store.suppliers.class"
+_KEEPS_STATE = ("aggregate", "cogroup", "combined", "foreign", "stream", "suppress", "table", "versioned", "window")
 
 
-def _compare(java: JavaTwin, scenario: Scenario, inputs: list[Input], engine: dict[str, str] | None) -> str | None:
-    theirs = {**scenario.config, **scenario.java, **({_ENGINE: engine["java"]} if engine else {})}
-    ours = {**scenario.config, **({_ENGINE: engine["python"]} if engine else {})}
-    expected = java.ask({"scenario": scenario.name, "config": theirs, "inputs": inputs})
-    return difference(expected, python_twin.run(scenario, ours, inputs), inputs)
+def _compare(java: JavaTwin, scenario: Scenario, inputs: list[Input], mode: str | None) -> str | None:
+    extra, respelled = _MODES[mode] if mode else ({}, {})
+    expected = java.ask({"scenario": scenario.name, "config": {**scenario.config, **scenario.java, **extra}, "inputs": inputs})
+    ours = python_twin.run(scenario, {**scenario.config, **extra, **respelled}, inputs)
+    return difference(expected, ours, inputs)
 
 
-def _check(java: JavaTwin, scenario: Scenario, inputs: list[Input], engine: dict[str, str] | None) -> None:
-    if _compare(java, scenario, inputs, engine) is None:
+def _check(java: JavaTwin, scenario: Scenario, inputs: list[Input], mode: str | None) -> None:
+    if _compare(java, scenario, inputs, mode) is None:
         return
-    inputs = minimized(inputs, lambda shorter: _compare(java, scenario, shorter, engine) is not None)
+    inputs = minimized(inputs, lambda shorter: _compare(java, scenario, shorter, mode) is not None)
     listed = "\n".join(f"  {index}: {show_input(item)}" for index, item in enumerate(inputs))
-    found = _compare(java, scenario, inputs, engine)
+    found = _compare(java, scenario, inputs, mode)
     pytest.fail(f"{scenario.id} differs from Kafka Streams\ninputs:\n{listed}\n{found}", pytrace=False)
 
 
-def _run(java: JavaTwin, scenario: Scenario, engine: dict[str, str] | None) -> None:
+def _run(java: JavaTwin, scenario: Scenario, mode: str | None) -> None:
     @_SETTINGS
     @given(data=st.data())
     def examples(data: Any) -> None:
-        _check(java, scenario, data.draw(histories(scenario.feeds, scenario.negative_times)), engine)
+        _check(java, scenario, data.draw(histories(scenario.feeds, scenario.negative_times)), mode)
 
     examples()
 
@@ -65,20 +76,16 @@ def test_should_equal_kafka_streams(java: JavaTwin, scenario: Scenario) -> None:
     _run(java, scenario, None)
 
 
-# Suppliers and store types given in the topology win over the setting: what is left is what the DSL chooses itself.
-_WITH_CHOSEN_STORES = [
-    scenario
-    for scenario in SCENARIOS.values()
-    if scenario.uses_dsl
-    and scenario.name.split("_")[0] in ("aggregate", "table", "window", "stream", "foreign", "combined", "suppress")
-]
-# In the default run every third of them; all when digging deeper.
-_STRIDE = 1 if "CONFORMANCE_EXAMPLES" in os.environ else 3
+def _in_other_modes() -> list[tuple[str, Scenario]]:
+    """All modes of all scenarios with state when digging deeper, a part of them, spread evenly, in the default run."""
+    keeping = [scenario for scenario in SCENARIOS.values() if scenario.uses_dsl and scenario.name.split("_")[0] in _KEEPS_STATE]
+    combined = [(mode, scenario) for scenario in keeping for mode in _MODES]
+    return combined if _DEEP else combined[::7]
 
 
-@pytest.mark.parametrize("scenario", _WITH_CHOSEN_STORES[::_STRIDE], ids=lambda scenario: scenario.id)
-def test_should_equal_kafka_streams_in_memory(java: JavaTwin, scenario: Scenario) -> None:
-    _run(java, scenario, _IN_MEMORY)
+@pytest.mark.parametrize(("mode", "scenario"), _in_other_modes(), ids=lambda value: getattr(value, "id", value))
+def test_should_equal_kafka_streams_in_other_modes(java: JavaTwin, mode: str, scenario: Scenario) -> None:
+    _run(java, scenario, mode)
 
 
 def test_should_have_the_same_scenarios_on_both_sides(java: JavaTwin) -> None:

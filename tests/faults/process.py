@@ -76,9 +76,8 @@ def python_workers(driver: int) -> list[int]:
             except (OSError, IndexError):
                 continue
             children.setdefault(parent, []).append(int(entry))
-    java = [pid for pid in children.get(driver, ()) if _is(pid, "java") or _is(pid, "spark")]
-    daemons = [pid for jvm in java for pid in children.get(jvm, ()) if _is(pid, "python")]
-    return sorted(pid for daemon in daemons for pid in children.get(daemon, ()))
+    daemons = [pid for jvm in children.get(driver, ()) for pid in children.get(jvm, ()) if _is(pid, "pyspark.daemon")]
+    return sorted(pid for daemon in daemons for pid in children.get(daemon, ()) if _is(pid, "pyspark.daemon"))
 
 
 def _is(pid: int, what: str) -> bool:

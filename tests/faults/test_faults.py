@@ -63,7 +63,7 @@ class Run:
     def kill(self, what: str) -> None:
         """kill -9, and start again what does not start by itself."""
         if what == "worker":
-            wait_until(lambda: self.process.kill_worker(self.random.randrange(10)), "a worker to kill")
+            wait_until(lambda: self.process.kill_worker(self.random.randrange(10)), "a worker to kill", 400)
         elif what == "driver":
             self.process.kill()
             self.process.start()

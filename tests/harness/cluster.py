@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 import pyspark
-from penstock.kafka.guard import GuardedProcess
 
+from penstock.kafka.guard import GuardedProcess
 from tests.harness.kafka import wait_until
 
 _HOST = "127.0.0.1"

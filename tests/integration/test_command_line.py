@@ -116,7 +116,8 @@ def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path) 
     run = ("run", "examples.wordcount:topology", "--config", str(config), "-c", "processing.guarantee=exactly_once_v2")
     wanted = {"hello": 2, "kafka": 1, "spark": 1}
 
-    assert penstock("status", "--config", str(config)).returncode == 1  # nobody has heard of it yet
+    unknown = penstock("status", "--config", str(config))
+    assert (unknown.returncode, unknown.stderr) == (1, "penstock: the brokers know no application walk\n")
 
     application = Background(*run)
     wait_for_counts(brokers, wanted, 3)
@@ -130,7 +131,10 @@ def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path) 
     assert "active member" in refused.stderr
 
     assert application.end(signal.SIGINT) == 0
-    assert "Traceback" not in "".join(application.errors)
+    said = "".join(application.errors)
+    assert "Traceback" not in said
+    assert "WARN " not in said  # Spark keeps quiet
+    assert "Setting default log level" not in said
     assert "not running" in penstock("status", "--config", str(config)).stdout
 
     dry = penstock("reset", "--config", str(config), "--dry-run")

@@ -2,7 +2,7 @@
 
 1. Look: the group's members, its internal topics, the offsets it has committed.
 2. Plan: which topics go, which offsets become what. Nothing is changed up to here.
-3. Carry out: members out (if forced), what is committed for internal topics and the topics away, offsets set, local state deleted.
+3. Carry out: members out (if forced), internal topics and their offsets away, input offsets set, local state deleted.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from penstock.client.positions import Positions
 from penstock.client.turns import Turn, plan_turn
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
-from penstock.errors import PenstockError, TaskMigratedError
+from penstock.errors import BrokerError, PenstockError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.membership import GroupMember, Membership
@@ -184,6 +184,9 @@ class Conductor:
     def run(self) -> None:
         """Until stopped, or until a failure that the client does not want to survive."""
         while not self._closing:
+            if self.member is not None and self.member.failure is not None:
+                self._events.on_failure(BrokerError(f"the application cannot be a member of its group: {self.member.failure}"))
+                return
             membership = self._begin()
             if membership is None:
                 continue

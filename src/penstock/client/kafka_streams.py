@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +24,7 @@ from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, member_config
 from penstock.kafka.membership import GroupMember, MemberInfo
+from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
 from penstock.spark.messages import Application, RestoreProgress
 from penstock.spark.session import lanes_of, make_session
@@ -184,7 +185,11 @@ class KafkaStreams:
     def _positions(self, prepared: Prepared) -> Positions:
         group = self._config["application.id"]
         reset = str(self._config.main_consumer_configs(group, self._client_id).get("auto.offset.reset", "earliest"))
-        return Positions(prepared.plan, group, self._admin, prepared.builder, reset, SystemClock())
+        return Positions(prepared.plan, group, self._admin, self._committed, prepared.builder, reset, SystemClock())
+
+    def _committed(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        assert self._member is not None
+        return self._member.committed(partitions)
 
     def _maintain(self) -> None:
         """Now and then: see whether the topics have changed, and remove the folders of tasks that are long gone."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from penstock.clock import Clock
 from penstock.errors import StreamsError
@@ -15,12 +15,21 @@ from penstock.spark.vectors import Vector
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.offset_reset import AutoOffsetReset
 
+Committed = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, OffsetAndMetadata]]
+
 
 class Positions:
     """Where each task goes on: what is committed in Kafka, and how far ahead of it has been fetched."""
 
     def __init__(
-        self, plan: Plan, group: str, admin: Admin, builder: InternalTopologyBuilder, default_reset: str, clock: Clock
+        self,
+        plan: Plan,
+        group: str,
+        admin: Admin,
+        committed: Committed,
+        builder: InternalTopologyBuilder,
+        default_reset: str,
+        clock: Clock,
     ) -> None:
         self._plan = plan
         self._group = group
@@ -28,6 +37,7 @@ class Positions:
         self._builder = builder
         self._default_reset = default_reset
         self._clock = clock
+        self._read_committed = committed
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self.fetched: dict[TopicPartition, int] = {}
         self.vectors: dict[TopicPartition, dict[TopicPartition, int]] = {}
@@ -38,7 +48,7 @@ class Positions:
         """Read from Kafka what the group has committed; where there is nothing, the reset policy decides."""
         tasks = list(tasks)
         own = [p for task in tasks for p in self.inputs(task)]
-        self.committed = self._admin.committed(self._group, own)
+        self.committed = dict(self._read_committed(own))
         direct = [p for p in own if p.topic not in self._plan.shuffled]
         starts = self._starts([p for p in direct if p not in self.committed])
         self.fetched = {p: self.committed[p].offset if p in self.committed else starts[p] for p in direct}
@@ -83,7 +93,7 @@ class Positions:
         missing = [source for source in sources if source not in known]
         if missing:
             # Not the task's own, but never ahead of it: the lowest of all tasks, or what a reset of the application has set.
-            known |= {source: found.offset for source, found in self._admin.committed(self._group, missing).items()}
+            known |= {source: found.offset for source, found in self._read_committed(missing).items()}
             known |= self._starts([source for source in missing if source not in known])
         return known
 

@@ -36,10 +36,12 @@ def run(
     Ends with 0 after a clean close and with 1 if the application failed.
     """
     with told_in_one_sentence():
-        _set_up_logging(log_level)
+        level = _level(log_level)
         merged = streams_config(config, settings)
         _make_importable(topology)
         loaded = load_topology(topology, merged.originals)
+        logging.basicConfig(level=level, format=_LOG_FORMAT, stream=sys.stderr)
+        quiet_clients()
         with StopSignal() as stop:
             _run(loaded, merged, stop)
 
@@ -65,10 +67,8 @@ def _make_importable(reference: str) -> None:
         sys.path.insert(0, str(file.resolve().parent))
 
 
-def _set_up_logging(level: str) -> None:
-    number = logging.getLevelName(level.upper())
+def _level(name: str) -> int:
+    number = logging.getLevelName(name.upper())
     if not isinstance(number, int):
-        fail(f"--log-level {level} is not one of DEBUG, INFO, WARNING, ERROR", code=2)
-    logging.basicConfig(level=number, format=_LOG_FORMAT, stream=sys.stderr)
-    logging.captureWarnings(True)
-    quiet_clients()
+        fail(f"--log-level {name} is not one of DEBUG, INFO, WARNING, ERROR", code=2)
+    return number

@@ -9,12 +9,10 @@ from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka._model import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from penstock.errors import BrokerError, TopologyError
 from penstock.ids import TopicPartition
-from penstock.runtime.carry_over import OffsetAndMetadata
 
 T = TypeVar("T")
 
@@ -81,38 +79,6 @@ class Admin:
         found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), False)
         beyond = [p for p, offset in found.items() if offset < 0]
         return {**found, **self.log_ends(beyond, False)} if beyond else found
-
-    def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed, waiting for open transactions to be decided."""
-        asked = [ClientPartition(p.topic, p.partition) for p in partitions]
-        if not asked:
-            return {}
-        deadline = time.monotonic() + 4 * _TIMEOUT
-        while True:
-            request = [ConsumerGroupTopicPartitions(group, asked)]
-            try:
-                answer = self._client.list_consumer_group_offsets(request, require_stable=True)[group].result(_TIMEOUT)
-            except KafkaException as exc:
-                if exc.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                    return {}
-                if not exc.args[0].retriable() or time.monotonic() > deadline:
-                    raise BrokerError(f"the offsets of group {group} could not be read: {exc.args[0].str()}") from exc
-                continue
-            unstable = [
-                p for p in answer.topic_partitions if p.error is not None and p.error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT
-            ]
-            if not unstable:
-                break
-            if time.monotonic() > deadline:
-                raise BrokerError(
-                    f"a transaction on the offsets of group {group} stays open: {unstable[0].topic}-{unstable[0].partition}"
-                )
-            time.sleep(0.05)
-        return {
-            TopicPartition(p.topic, p.partition): OffsetAndMetadata(p.offset, p.metadata or "")
-            for p in answer.topic_partitions
-            if p.offset >= 0
-        }
 
     def purge(self, ends: Mapping[TopicPartition, int]) -> None:
         """Delete the records of repartition topics that were consumed; what cannot be deleted now is deleted next time."""

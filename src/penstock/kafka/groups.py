@@ -6,7 +6,8 @@ kafka-python's admin client, because librdkafka's neither shows what members tel
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,8 @@ from penstock.config import StreamsConfig
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
 from penstock.kafka.clients import member_config
+
+_PATIENCE = 30.0
 
 
 @dataclass(frozen=True)
@@ -98,11 +101,16 @@ class Groups:
         self._ask(lambda: self._client.remove_group_members(group, wanted), f"members of group {group} could not be removed")
 
     @staticmethod
-    def _ask(request: Any, what: str) -> Any:
-        try:
-            return request()
-        except ClientError as exc:
-            raise BrokerError(f"{what}: {exc}") from exc
+    def _ask(request: Callable[[], Any], what: str) -> Any:
+        """The answer; a broker that has never had a group makes its coordinator first and asks for patience."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return request()
+            except ClientError as exc:
+                if not exc.retriable or time.monotonic() > deadline:
+                    raise BrokerError(f"{what}: {exc}") from exc
+                time.sleep(0.1)
 
     @staticmethod
     def _refuse(what: str, answers: Mapping[Any, Any]) -> None:

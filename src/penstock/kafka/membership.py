@@ -24,6 +24,14 @@ from typing import Any
 from kafka import KafkaConsumer
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+from kafka.errors import (
+    AuthorizationError,
+    FencedInstanceIdError,
+    InconsistentGroupProtocolError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+    UnsupportedVersionError,
+)
 from kafka.errors import KafkaError as ClientError
 from kafka.errors import KafkaTimeoutError as ClientTimeout
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -39,6 +47,16 @@ _log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.05
 _JOIN_TIMEOUT_MS = 5_000
 _REVOKE_STEP = 0.005
+_RETRY_SECONDS = 0.5
+
+_FATAL = (
+    AuthorizationError,
+    FencedInstanceIdError,
+    InconsistentGroupProtocolError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+    UnsupportedVersionError,
+)
 
 
 @dataclass(frozen=True)
@@ -101,15 +119,27 @@ class GroupMember:
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float = 15.0) -> None:
         """Commit offsets as this member; refused when the group has moved on."""
-        consumer = self._consumer
-        if consumer is None:
-            raise TaskMigratedError(
-                f"offsets cannot be committed: this instance is not a member of {self._config.get('group_id')}"
-            )
         positions = {ClientPartition(*p): ClientOffset(o.offset, o.metadata, -1) for p, o in offsets.items()}
-        coordinator = consumer._coordinator
+        coordinator = self._coordinator()
         with self._errors(timeout):
             coordinator._net.run(coordinator._commit_offsets_sync_async, positions, int(timeout * 1000))
+
+    def committed(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group has committed, with its metadata, when open transactions are decided.
+
+        Not asked with librdkafka: since 2.6.1 it hands metadata out without the end of the text, with whatever bytes follow.
+        """
+        asked = [ClientPartition(*p) for p in partitions]
+        coordinator = self._coordinator()
+        with self._errors(timeout):
+            found = coordinator.fetch_committed_offsets(asked, int(timeout * 1000))
+        return {TopicPartition(p.topic, p.partition): OffsetAndMetadata(o.offset, o.metadata or "") for p, o in found.items()}
+
+    def _coordinator(self) -> Any:
+        consumer = self._consumer
+        if consumer is None:
+            raise TaskMigratedError(f"this instance is not a member of its group {self._config.get('group_id')} now")
+        return consumer._coordinator
 
     def resubscribe(self, topics: Iterable[str], timeout: float = 60.0) -> None:
         """Join anew for other topics."""
@@ -170,27 +200,38 @@ class GroupMember:
         coordinator._net.run(coordinator._manager.wait_for, coordinator._cluster.request_update(), _JOIN_TIMEOUT_MS)
 
     def _run(self) -> None:
-        try:
-            consumer = KafkaConsumer(
-                **self._config,
-                enable_auto_commit=False,
-                partition_assignment_strategy=[self._assignor],
-                exclude_internal_topics=False,
-            )
+        """Stay a member: what the brokers' absence breaks is begun anew, what no retry can cure ends it."""
+        while not self._closing.is_set():
             try:
-                self._subscribe(consumer)
-                self._consumer = consumer
-                while not self._closing.is_set():
-                    self._serve(consumer)
-                    # The coordinator's own poll: there are no partitions to fetch, and a join must not be cut short.
-                    consumer._coordinator.poll(timeout_ms=_JOIN_TIMEOUT_MS)
-                    self._announce(consumer)
-            finally:
-                self._consumer = None
-                consumer.close(autocommit=False, timeout_ms=5_000)
-        except Exception as exc:  # noqa: BLE001 - whatever ends the membership is told to the conductor
-            self._failure = exc
-            _log.error("membership of group %s ended: %s", self._config.get("group_id"), exc)
+                self._join_and_serve()
+            except _FATAL as exc:
+                self._failure = exc
+                _log.error("membership of group %s ended: %s", self._config.get("group_id"), exc)
+                return
+            except Exception as exc:  # noqa: BLE001 - a broken connection shows as one of many exceptions
+                _log.warning("membership of group %s is interrupted: %r", self._config.get("group_id"), exc)
+                self._on_revoked()
+                self._closing.wait(_RETRY_SECONDS)
+
+    def _join_and_serve(self) -> None:
+        consumer = KafkaConsumer(
+            **self._config,
+            enable_auto_commit=False,
+            isolation_level="read_committed",  # committed offsets are told when open transactions are decided
+            partition_assignment_strategy=[self._assignor],
+            exclude_internal_topics=False,
+        )
+        try:
+            self._subscribe(consumer)
+            self._consumer = consumer
+            while not self._closing.is_set():
+                self._serve(consumer)
+                # The coordinator's own poll: there are no partitions to fetch, and a join must not be cut short.
+                consumer._coordinator.poll(timeout_ms=_JOIN_TIMEOUT_MS)
+                self._announce(consumer)
+        finally:
+            self._consumer = None
+            consumer.close(autocommit=False, timeout_ms=5_000)
 
     def _serve(self, consumer: KafkaConsumer) -> None:
         """Handle requests; wait a moment for the first so that commits do not wait for a poll."""

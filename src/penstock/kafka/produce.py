@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -14,6 +15,7 @@ from penstock.record import ProducedRecord
 from penstock.runtime.carry_over import OffsetAndMetadata
 
 _TIMEOUT = 60.0
+_ABORT_TIMEOUT = 10.0
 _CHUNK = 20_000
 
 _FENCED = frozenset(
@@ -106,7 +108,7 @@ class LaneProducer:
         try:
             self._producer.purge()
             if self._transactional:
-                self._producer.abort_transaction(_TIMEOUT)
+                self._producer.abort_transaction(_ABORT_TIMEOUT)
         except KafkaException:
             pass
 
@@ -134,15 +136,17 @@ class LaneProducer:
             _raise("writing records", self._failure)
 
     def _call(self, doing: str, function: Any, *arguments: Any) -> None:
+        deadline = time.monotonic() + _TIMEOUT
         while True:
             try:
                 function(*arguments)
                 return
             except KafkaException as exc:
                 error = exc.args[0]
-                if error.retriable() and not error.txn_requires_abort() and not error.fatal():
-                    continue
-                _raise(doing, error, exc)
+                retriable = error.retriable() and not error.txn_requires_abort() and not error.fatal()
+                # Given up in time, a lane is not held by a broker that is away; a new epoch finds out how the commit ended.
+                if not retriable or time.monotonic() > deadline:
+                    _raise(doing, error, exc)
 
 
 def _raise(doing: str, error: KafkaError, cause: KafkaException | None = None) -> NoReturn:

@@ -103,7 +103,7 @@ def _(b: Any) -> None:
 
 @dsl("stream_join_repartitioned", "left", "right")
 def _(b: Any) -> None:
-    left, right = (side.select_key(lambda k, v: initial(v)) for side in _both(b))
+    left, right = (stream(b, name).select_key(lambda k, v: initial(v)) for name in ("left", "right"))
     left.join(right, pair, within(10, 5), JOINED).to("out", OUT)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock import Joined, Materialized, Stores
-from tests.conformance.inputs import LETTERS, TEXTS
+from tests.conformance.inputs import KEYED_TEXTS, LETTERS, TEXTS
 from tests.conformance.scenarios.kit import (
     GROUPED,
     IN,
@@ -98,7 +98,8 @@ def _(b: Any) -> None:
     stream(b, "left").join(_versioned(b, "right"), pair, Joined(S, S, S, grace_period=10)).to("out", OUT)
 
 
-@dsl("versioned_stream_table_left_grace_named", "left", "right")
+# The original fails on a stream record without a key here (docs/differences.md).
+@dsl("versioned_stream_table_left_grace_named", feeds={"left": KEYED_TEXTS, "right": TEXTS})
 def _(b: Any) -> None:
     waiting = Joined(S, S, S, name="waiting", grace_period=6)
     stream(b, "left").left_join(_versioned(b, "right"), keyed_pair, waiting, with_key=True).to("out", OUT)

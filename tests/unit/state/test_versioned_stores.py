@@ -206,6 +206,15 @@ def test_should_refuse_caching_and_none_as_a_key(store: Any) -> None:
             call()
 
 
+def test_should_forget_a_first_version_that_is_deleted_at_its_own_time_as_kafka_streams_does(store: Any) -> None:
+    store.put("k", "v", 10)
+    assert store.put("k", None, 10) == PUT_RETURN_CODE_VALID_TO_UNDEFINED
+    assert store.get("k") is None
+    # Nothing is left that would end an older version.
+    assert store.put("k", "older", 5) == PUT_RETURN_CODE_VALID_TO_UNDEFINED
+    assert store.get("k") == VersionedRecord("older", 5)
+
+
 def test_should_not_bring_a_deleted_version_back_to_life_by_a_restore(tmp_path: Path) -> None:
     store, context = new_store(tmp_path / "live")
     store.put("k", None, 1)
@@ -231,7 +240,13 @@ class Model:
         if timestamp < self.observed - RETENTION:
             return PUT_RETURN_CODE_NOT_PUT
         self.observed = max(self.observed, timestamp)
-        versions = [version for version in self.versions.get(key, []) if version[0] != timestamp]
+        known = self.versions.get(key, [])
+        versions = [version for version in known if version[0] != timestamp]
+        deletes_latest = value is None and bool(known) and known[-1][0] == timestamp and known[-1][1] is not None
+        if deletes_latest and (not versions or versions[-1][1] is None):
+            # A quirk of Kafka Streams: a latest value deleted at its own time leaves no trace unless it ended an older one.
+            self.versions[key] = versions
+            return PUT_RETURN_CODE_VALID_TO_UNDEFINED
         at = bisect_right([version[0] for version in versions], timestamp)
         versions.insert(at, (timestamp, value))
         self.versions[key] = versions
@@ -249,7 +264,7 @@ class Model:
         return VersionedRecord(value, timestamp, None if latest else versions[at + 1][0])
 
 
-TIMES = st.integers(0, 900)
+TIMES = st.integers(0, 900) | st.integers(0, 10)
 PUTS = st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.sampled_from(["x", "y", ""]), TIMES), max_size=30)
 
 

@@ -75,11 +75,12 @@ class KStreamKStreamJoinProcessor(Processor[Any, Any, Any, Any]):
         self._tracker_supplier = supplier.shared_time_tracker_supplier
         self._other_store_name = supplier.other_window_store_name
         self._outer_store_name = supplier.outer_join_window_store_name
+        self._context: Any = None
 
     def init(self, context: Any) -> None:
         """Keep the context, the other side's store and the shared one."""
         self.context = context
-        self._context: Any = context
+        self._context = context
         self._forward = context.forward
         self._fetch_range = context.get_state_store(self._other_store_name).fetch_range
         self._outer_store = None if self._outer_store_name is None else context.get_state_store(self._outer_store_name)
@@ -157,4 +158,5 @@ class KStreamKStreamJoinProcessor(Processor[Any, Any, Any, Any]):
 
     def close(self) -> None:
         """Forget the task's times."""
-        self._tracker_supplier.remove(self._context.task_id)
+        if self._context is not None:
+            self._tracker_supplier.remove(self._context.task_id)

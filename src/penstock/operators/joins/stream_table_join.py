@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.errors import TopologyError
+from penstock.errors import StreamsError, TopologyError
 from penstock.operators.skipped import skip_record
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
 from penstock.processor import Processor
@@ -94,14 +94,19 @@ class KStreamKTableJoinProcessor(Processor[Any, Any, Any, Any]):
         table_key = key if self._key_mapper is None else self._key_mapper(key, value)
         if value is None or (table_key is None and not self._left_join):
             skip_record(self._context, "null join key or value")
-        elif self._buffer is None or key is None:
-            # A record without a key has no row to wait for.
+        elif self._buffer is None:
             self._join(record, table_key)
         else:
             self._hold_back(record)
 
     def _hold_back(self, record: Record[Any, Any]) -> None:
         buffer, context = self._buffer, self._context
+        if record.key is None:
+            # Only in a left join; the original fails here as well, although without a grace period it takes such a record.
+            raise StreamsError(
+                f"the left join {context.current_node_name} has a grace period and cannot hold back a record without a key: "
+                "filter such records out before the join"
+            )
         before = buffer.observed_stream_time
         record_context = context.record_context
         if record_context is None:

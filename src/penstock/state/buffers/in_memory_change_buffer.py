@@ -170,6 +170,8 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(TimeOrderedKeyValueBuffer[K, "Chan
                 continue
             buffered = self._entries.get(record.key)
             time, value = read_changelog_record(record, None if buffered is None else buffered[1].prior_value)
+            # The place in the order is the logged one: the key may have been evicted and have come back between two flushes.
+            self._remove_entry(record.key)
             self._put_entry(time, record.key, value)
         self._update_metrics()
 

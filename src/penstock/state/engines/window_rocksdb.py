@@ -27,6 +27,7 @@ class RocksDBWindowStore(WrappedStateStore, WindowStore[bytes, bytes]):
         self.with_headers = bytes_store.with_headers
         self._retain_duplicates = retain_duplicates
         self._window_size = window_size
+        self._last_put_seqnum: int | None = None
 
     @property
     def observed_stream_time(self) -> int:
@@ -54,11 +55,16 @@ class RocksDBWindowStore(WrappedStateStore, WindowStore[bytes, bytes]):
             store.put(_to_store_key(key, window_start, 0), value)
         elif value is not None:
             store.seqnum = (store.seqnum + 1) & MAX_SEQNUM
+            self._last_put_seqnum = store.seqnum
             store.put(_to_store_key(key, window_start, store.seqnum), value)
 
     def fetch(self, key: bytes, time: int) -> bytes | None:
         """The value of the window that starts at `time`; with duplicates only the last one put can be found."""
-        return self._wrapped.get(_to_store_key(key, time, self._wrapped.seqnum if self._retain_duplicates else 0))
+        if not self._retain_duplicates:
+            return self._wrapped.get(_to_store_key(key, time, 0))
+        # A deletion takes a number in the changelog, but none here.
+        last = self._wrapped.seqnum if self._last_put_seqnum is None else self._last_put_seqnum
+        return self._wrapped.get(_to_store_key(key, time, last))
 
     def fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
         """`(window_start, value)` of one key's windows, oldest first."""

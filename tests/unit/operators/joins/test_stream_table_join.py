@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import TopologyError
+from penstock.errors import StreamsError, TopologyError
 from penstock.operators import KStreamGlobalKTableJoin, KStreamKTableJoin
 from penstock.serdes import Serdes
 from penstock.state.buffers import RocksDBTimeOrderedKeyValueBufferBuilder
@@ -77,10 +77,11 @@ def test_should_wait_for_the_table_within_the_grace_period(tmp_path: Path) -> No
     runner.context.stores["buffer"].close()
 
 
-def test_should_join_at_once_what_has_no_key(tmp_path: Path) -> None:
+def test_should_refuse_to_hold_back_a_record_without_a_key(tmp_path: Path) -> None:
     runner = _with_grace(tmp_path, FakeTable(versioned=True), 10)
 
-    assert runner.pipe(None, "a", 5) == [(None, "a+None", 5)]
+    with pytest.raises(StreamsError, match="without a key"):
+        runner.pipe(None, "a", 5)
     runner.context.stores["buffer"].close()
 
 

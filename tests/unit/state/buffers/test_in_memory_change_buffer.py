@@ -215,3 +215,16 @@ def test_should_be_the_same_after_a_restore(steps: list[tuple[str, str, int]], t
     assert [(e.key, e.value, e.record_context.offset) for e in _evict_all(restored)] == [
         (e.key, e.value, e.record_context.offset) for e in _evict_all(buffer)
     ]
+
+
+def test_should_restore_the_place_of_a_key_that_left_and_came_back_between_two_flushes(context: FakeStoreContext) -> None:
+    buffer = _open(context)
+    _put(buffer, 0, "a", "v")
+    buffer.flush_cache()
+    _evict_all(buffer)
+    _put(buffer, 9, "a", "w")
+    buffer.flush_cache()
+    restored = _open(context)
+    restored.restore(context.changelog_records(STORE))
+
+    assert restored.min_timestamp == 9

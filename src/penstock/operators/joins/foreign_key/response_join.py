@@ -41,7 +41,7 @@ class ResponseJoinProcessor(Processor[Any, SubscriptionResponseWrapper, Any, Any
     """Joins an answer with the current row; an answer to an earlier value of the row is dropped."""
 
     def __init__(self, supplier: ResponseJoinProcessorSupplier) -> None:
-        self._getter_supplier = supplier.value_getter_supplier
+        self._values = supplier.value_getter_supplier.get()
         self._value_serializer = supplier.value_serializer
         self._topic_of = supplier.value_hash_serde_pseudo_topic
         self._joiner = supplier.joiner
@@ -52,7 +52,6 @@ class ResponseJoinProcessor(Processor[Any, SubscriptionResponseWrapper, Any, Any
         self.context = context
         self._context: Any = context
         self._topic = topic_name(self._topic_of)
-        self._values = self._getter_supplier.get()
         self._values.init(context)
         self._serialize: Serializer = self._value_serializer or context.value_serde.serializer
 

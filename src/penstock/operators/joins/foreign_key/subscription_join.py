@@ -29,13 +29,12 @@ class SubscriptionJoinProcessor(Processor[CombinedKey, "Change[Any]", Any, Subsc
     """Answers as the subscription's instruction says."""
 
     def __init__(self, foreign_value_getter_supplier: KTableValueGetterSupplier) -> None:
-        self._getter_supplier = foreign_value_getter_supplier
+        self._foreign_values = foreign_value_getter_supplier.get()
 
     def init(self, context: Any) -> None:
         """Keep the context and the right table's value getter."""
         self.context = context
         self._context: Any = context
-        self._foreign_values = self._getter_supplier.get()
         self._foreign_values.init(context)
 
     def process(self, record: Record[CombinedKey, Change[Any]]) -> None:

@@ -5,8 +5,10 @@ import static penstock.conformance.Kit.text;
 
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Set;
+import java.util.function.Consumer;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
@@ -39,6 +41,15 @@ import org.apache.kafka.streams.state.WindowStore;
 /** The processors of the scenarios; {@code scenarios/processors.py} has the same. */
 final class Processors {
     private Processors() { }
+
+    /** Without what is deleted: backwards, a cached store shows deleted entries too, as null. */
+    private static <K, V> void each(final Iterator<KeyValue<K, V>> entries, final Consumer<KeyValue<K, V>> action) {
+        entries.forEachRemaining(entry -> {
+            if (entry.value != null) {
+                action.accept(entry);
+            }
+        });
+    }
 
     /** Adds an exclamation mark. */
     static final class Shout extends ContextualProcessor<String, String, String, String> {
@@ -234,7 +245,7 @@ final class Processors {
             }
             found.append('|');
             try (var back = windows.backwardFetchAll(Math.max(0, record.timestamp() - 5), record.timestamp() + 5)) {
-                back.forEachRemaining(entry -> found.append(Kit.show(entry.key)).append('=').append(entry.value).append(' '));
+                each(back, entry -> found.append(Kit.show(entry.key)).append('=').append(entry.value).append(' '));
             }
             found.append('|');
             try (var range = windows.fetch("a", "c", Math.max(0, record.timestamp() - 20), record.timestamp())) {
@@ -281,7 +292,7 @@ final class Processors {
             }
             kept.append('|');
             try (var back = sessions.backwardFetch("a", "c")) {
-                back.forEachRemaining(entry -> kept.append(Kit.show(entry.key)).append('=').append(entry.value).append(' '));
+                each(back, entry -> kept.append(Kit.show(entry.key)).append('=').append(entry.value).append(' '));
             }
             kept.append('|').append(sessions.fetchSession(record.key(), start, end));
             context().forward(record.withValue(kept.toString()));
@@ -349,7 +360,7 @@ final class Processors {
         private static String list(final KeyValueIterator<String, String> iterator) {
             final StringBuilder listed = new StringBuilder("|");
             try (iterator) {
-                iterator.forEachRemaining(entry -> listed.append(entry.key).append('=').append(entry.value).append(' '));
+                each(iterator, entry -> listed.append(entry.key).append('=').append(entry.value).append(' '));
             }
             return listed.toString();
         }

@@ -1,0 +1,63 @@
+"""The parts of the documentation that are made from the code: the table of settings and the pictures of the examples.
+
+`python docs/generate.py` writes them anew; a test says when that is needed.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS.parent))
+
+from penstock.app_reference import load_topology  # noqa: E402 - the examples are found from the root of the repository
+from penstock.config_keys import KEYS, REQUIRED, ConfigKey, Importance  # noqa: E402
+from penstock.topology.picture import draw_topology  # noqa: E402
+
+BEGIN, END = "<!-- generated: python docs/generate.py -->", "<!-- end of what is generated -->"
+EXAMPLES = sorted(path.stem for path in (DOCS.parent / "examples").glob("*.py") if path.stem != "__init__")
+
+
+def configuration(text: str) -> str:
+    """The page of settings with its tables made anew."""
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    tables = [f"### {importance.value.capitalize()} importance\n\n{_table(importance)}" for importance in Importance]
+    return f"{before}{BEGIN}\n\n" + "\n\n".join(tables) + f"\n\n{END}{after}"
+
+
+def _table(importance: Importance) -> str:
+    rows = [_row(key) for key in KEYS.values() if key.importance is importance]
+    return "\n".join(["| key | type | default | |", "|---|---|---|---|", *rows])
+
+
+def _row(key: ConfigKey) -> str:
+    allowed = f" ({key.allowed.text})" if key.allowed is not None else ""
+    return f"| `{key.name}` | {key.type.name.lower()}{allowed} | {_default(key)} | {key.doc} |".replace("|  |", "| |")
+
+
+def _default(key: ConfigKey) -> str:
+    if key.default is REQUIRED:
+        return "required"
+    if key.default in (None, "", ()):
+        return ""
+    return f"`{str(key.default).replace(tempfile.gettempdir(), '<temporary folder>')}`"
+
+
+def picture(example: str) -> str:
+    """The picture of an example, as `penstock describe --svg` draws it."""
+    reference = f"examples.{example}:topology"
+    return draw_topology(load_topology(reference).describe(), title=reference)
+
+
+def main() -> None:
+    """Write everything."""
+    page = DOCS / "configuration.md"
+    page.write_text(configuration(page.read_text()))
+    for example in EXAMPLES:
+        (DOCS / "pictures" / f"{example}.svg").write_text(picture(example))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""The documentation says what is so: its code runs, its links lead somewhere, its generated parts are current."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RUN = "run: python docs/generate.py"
+
+
+def generator() -> Any:
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", CODE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def links() -> list[Any]:
+    found = [(page, target) for page in PAGES for target in LINK.findall(CODE.sub("", page.read_text()))]
+    return [pytest.param(page, target, id=f"{page.name}->{target}") for page, target in found if "://" not in target]
+
+
+def python_blocks() -> list[Any]:
+    blocks = [(page, code) for page in PAGES for language, code in CODE.findall(page.read_text()) if language == "python"]
+    return [pytest.param(code, id=f"{page.name}-{number}") for number, (page, code) in enumerate(blocks)]
+
+
+@pytest.mark.parametrize(("page", "target"), links())
+def test_should_link_to_something_that_is_there(page: Path, target: str) -> None:
+    path, _, anchor = target.partition("#")
+    file = (page.parent / path).resolve() if path else page
+    assert file.exists(), f"{page.name} links to {target}, which is not there"
+    if anchor:
+        assert anchor in anchors(file), f"{file.name} has no heading #{anchor}"
+
+
+@pytest.mark.parametrize("code", python_blocks())
+def test_should_show_code_that_runs(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What needs a broker is compiled; everything else runs, and what a comment says is printed is printed."""
+    compiled = compile(code, "documentation", "exec")
+    if "KafkaStreams(" in code or "SparkSession" in code:
+        return
+    exec(compiled, {"__name__": "documentation"})
+    expected = re.findall(r"print\(.*\)  # (.+)$", code, re.MULTILINE)
+    assert capsys.readouterr().out.splitlines() == expected
+
+
+def test_should_have_the_current_table_of_settings() -> None:
+    page = ROOT / "docs" / "configuration.md"
+    assert page.read_text() == generator().configuration(page.read_text()), RUN
+
+
+@pytest.mark.parametrize("example", sorted(path.stem for path in (ROOT / "examples").glob("[a-z]*.py")))
+def test_should_have_the_current_picture_of_each_example(example: str) -> None:
+    assert (ROOT / "docs" / "pictures" / f"{example}.svg").read_text() == generator().picture(example), RUN
+
+
+@pytest.mark.parametrize("example", sorted(path.stem for path in (ROOT / "examples").glob("[a-z]*.py")))
+def test_should_show_each_example(example: str) -> None:
+    page = (ROOT / "docs" / "examples.md").read_text()
+    assert f"../examples/{example}.py" in page
+    assert f"pictures/{example}.svg" in page

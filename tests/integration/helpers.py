@@ -1,0 +1,39 @@
+"""What the integration tests feed and read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from tests.harness.kafka import Kafka, Message, unique
+
+
+def topics(kafka: Kafka, *names: str, partitions: int = 2) -> list[str]:
+    """New topics of these names, made unique."""
+    found = [unique(name) for name in names]
+    kafka.create(*found, partitions=partitions)
+    return found
+
+
+def texts(*pairs: tuple[str, str]) -> list[Message]:
+    """Records of text, now."""
+    now = int(time.time() * 1000)
+    return [Message(key.encode(), value.encode(), now) for key, value in pairs]
+
+
+def keyed(keys: Iterable[str]) -> list[Message]:
+    """Records whose value does not matter."""
+    return texts(*((key, "x") for key in keys))
+
+
+def counts(kafka: Kafka, topic: str, at_least: int = 0) -> dict[str, list[int]]:
+    """All counts of each key, in order."""
+    found: dict[str, list[int]] = {}
+    for message in kafka.read(topic, at_least):
+        found.setdefault((message.key or b"").decode(), []).append(int.from_bytes(message.value or b"", "big"))
+    return found
+
+
+def up_to(**totals: int) -> dict[str, list[int]]:
+    """1, 2, 3 … for each key."""
+    return {key: list(range(1, total + 1)) for key, total in totals.items()}

@@ -1,0 +1,95 @@
+"""Turns on Spark: what stays open, what moves, what runs when nothing happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.client import conductor
+from tests.harness.kafka import Kafka, unique, wait_until
+from tests.integration.helpers import counts, keyed, texts, topics, up_to
+from tests.integration.topologies import count_by_key, remembering, word_count
+
+Run = Callable[..., Any]
+
+
+def jobs(spark: Any) -> list[Any]:
+    """Spark's own record of the jobs so far, newest first."""
+    context = spark.sparkContext
+    found = context._jsc.sc().statusStore().jobsList(context._jvm.java.util.ArrayList())
+    return [found.apply(i) for i in range(found.size())]
+
+
+def test_should_open_stores_once_for_many_turns(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out")
+    turns: list[Any] = []
+    config = {"application.id": unique("once"), "processing.guarantee": "exactly_once_v2", "commit.interval.ms": 0}
+    streams = run(remembering(source, out, tmp_path, repartitioned=False, every_ms=20), config)
+    streams._conductor._events.on_turn = lambda *turn: turns.append(turn)
+    kafka.feed(source, texts(*((f"k{i}", "v") for i in range(10))))
+    wait_until(lambda: len(turns) > 100, "a hundred turns", 300)
+    assert [path.read_text() for path in sorted(tmp_path.glob("opened-*"))] == ["opened\n", "opened\n"]
+    assert len({answer.worker for _, answers, _ in turns for answer in answers.values()}) == 1
+
+
+def test_should_run_no_job_while_idle_and_name_those_that_run(kafka: Kafka, spark: Any, run: Run) -> None:
+    source, out = topics(kafka, "in", "out")
+    application = unique("idle")
+    streams = run(word_count(source, out), {"application.id": application})
+    kafka.feed(source, texts(("1", "a b")))
+    kafka.read(out, 2)
+    time.sleep(1.5)
+    before = len(jobs(spark))
+    time.sleep(3)
+    assert len(jobs(spark)) == before
+    described = [job.description().get() for job in jobs(spark)[:10] if job.description().isDefined()]
+    assert any(streams._client_id in text and f"{source}-" in text and "[0..1)" in text for text in described), described
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize("topology", [word_count, count_by_key])
+def test_should_move_tasks_between_lanes_without_loss(
+    topology: Callable[..., Any], guarantee: str, kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conductor, "_SPREAD_ABOVE", 50)
+    monkeypatch.setattr(conductor, "_GATHER_BELOW", 20)
+    monkeypatch.setattr(conductor, "_GATHER_AFTER", 1.0)
+    source, out = topics(kafka, "in", "out", partitions=4)
+    config = {"application.id": unique("moving"), "processing.guarantee": guarantee, "num.stream.threads": 2}
+    streams = run(topology(source, out), config)
+    words = [f"w{i}" for i in range(40)]
+    expected = 0
+
+    def lanes() -> set[int]:
+        return set(streams._conductor.owners.values())
+
+    for _ in range(2):
+        kafka.feed(source, texts(*((word, word) for word in words * 5)))
+        expected += 5
+        wait_until(lambda: lanes() == {0, 1}, "the tasks are spread over both lanes", 120, 0.01)
+        assert counts(kafka, out, expected * 40) == up_to(**dict.fromkeys(words, expected))
+        wait_until(lambda: len(lanes()) == 1, "the tasks are together again")
+        kafka.feed(source, keyed([]) + texts(*((word, word) for word in words[:10])))
+        kafka.feed(source, texts(*((word, word) for word in words[10:])))
+        expected += 1
+        assert counts(kafka, out, expected * 40) == up_to(**dict.fromkeys(words, expected))
+
+
+def test_should_go_on_in_a_new_worker_when_spark_has_retired_the_old_one(kafka: Kafka, spark: Any, run: Run) -> None:
+    source, out = topics(kafka, "in", "out")
+    workers: set[str] = set()
+    streams = run(count_by_key(source, out), {"application.id": unique("retired"), "processing.guarantee": "exactly_once_v2"})
+    streams._conductor._events.on_turn = lambda _, answers, __: workers.update(a.worker for a in answers.values())
+    kafka.feed(source, keyed("aab"))
+    assert counts(kafka, out, 3) == up_to(a=2, b=1)
+    (worker,) = workers
+    os.kill(int(worker.partition(":")[2]), signal.SIGKILL)
+    kafka.feed(source, keyed("ab"))
+    assert counts(kafka, out, 5) == up_to(a=3, b=2)
+    assert len(workers) == 2

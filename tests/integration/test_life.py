@@ -1,0 +1,177 @@
+"""Start, run, fail, close: the life of an application."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import KafkaStreams, LockError, ProcessingError, State, StreamsError, StreamThreadExceptionResponse
+from tests.conftest import application_config, wait_until_running
+from tests.harness.kafka import Kafka, Message, unique, wait_until
+from tests.integration.helpers import counts, keyed, texts, topics, up_to
+from tests.integration.topologies import count_by_key, numbers, pipe, word_count
+
+Run = Callable[..., Any]
+
+
+def test_should_tell_its_states_and_leave_the_users_session_alone(kafka: Kafka, spark: Any, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out")
+    kafka.feed(source, texts(("a", "x")))
+    seen: list[tuple[State, State]] = []
+    config = application_config(kafka, tmp_path, {"application.id": unique("life")})
+    with KafkaStreams(pipe(source, out), config, spark=spark) as streams:
+        streams.set_state_listener(lambda new, old: seen.append((old, new)))
+        assert streams.state is State.CREATED
+        streams.start()
+        wait_until_running(streams)
+        with pytest.raises(StreamsError, match="started once"):
+            streams.start()
+        assert len(kafka.read(out, 1)) == 1
+    assert streams.state is State.NOT_RUNNING
+    assert streams.close()
+    assert seen[0] == (State.CREATED, State.REBALANCING)
+    assert seen[-1] == (State.PENDING_SHUTDOWN, State.NOT_RUNNING)
+    assert spark.range(3).count() == 3
+
+
+def test_should_give_up_waiting_for_the_end_after_the_timeout(kafka: Kafka, run: Run) -> None:
+    source, out = topics(kafka, "in", "out")
+    streams = run(pipe(source, out), {"application.id": unique("close")})
+    assert streams.close(timeout=0) is False
+    assert streams.close() is True
+
+
+def test_should_process_nothing_while_paused(kafka: Kafka, run: Run) -> None:
+    source, out = topics(kafka, "in", "out")
+    streams = run(pipe(source, out), {"application.id": unique("pause")})
+    streams.pause()
+    assert streams.is_paused
+    time.sleep(0.5)
+    kafka.feed(source, texts(("a", "x")))
+    time.sleep(2)
+    assert kafka.read(out) == []
+    streams.resume()
+    assert kafka.read(out, 1)[0].value == b"X"
+
+
+def test_should_run_two_applications_in_one_process(kafka: Kafka, run: Run) -> None:
+    source, first, second = topics(kafka, "in", "first", "second")
+    run(pipe(source, first), {"application.id": unique("one")})
+    run(count_by_key(source, second), {"application.id": unique("two"), "processing.guarantee": "exactly_once_v2"})
+    kafka.feed(source, texts(("a", "x"), ("a", "y")))
+    assert sorted(m.value or b"" for m in kafka.read(first, 2)) == [b"X", b"Y"]
+    assert counts(kafka, second, 2) == up_to(a=2)
+
+
+def test_should_refuse_a_second_instance_on_the_same_folder(kafka: Kafka, run: Run) -> None:
+    source, out = topics(kafka, "in", "out")
+    config = {"application.id": unique("folder")}
+    run(count_by_key(source, out), config)
+    with pytest.raises(LockError, match=r"another state\.dir"):
+        run(count_by_key(source, out), config)
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_should_share_the_work_with_a_second_instance_and_take_it_over(
+    guarantee: str, kafka: Kafka, run: Run, tmp_path: Path
+) -> None:
+    source, out = topics(kafka, "in", "out", partitions=4)
+    config = {"application.id": unique("shared"), "processing.guarantee": guarantee}
+    keys = "abcdefgh"
+    kafka.feed(source, keyed(keys))
+    first = run(count_by_key(source, out), {**config, "state.dir": str(tmp_path / "first")})
+    assert counts(kafka, out, 8) == up_to(**dict.fromkeys(keys, 1))
+    second = run(count_by_key(source, out), {**config, "state.dir": str(tmp_path / "second")})
+    wait_until(lambda: len(_owned(first)) == len(_owned(second)) == 2, "each has two tasks")
+    kafka.feed(source, keyed(keys))
+    assert counts(kafka, out, 16) == up_to(**dict.fromkeys(keys, 2))
+    assert first.close()
+    kafka.feed(source, keyed(keys))
+    assert counts(kafka, out, 24) == up_to(**dict.fromkeys(keys, 3))
+    assert len(_owned(second)) == 4
+
+
+def test_should_stand_by_for_a_pipeline_with_a_shuffle_and_take_it_over(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out")
+    config = {"application.id": unique("standby"), "processing.guarantee": "exactly_once_v2"}
+    kafka.feed(source, texts(("1", "a b a")))
+    first = run(word_count(source, out), {**config, "state.dir": str(tmp_path / "first")})
+    assert counts(kafka, out, 3) == up_to(a=2, b=1)
+    second = run(word_count(source, out), {**config, "state.dir": str(tmp_path / "second")})
+    wait_until(lambda: sorted(map(len, (_owned(first), _owned(second)))) == [0, 2], "one has all the work")
+    (first if _owned(first) else second).close()
+    kafka.feed(source, texts(("2", "a c")))
+    assert counts(kafka, out, 5) == up_to(a=3, b=1, c=1)
+
+
+def _owned(streams: Any) -> set[Any]:
+    return set(streams._conductor.owners)
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def test_should_stop_after_a_failure_and_keep_the_users_exception(kafka: Kafka, run: Run) -> None:
+    source, out = topics(kafka, "in", "out", partitions=1)
+    kafka.feed(source, texts(("a", "fine"), ("b", "boom"), ("c", "never")))
+    streams = run(pipe(source, out), {"application.id": unique("failing"), "processing.guarantee": "exactly_once_v2"}, wait=False)
+    wait_until(lambda: streams.state is State.ERROR, "the application has stopped")
+    assert isinstance(streams.failure, ProcessingError)
+    assert isinstance(streams.failure.__cause__, ValueError)
+    assert "offset=1" in str(streams.failure)
+    assert kafka.read(out) == []
+
+
+def test_should_let_the_handler_replace_the_thread(kafka: Kafka, run: Run) -> None:
+    source, out = topics(kafka, "in", "out", partitions=1)
+    kafka.feed(source, texts(("b", "boom")))
+    asked: list[BaseException] = []
+
+    def handler(error: BaseException) -> StreamThreadExceptionResponse:
+        asked.append(error)
+        return StreamThreadExceptionResponse.REPLACE_THREAD if len(asked) < 3 else StreamThreadExceptionResponse.SHUTDOWN_CLIENT
+
+    streams = run(pipe(source, out), {"application.id": unique("replaced")}, wait=False, set_uncaught_exception_handler=handler)
+    wait_until(lambda: streams.state is State.ERROR, "the application has stopped")
+    assert len(asked) == 3
+
+
+def test_should_skip_what_a_processor_fails_on_where_the_handler_says_so(kafka: Kafka, run: Run) -> None:
+    source, out = topics(kafka, "in", "out", partitions=1)
+    kafka.feed(source, texts(("a", "x"), ("b", "boom"), ("c", "y")))
+    run(pipe(source, out), {"application.id": unique("skipping"), "processing.exception.handler": "log_and_continue"})
+    assert [m.value for m in kafka.read(out, 2)] == [b"X", b"Y"]
+
+
+@pytest.mark.parametrize("grouped", [False, True], ids=["direct", "before a shuffle"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_should_send_poison_records_to_the_dead_letter_topic(guarantee: str, grouped: bool, kafka: Kafka, run: Run) -> None:
+    source, out, dead = topics(kafka, "in", "out", "dead", partitions=1)
+    now = int(time.time() * 1000)
+    good = [Message(b"k", n.to_bytes(8, "big"), now + n) for n in range(3)]
+    kafka.feed(source, [good[0], Message(b"bad", b"not a number", now), *good[1:], Message(b"worse", b"!", now)])
+    config = {
+        "application.id": unique("poison"),
+        "processing.guarantee": guarantee,
+        "deserialization.exception.handler": "log_and_continue",
+        "errors.dead.letter.queue.topic.name": dead,
+    }
+    run(numbers(source, out, grouped=grouped), config)
+    assert [int.from_bytes(m.value or b"", "big") for m in kafka.read(out, 3)] == [1, 2, 3]
+    letters = kafka.read(dead, 2)
+    assert [(m.key, m.value) for m in letters] == [(b"bad", b"not a number"), (b"worse", b"!")]
+    headers = dict(letters[0].headers)
+    assert headers["__streams.errors.topic"] == source.encode()
+    assert headers["__streams.errors.offset"] == b"1"
+
+
+def test_should_fail_on_a_poison_record_by_default(kafka: Kafka, run: Run) -> None:
+    source, out = topics(kafka, "in", "out", partitions=1)
+    kafka.feed(source, [Message(b"bad", b"not a number", int(time.time() * 1000))])
+    streams = run(numbers(source, out, grouped=False), {"application.id": unique("poisoned")}, wait=False)
+    wait_until(lambda: streams.state is State.ERROR, "the application has stopped")
+    assert source in str(streams.failure)

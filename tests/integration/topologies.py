@@ -1,0 +1,117 @@
+"""Small topologies that the integration tests run; importable, so that Spark's workers find their functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from penstock import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Processor,
+    Produced,
+    PunctuationType,
+    Record,
+    Repartitioned,
+    Serdes,
+    Stores,
+    StreamsBuilder,
+    Topology,
+)
+
+string, long = Serdes.string(), Serdes.long()
+TEXT: Consumed[str, str] = Consumed(string, string)
+BY_TEXT: Grouped[str, str] = Grouped(key_serde=string, value_serde=string)
+
+
+def pipe(source: str, sink: str) -> Topology:
+    """Values in capitals; the value `boom` fails."""
+    builder = StreamsBuilder()
+    builder.stream(source, TEXT).map_values(shout).to(sink, Produced(string, string))
+    return builder.build()
+
+
+def shout(value: str) -> str:
+    """Capitals, or a failure."""
+    if value == "boom":
+        raise ValueError("boom is not allowed here")
+    return value.upper()
+
+
+def count_by_key(source: str, sink: str, **materialized: Any) -> Topology:
+    """How often each key has come: one task per partition, no repartition."""
+    builder = StreamsBuilder()
+    counts = builder.stream(source, TEXT).group_by_key(BY_TEXT).count(Materialized("counts", string, long, **materialized))
+    counts.to_stream().to(sink, Produced(string, long))
+    return builder.build()
+
+
+def word_count(source: str, sink: str) -> Topology:
+    """How often each word has come."""
+    builder = StreamsBuilder()
+    words = builder.stream(source, TEXT).flat_map_values(str.split).group_by(lambda _, word: word, BY_TEXT)
+    words.count(Materialized("counts", string, long)).to_stream().to(sink, Produced(string, long))
+    return builder.build()
+
+
+def numbers(source: str, sink: str, *, grouped: bool) -> Topology:
+    """Reads longs: text is a poison record."""
+    builder = StreamsBuilder()
+    stream = builder.stream(source, Consumed(string, long)).map_values(lambda n: n + 1)
+    if grouped:
+        stream = stream.select_key(lambda k, _: k).repartition(Repartitioned("again", string, long))
+    stream.to(sink, Produced(string, long))
+    return builder.build()
+
+
+class Remembering(Processor[str, str, str, str]):
+    """Counts values in a store, notes each opening in a file, and hands out totals by the clock if there are new ones."""
+
+    def __init__(self, folder: str, every_ms: int) -> None:
+        self._folder = folder
+        self._every_ms = every_ms
+
+    def init(self, context: Any) -> None:
+        self._context = context
+        self._store = context.get_state_store("totals")
+        with (Path(self._folder) / f"opened-{context.task_id}").open("a") as file:
+            file.write("opened\n")
+        context.schedule(self._every_ms, PunctuationType.WALL_CLOCK_TIME, self._strike)
+
+    def process(self, record: Record[str, str]) -> None:
+        self._store.put(record.value, (self._store.get(record.value) or 0) + 1)
+
+    def _strike(self, now: int) -> None:
+        with self._store.all() as entries:
+            text = ",".join(f"{key}={total}" for key, total in entries)
+        self._context.forward(Record(str(self._context.task_id), text, now))
+
+
+class Supplier:
+    """Gives new processors, each told where to note that it was opened."""
+
+    def __init__(self, folder: Path, every_ms: int) -> None:
+        self._folder, self._every_ms = str(folder), every_ms
+
+    def __call__(self) -> Remembering:
+        return Remembering(self._folder, self._every_ms)
+
+
+def remembering(source: str, sink: str, folder: Path, *, repartitioned: bool, every_ms: int = 100) -> Topology:
+    """A processor with a store and a clock, straight from a topic or behind a repartition."""
+    builder = StreamsBuilder()
+    builder.add_state_store(Stores.key_value_store_builder(Stores.persistent_key_value_store("totals"), string, long))
+    stream = builder.stream(source, TEXT)
+    if repartitioned:
+        stream = stream.select_key(lambda _, v: v).repartition(Repartitioned("by-value", string, string))
+    stream.process(Supplier(folder, every_ms), "totals").to(sink, Produced(string, string))
+    return builder.build()
+
+
+def joined(left: str, right: str, sink: str) -> Topology:
+    """A join that needs both topics to have the same number of partitions."""
+    builder = StreamsBuilder()
+    table = builder.table(right, TEXT, Materialized("right", string, string))
+    builder.stream(left, TEXT).join(table, lambda a, b: f"{a}+{b}").to(sink, Produced(string, string))
+    return builder.build()
