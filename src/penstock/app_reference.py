@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ class AppReferenceError(PenstockError, ValueError):
     """A reference that names no topology."""
 
 
-def load_topology(reference: str, config: dict[str, Any] | None = None) -> Topology:
+def load_topology(reference: str, config: Mapping[str, Any] | None = None) -> Topology:
     """The topology that `module:attribute` names: a Topology, a StreamsBuilder, or a function that returns one.
 
     The module may be an import path or a file. `config` goes to `StreamsBuilder.build`.

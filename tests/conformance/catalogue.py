@@ -8,6 +8,7 @@ from tests.conformance.scenarios import (
     names,
     optimizations,
     processor_api,
+    serialization,
     stateless,
     stream_joins,
     suppression,
@@ -35,4 +36,5 @@ GROUPS = (
     optimizations,
     combinations,
     errors,
+    serialization,
 )

@@ -18,10 +18,10 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaTwin]:
     with (Path(__file__).parent / "java" / "pom.xml").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another test process may be building it
         try:
-            build()
+            classes = build()
         except JavaUnavailableError as reason:
             pytest.skip(str(reason))
-    twin = JavaTwin(tmp_path_factory.mktemp("kafka-streams"))
+    twin = JavaTwin(classes, tmp_path_factory.mktemp("kafka-streams"))
     yield twin
     twin.close()
 

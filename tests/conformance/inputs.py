@@ -28,9 +28,9 @@ def text(value: str | None) -> bytes | None:
     return None if value is None else value.encode()
 
 
-def long(value: int | None) -> bytes | None:
+def long(value: int) -> bytes:
     """A number as LongSerializer writes it."""
-    return None if value is None else struct.pack(">q", value)
+    return struct.pack(">q", value)
 
 
 @dataclass(frozen=True)

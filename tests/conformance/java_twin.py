@@ -12,7 +12,6 @@ from typing import Any
 
 _PROJECT = Path(__file__).parent / "java"
 _TARGET = _PROJECT / "target"
-_STAMP = _TARGET / "sources.sha256"
 # A process lives for a few minutes only: the second compiler and a parallel collector cost more than they give.
 _JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx1g")
 
@@ -21,22 +20,22 @@ class JavaUnavailableError(Exception):
     """The original cannot be built or run here; the message says why."""
 
 
-def build() -> None:
-    """Compile the Java side where its sources changed since the last time; offline first."""
+def build() -> Path:
+    """Compile the Java side where its sources changed since the last time, offline first; gives the folder of the classes."""
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
             raise JavaUnavailableError(f"comparing with the original needs Java 17 and Maven: there is no '{tool}' on the PATH")
-    digest = _digest(sorted([_PROJECT / "pom.xml", *_PROJECT.glob("src/**/*.java")]))
-    if _STAMP.exists() and _STAMP.read_text() == digest:
-        return
-    shutil.rmtree(_TARGET / "classes", ignore_errors=True)
+    classes = _TARGET / f"classes-{_digest(sorted([_PROJECT / 'pom.xml', *_PROJECT.glob('src/**/*.java')]))}"
+    finished = classes / "finished"
+    if finished.exists():
+        return classes
+    shutil.rmtree(classes, ignore_errors=True)
     for offline in (["-o"], []):
-        result = subprocess.run(
-            ["mvn", "-q", "-B", *offline, "process-classes"], cwd=_PROJECT, capture_output=True, text=True, check=False
-        )
+        command = ["mvn", "-q", "-B", *offline, f"-Dclasses={classes}", "process-classes"]
+        result = subprocess.run(command, cwd=_PROJECT, capture_output=True, text=True, check=False)
         if result.returncode == 0:
-            _STAMP.write_text(digest)
-            return
+            finished.touch()
+            return classes
         if "COMPILATION ERROR" in result.stdout:
             raise RuntimeError(f"the Java side does not compile:\n{result.stdout}")
     raise JavaUnavailableError(
@@ -49,14 +48,14 @@ def _digest(paths: Iterable[Path]) -> str:
     for path in paths:
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return digest.hexdigest()[:16]
 
 
 class JavaTwin:
     """One JVM that answers scenario after scenario."""
 
-    def __init__(self, state_dir: Path) -> None:
-        class_path = f"{_TARGET / 'classes'}:{_TARGET / 'lib'}/*"
+    def __init__(self, classes: Path, state_dir: Path) -> None:
+        class_path = f"{classes}:{_TARGET / 'lib'}/*"
         self._process = subprocess.Popen(
             ["java", *_JVM_FLAGS, "-cp", class_path, "penstock.conformance.Main", str(state_dir)],
             stdin=subprocess.PIPE,

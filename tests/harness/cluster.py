@@ -130,7 +130,16 @@ class Cluster:
     def _launch(self, name: str, main: str, *arguments: str) -> GuardedProcess:
         java = shutil.which("java")
         assert java is not None, "the cluster needs Java 17 or newer on the PATH"
-        command = [java, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{_SPARK_HOME}/jars/*", main, *arguments]
+        command = [
+            java,
+            "-Xmx256m",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-cp",
+            f"{_SPARK_HOME}/jars/*",
+            main,
+            *arguments,
+        ]
         return GuardedProcess(command, self._folder / f"{name}.log", self.environment)
 
     def _said(self, name: str, text: str) -> bool:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -73,6 +73,21 @@ def brokers() -> Iterator[str]:
     assert _nobody_listens(int(port))
 
 
+@pytest.fixture
+def background() -> Iterator[Callable[..., Background]]:
+    """Starts commands; whatever a failed test has left running is ended."""
+    started: list[Background] = []
+
+    def start(*arguments: str) -> Background:
+        started.append(Background(*arguments))
+        return started[-1]
+
+    yield start
+    for command in started:
+        if command.process.poll() is None:
+            command.end()
+
+
 def _nobody_listens(port: int) -> bool:
     return f":{port:04X} 00000000:0000 0A" not in Path("/proc/net/tcp").read_text()
 
@@ -90,17 +105,17 @@ def counts(brokers: str) -> list[tuple[str, int]]:
     return found
 
 
-def wait_for_counts(brokers: str, wanted: dict[str, int], number: int) -> None:
+def wait_for_counts(brokers: str, wanted: dict[str, int], number: int, application: Background) -> None:
     deadline = time.monotonic() + TIMEOUT
-    while time.monotonic() < deadline:
+    while time.monotonic() < deadline and application.process.poll() is None:
         found = counts(brokers)
         if len(found) >= number and dict(found) == wanted:
             return
         time.sleep(0.2)
-    raise AssertionError(f"{counts(brokers)} is not {wanted}")
+    raise AssertionError(f"{counts(brokers)} is not {wanted}: {''.join(application.errors)}")
 
 
-def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path) -> None:
+def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path, background: Callable[..., Background]) -> None:
     """A walk: run, look, try to reset, stop, reset, run again."""
     admin = AdminClient({"bootstrap.servers": brokers})
     for future in admin.create_topics([NewTopic("lines", 1), NewTopic("word-counts", 1)]).values():
@@ -119,8 +134,8 @@ def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path) 
     unknown = penstock("status", "--config", str(config))
     assert (unknown.returncode, unknown.stderr) == (1, "penstock: the brokers know no application walk\n")
 
-    application = Background(*run)
-    wait_for_counts(brokers, wanted, 3)
+    application = background(*run)
+    wait_for_counts(brokers, wanted, 3, application)
     written = len(counts(brokers))
     shown = _wait_for_status(config, r"walk: running on 1 instance, lag 0\n")
     assert re.search(r"\np0|\bp0\b", shown)
@@ -148,8 +163,8 @@ def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path) 
     assert not [topic for topic in admin.list_topics(timeout=10).topics if topic.startswith("walk-")]
     assert not (tmp_path / "walk" / "1_0").exists()
 
-    again = Background(*run)
-    wait_for_counts(brokers, {**wanted, "hello": 1, "spark": 1}, written + 2)  # the second line only, counted from nothing
+    again = background(*run)
+    wait_for_counts(brokers, {**wanted, "hello": 1, "spark": 1}, written + 2, again)  # only the second line
     assert again.end() == 0
 
 
@@ -170,8 +185,8 @@ def test_should_count_every_word_of_the_demo_once() -> None:
     assert done.stderr == ""
 
 
-def test_should_end_the_demo_on_a_signal_and_leave_nothing_running() -> None:
-    demo = Background("demo", "--seconds", "600")
+def test_should_end_the_demo_on_a_signal_and_leave_nothing_running(background: Callable[..., Background]) -> None:
+    demo = background("demo", "--seconds", "600")
     demo.wait_for(r"counted, [1-9]")
     children = _descendants(demo.process.pid)
     assert children

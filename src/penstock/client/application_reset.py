@@ -8,12 +8,13 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.config import StreamsConfig
-from penstock.errors import ConfigError, StreamsError
+from penstock.errors import BrokerError, ConfigError, StreamsError
 from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.groups import Groups, MemberStatus
@@ -21,6 +22,7 @@ from penstock.state.directory import StateDirectory
 
 _INTERNAL_ENDINGS = ("-changelog", "-repartition", "-subscription-registration-topic", "-subscription-response-topic")
 _FOREIGN_KEY_TOPIC = re.compile(r".+-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic")
+_DELETION_SECONDS = 60.0
 
 ChooseOffsets = Callable[[Admin, Mapping[TopicPartition, "int | None"]], Mapping[TopicPartition, int]]
 """From partitions with what is committed for them to the offsets wanted."""
@@ -96,6 +98,7 @@ def carry_out(plan: ResetPlan, config: StreamsConfig, admin: Admin, groups: Grou
         groups.delete_offsets(plan.application_id, plan.forgotten)
     if plan.internal_topics:
         admin.delete_topics(plan.internal_topics)
+        _wait_until_gone(admin, plan.internal_topics)
     if plan.offsets:
         groups.set_offsets(plan.application_id, plan.offsets)
     if plan.state_folder is not None:
@@ -111,6 +114,17 @@ def refusal(plan: ResetPlan) -> str:
         f"the application {plan.application_id} has {len(plan.members)} active member(s) on {hosts}: stop them first, or use "
         "--force if they are dead and only their session has not run out yet"
     )
+
+
+def _wait_until_gone(admin: Admin, topics: Iterable[str]) -> None:
+    """A topic is deleted in the background: an application that starts meanwhile would take it for its own."""
+    deadline = time.monotonic() + _DELETION_SECONDS
+    while left := set(topics) & set(admin.partition_counts()):
+        if time.monotonic() > deadline:
+            raise BrokerError(
+                f"the topics {', '.join(sorted(left))} are not gone after {_DELETION_SECONDS:.0f} s; look at the brokers"
+            )
+        time.sleep(0.1)
 
 
 def _partitions(topic: str, counts: Mapping[str, int]) -> list[TopicPartition]:

@@ -38,6 +38,7 @@ _SPREAD_ABOVE = 20_000
 _GATHER_BELOW, _GATHER_AFTER = 2_000, 30.0
 _TURN_SECONDS = 1.0
 _FIRST_TURN = 50_000
+_PLACES_EVERY = 5.0
 
 
 @dataclass
@@ -119,7 +120,7 @@ class Conductor:
         self._failures = 0
         self._failing_since = 0.0
         self._outside_error: BaseException | None = None
-        self._last_housekeeping = {"lag": 0.0, "purge": time.monotonic()}
+        self._last_housekeeping = {"lag": 0.0, "purge": time.monotonic(), "places": time.monotonic()}
         self.lane_count = len(fleet.lanes)
 
     # -- told from outside ---------------------------------------------------------------------------------------------
@@ -244,6 +245,7 @@ class Conductor:
         self._events.on_rebalancing()
         tasks = [task for unit in membership.units for task in self._units[unit]]
         lanes = range(len(self._fleet.lanes))
+        self._fleet.place()
         self._check(self._fleet.open({lane: {} for lane in lanes}))
         self._positions.load(tasks)
         ends = self._admin.log_ends(self._positions.sources(), self._config.eos_enabled)
@@ -330,8 +332,12 @@ class Conductor:
                     self._timers[task] = due
 
     def _housekeeping(self) -> None:
-        """Now and then: show the lag of sources before a shuffle, and purge what was read of repartition topics."""
+        """Now and then: look where lanes are, show the lag of sources before a shuffle, and purge repartition topics."""
         now = time.monotonic()
+        if now - self._last_housekeeping["places"] > _PLACES_EVERY:
+            self._last_housekeeping["places"] = now
+            if not self._fleet.is_well_placed:
+                self._opened = False  # executors came or went: the lanes that should move are opened elsewhere
         if self._positions.vectors and now - self._last_housekeeping["lag"] > 1.0 and self.member is not None:
             self._last_housekeeping["lag"] = now
             sources = dict.fromkeys(source for vector in self._positions.vectors.values() for source in vector)

@@ -7,13 +7,14 @@ import pickle
 from penstock import errors
 from penstock.errors import BrokerError, LockError, StreamsError, TaskCorruptedError, TaskMigratedError
 from penstock.spark.messages import Failure
+from penstock.spark.placement import NoExecutorsError
 
 
 class LaneLostError(StreamsError):
     """The worker or the executor of a lane died."""
 
 
-_TRANSIENT = (BrokerError, LockError, TaskMigratedError, TaskCorruptedError, LaneLostError)
+_TRANSIENT = (BrokerError, LockError, TaskMigratedError, TaskCorruptedError, LaneLostError, NoExecutorsError)
 
 
 def is_transient(error: BaseException) -> bool:

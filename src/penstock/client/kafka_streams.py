@@ -145,7 +145,7 @@ class KafkaStreams:
         prepared = self._prepared = prepare(self._topology, config, self._admin)
         if self._spark is None:
             self._spark = make_session(config["application.id"], config.spark_configs)
-        lanes = config["num.stream.threads"] or lanes_of(self._spark)
+        lanes = lanes_of(self._spark, config["num.stream.threads"])
         names = [f"{self._client_id}-StreamThread-{i + 1}" for i in range(lanes)]
         self._fleet = Fleet(self._spark, self._application(prepared), names)
         self._units = units_of(prepared.plan)

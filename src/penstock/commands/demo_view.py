@@ -14,7 +14,7 @@ from rich.table import Table
 if TYPE_CHECKING:
     from penstock.commands.demo_words import Feeder, Reader
 
-_TOP = 10
+_TOP, _WIDTH = 10, 88
 _LINE_EVERY = 2.0
 
 
@@ -75,7 +75,7 @@ class View:
             f"latency p50 {percentile(latencies, 50):.0f} ms, p99 {percentile(latencies, 99):.0f} ms"
         )
         if self._live is not None:
-            self._live.update(_table(reader.counts, text), refresh=last)
+            self._live.update(_table(reader.counts, text, min(_WIDTH, self._console.width)), refresh=last)
         elif now - self._last_line >= _LINE_EVERY and not last:
             self._last_line = now
             self._console.print(f"{now - self._began:5.1f} s  {text}", soft_wrap=True)
@@ -107,7 +107,7 @@ def _top(counts: dict[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.copy().items(), key=lambda entry: (-entry[1], entry[0]))[:_TOP]
 
 
-def _table(counts: dict[str, int], caption: str) -> Table:
+def _table(counts: dict[str, int], caption: str, width: int) -> Table:
     table = Table(
         title="WordCount, exactly once, on Spark", caption=caption, title_justify="left", caption_justify="left", width=88
     )
@@ -116,5 +116,5 @@ def _table(counts: dict[str, int], caption: str) -> Table:
     table.add_column("", ratio=1)
     top = _top(counts)
     for word, count in top:
-        table.add_row(word, f"{count:,}", f"[blue]{'█' * max(1, round(50 * count / top[0][1]))}[/blue]")
+        table.add_row(word, f"{count:,}", f"[blue]{'█' * max(1, round(40 * count / top[0][1]))}[/blue]")
     return table

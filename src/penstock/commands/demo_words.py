@@ -153,7 +153,8 @@ class Reader:
                 if message.error() is None:
                     self._take(message.key().decode(), deserialize(WORD_COUNTS, message.value()), message.timestamp()[1])
 
-    def _take(self, word: str, count: int, timestamp: int) -> None:
+    def _take(self, word: str, count: int | None, timestamp: int) -> None:
+        assert count is not None  # a count is never deleted
         now = time.time()
         before = self.counts.get(word, 0)
         self.backwards += count <= before

@@ -12,6 +12,7 @@ from typing import Any
 from penstock.errors import ConfigError
 from penstock.graph.settings import given_settings
 from penstock.state.stores import Stores
+from penstock.state.suppliers import RocksDBKeyValueHeadersBytesStoreSupplier
 from penstock.state.windowed_suppliers import (
     RocksDbIndexedTimeOrderedWindowBytesStoreSupplier,
     RocksDbTimeOrderedSessionBytesStoreSupplier,
@@ -20,14 +21,16 @@ from penstock.windows import EmitStrategy, StrategyType
 
 DSL_STORE_SUPPLIERS_CLASS = "dsl.store.suppliers.class"
 DEFAULT_DSL_STORE = "default.dsl.store"
+DSL_STORE_FORMAT = "dsl.store.format"
 _MIN_SEGMENT_INTERVAL_MS = 60_000
 
 
 class DslStoreFormat(enum.Enum):
-    """Whether a store keeps a timestamp beside each value."""
+    """What a store keeps beside each value: nothing, a timestamp, or a timestamp and the headers of the record."""
 
     PLAIN = "PLAIN"
     TIMESTAMPED = "TIMESTAMPED"
+    HEADERS = "HEADERS"
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class DslSessionParams:
     name: str
     retention_period: int
     emit_strategy: EmitStrategy = field(default_factory=EmitStrategy.on_window_update)
+    store_format: DslStoreFormat = DslStoreFormat.PLAIN
 
 
 class DslStoreSuppliers(ABC):
@@ -92,6 +96,8 @@ class RocksDBDslStoreSuppliers(DslStoreSuppliers):
         """A key-value store on disk."""
         if params.store_format is DslStoreFormat.PLAIN:
             return Stores.persistent_key_value_store(params.name)
+        if params.store_format is DslStoreFormat.HEADERS:
+            return Stores.persistent_timestamped_key_value_store_with_headers(params.name)
         return Stores.persistent_timestamped_key_value_store(params.name)
 
     def window_store(self, params: DslWindowParams) -> Any:
@@ -105,14 +111,19 @@ class RocksDBDslStoreSuppliers(DslStoreSuppliers):
                 params.retain_duplicates,
                 with_index=params.is_sliding_window,
             )
-        plain = params.store_format is DslStoreFormat.PLAIN
-        make = Stores.persistent_window_store if plain else Stores.persistent_timestamped_window_store
+        make = {
+            DslStoreFormat.PLAIN: Stores.persistent_window_store,
+            DslStoreFormat.TIMESTAMPED: Stores.persistent_timestamped_window_store,
+            DslStoreFormat.HEADERS: Stores.persistent_timestamped_window_store_with_headers,
+        }[params.store_format]
         return make(params.name, params.retention_period, params.window_size, params.retain_duplicates)
 
     def session_store(self, params: DslSessionParams) -> Any:
         """A session store on disk; ordered by time first where results are emitted when windows close."""
         if params.emit_strategy.type is StrategyType.ON_WINDOW_CLOSE:
             return RocksDbTimeOrderedSessionBytesStoreSupplier(params.name, params.retention_period, with_index=True)
+        if params.store_format is DslStoreFormat.HEADERS:
+            return Stores.persistent_session_store_with_headers(params.name, params.retention_period)
         return Stores.persistent_session_store(params.name, params.retention_period)
 
 
@@ -165,6 +176,23 @@ def resolve_dsl_store_suppliers(value: Any, key: str = DSL_STORE_SUPPLIERS_CLASS
 
 def _refusal(key: str, value: Any) -> str:
     return f"{key} = {value!r} does not name stores; allowed are 'rocksdb', 'in_memory', a DslStoreSuppliers or its import path"
+
+
+def keeps_headers(supplier: Any, store_format: DslStoreFormat) -> bool:
+    """Whether the stores of a supplier are to be used with headers.
+
+    Those in memory never are; those in the order of time, for results at window close, go by the format that was asked for.
+    """
+    if isinstance(supplier, RocksDBKeyValueHeadersBytesStoreSupplier) or getattr(supplier, "with_headers", False):
+        return True
+    in_order_of_time = RocksDbIndexedTimeOrderedWindowBytesStoreSupplier | RocksDbTimeOrderedSessionBytesStoreSupplier
+    return store_format is DslStoreFormat.HEADERS and isinstance(supplier, in_order_of_time)
+
+
+def configured_dsl_store_format(config: Mapping[str, Any]) -> DslStoreFormat | None:
+    """HEADERS where a configuration asks for it; None leaves each store what it is by default."""
+    asked = str(config.get(DSL_STORE_FORMAT) or "").upper() == DslStoreFormat.HEADERS.value
+    return DslStoreFormat.HEADERS if asked else None
 
 
 def configured_dsl_store_suppliers(config: Mapping[str, Any] | None) -> DslStoreSuppliers | None:

@@ -24,6 +24,8 @@ class StreamJoinedStoreBuilder(DslStoreBuilder):
     Its changelog is not compacted, because a key may be in it many times.
     """
 
+    _default_format = DslStoreFormat.PLAIN
+
     def __init__(
         self,
         name: str,
@@ -55,7 +57,7 @@ class StreamJoinedStoreBuilder(DslStoreBuilder):
                 self.retention_period,
                 self._windows.size,
                 retain_duplicates=True,
-                store_format=DslStoreFormat.PLAIN,
+                store_format=self._format,
             )
         )
         return Stores.timestamped_window_store_with_headers_builder(supplier, self._key_serde, self._value_serde)
@@ -147,5 +149,5 @@ class SubscriptionStoreBuilder(DslStoreBuilder):
         return self
 
     def _builder(self) -> StoreBuilder[Any]:
-        supplier = self._engines().key_value_store(DslKeyValueParams(self.name))
+        supplier = self._engines().key_value_store(DslKeyValueParams(self.name, self._format))
         return Stores.timestamped_key_value_store_with_headers_builder(supplier, Serdes.bytes(), self._subscription_serde)

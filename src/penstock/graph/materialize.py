@@ -15,10 +15,13 @@ from penstock.errors import TopologyError
 from penstock.graph.dsl_stores import (
     DslKeyValueParams,
     DslSessionParams,
+    DslStoreFormat,
     DslStoreSuppliers,
     DslWindowParams,
     RocksDBDslStoreSuppliers,
+    configured_dsl_store_format,
     configured_dsl_store_suppliers,
+    keeps_headers,
     resolve_dsl_store_suppliers,
 )
 from penstock.graph.resources import GraphNames
@@ -118,6 +121,8 @@ class MaterializedStore:
 class DslStoreBuilder(StoreBuilder[Any]):
     """A store builder that stacks the store only when it is built."""
 
+    _default_format = DslStoreFormat.TIMESTAMPED
+
     def __init__(
         self, name: str, suppliers: DslStoreSuppliers | None, logged: bool, cached: bool, log_config: dict[str, str]
     ) -> None:
@@ -126,6 +131,7 @@ class DslStoreBuilder(StoreBuilder[Any]):
         self._logging = logged
         self._caching = cached
         self._log_config = {key: str(value) for key, value in log_config.items()}
+        self._format = self._default_format
 
     @property
     def name(self) -> str:
@@ -180,9 +186,10 @@ class DslStoreBuilder(StoreBuilder[Any]):
         return self
 
     def configure(self, config: Mapping[str, Any]) -> None:
-        """Take the engine from the application's configuration, unless the user chose one here."""
+        """Take the engine from the application's configuration, unless the user chose one here, and the format."""
         if self._suppliers is None:
             self._suppliers = configured_dsl_store_suppliers(config)
+        self._format = configured_dsl_store_format(config) or self._default_format
 
     def _engines(self) -> DslStoreSuppliers:
         return self._suppliers or RocksDBDslStoreSuppliers()
@@ -232,7 +239,9 @@ class KeyValueStoreMaterializer(_MaterializedBuilder):
     def _builder(self) -> StoreBuilder[Any]:
         if self._history_retention is not None:
             return Stores.versioned_key_value_store_builder(self._supplier, self._key_serde, self._value_serde)
-        supplier = self._supplier or self._engines().key_value_store(DslKeyValueParams(self.name))
+        supplier = self._supplier or self._engines().key_value_store(DslKeyValueParams(self.name, self._format))
+        if keeps_headers(supplier, self._format):
+            return Stores.timestamped_key_value_store_with_headers_builder(supplier, self._key_serde, self._value_serde)
         return Stores.timestamped_key_value_store_builder(supplier, self._key_serde, self._value_serde)
 
 
@@ -254,6 +263,11 @@ class _WindowedMaterializer(_MaterializedBuilder):
         """How long the store keeps its entries."""
         return self._retention_ms
 
+    def _window_store_builder(self, supplier: Any) -> StoreBuilder[Any]:
+        if keeps_headers(supplier, self._format):
+            return Stores.timestamped_window_store_with_headers_builder(supplier, self._key_serde, self._value_serde)
+        return Stores.timestamped_window_store_builder(supplier, self._key_serde, self._value_serde)
+
 
 class WindowStoreMaterializer(_WindowedMaterializer):
     """The store of a table with time windows."""
@@ -265,9 +279,15 @@ class WindowStoreMaterializer(_WindowedMaterializer):
 
     def _builder(self) -> StoreBuilder[Any]:
         supplier = self._supplier or self._engines().window_store(
-            DslWindowParams(self.name, self._retention_ms, self._window_size, emit_strategy=self._emit_strategy)
+            DslWindowParams(
+                self.name,
+                self._retention_ms,
+                self._window_size,
+                emit_strategy=self._emit_strategy,
+                store_format=self._format,
+            )
         )
-        return Stores.timestamped_window_store_builder(supplier, self._key_serde, self._value_serde)
+        return self._window_store_builder(supplier)
 
 
 class SlidingWindowStoreMaterializer(_WindowedMaterializer):
@@ -290,13 +310,16 @@ class SlidingWindowStoreMaterializer(_WindowedMaterializer):
                 self._window_size,
                 emit_strategy=self._emit_strategy,
                 is_sliding_window=True,
+                store_format=self._format,
             )
         )
-        return Stores.timestamped_window_store_builder(supplier, self._key_serde, self._value_serde)
+        return self._window_store_builder(supplier)
 
 
 class SessionStoreMaterializer(_WindowedMaterializer):
     """The store of a table with sessions; final results are not cached."""
+
+    _default_format = DslStoreFormat.PLAIN
 
     def __init__(self, materialized: MaterializedStore, windows: SessionWindows, emit_strategy: EmitStrategy) -> None:
         needed_ms = windows.inactivity_gap_ms + windows.grace_period_ms
@@ -305,6 +328,8 @@ class SessionStoreMaterializer(_WindowedMaterializer):
 
     def _builder(self) -> StoreBuilder[Any]:
         supplier = self._supplier or self._engines().session_store(
-            DslSessionParams(self.name, self._retention_ms, self._emit_strategy)
+            DslSessionParams(self.name, self._retention_ms, self._emit_strategy, self._format)
         )
+        if keeps_headers(supplier, self._format):
+            return Stores.session_store_with_headers_builder(supplier, self._key_serde, self._value_serde)
         return Stores.session_store_builder(supplier, self._key_serde, self._value_serde)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
@@ -17,6 +16,16 @@ from penstock.ids import TopicPartition
 T = TypeVar("T")
 
 _TIMEOUT = 30.0
+_UNKNOWN_SECONDS = 3.0  # a broker that comes back does not know its topics in the first moment
+
+_UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_MOVED = (
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+)
 
 
 class Admin:
@@ -24,7 +33,8 @@ class Admin:
 
     def __init__(self, client_config: Mapping[str, Any]) -> None:
         self._bootstrap = str(client_config.get("bootstrap.servers"))
-        self._client = AdminClient(dict(client_config))
+        self._config = dict(client_config)
+        self._client = AdminClient(self._config)
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
         """Number of partitions of each topic that exists."""
@@ -87,24 +97,30 @@ class Admin:
     def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, committed_only: bool) -> dict[TopicPartition, int]:
         level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
         asked = {ClientPartition(p.topic, p.partition): spec for p in partitions}
-        if not asked:
-            return {}
-        found = {}
-        for partition, future in self._client.list_offsets(asked, isolation_level=level, request_timeout=_TIMEOUT).items():
-            what = f"the offsets of {partition.topic}-{partition.partition}"
-            found[TopicPartition(partition.topic, partition.partition)] = self._result(what, future).offset
-        return found
+        deadline = time.monotonic() + _TIMEOUT
+        while asked:
+            try:
+                answers = self._client.list_offsets(asked, isolation_level=level, request_timeout=_TIMEOUT)
+                return {TopicPartition(p.topic, p.partition): future.result(_TIMEOUT).offset for p, future in answers.items()}
+            except KafkaException as exc:
+                code = exc.args[0].code()
+                if code in _UNKNOWN and time.monotonic() > deadline - _TIMEOUT + _UNKNOWN_SECONDS:
+                    raise TopologyError(
+                        f"the offsets of {self._missing(asked)} could not be read: the topic does not exist (any more); "
+                        "create it and start again"
+                    ) from exc
+                if code not in (*_MOVED, *_UNKNOWN) or time.monotonic() > deadline:
+                    raise self._unreachable(exc) from exc
+                # librdkafka's admin client keeps the leader epochs it has seen for minutes, and is fenced with them when a
+                # broker has been restarted.
+                self._client = AdminClient(self._config)
+                time.sleep(0.1)
+        return {}
 
-    def _result(self, what: str, future: Future[T]) -> T:
-        try:
-            return future.result(_TIMEOUT)
-        except KafkaException as exc:
-            error = exc.args[0]
-            if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
-                raise TopologyError(
-                    f"{what} could not be read: the topic does not exist (any more); create it and start again"
-                ) from exc
-            raise self._unreachable(exc) from exc
+    def _missing(self, asked: Iterable[ClientPartition]) -> str:
+        there = self.partition_counts()
+        gone = [f"{p.topic}-{p.partition}" for p in asked if p.partition >= there.get(p.topic, 0)]
+        return ", ".join(gone) or ", ".join(f"{p.topic}-{p.partition}" for p in asked)
 
     def _check_partitions(self, name: str, partitions: int) -> None:
         there = self.partition_counts([name]).get(name, partitions)

@@ -158,7 +158,7 @@ class DevBroker:
         # Interpreted and first-tier code only: half the time for a program that runs a second.
         command = [*_java(properties.parent), "-XX:TieredStopAtLevel=1", "-cp", class_path, "kafka.tools.StorageTool"]
         done = subprocess.run(
-            [*command, "format", "-t", cluster_id, "-c", str(properties)], capture_output=True, text=True, check=False
+            [*command, "format", f"--cluster-id={cluster_id}", "-c", str(properties)], capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             raise BrokerError(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka.admin import KafkaAdminClient, MemberToRemove
-from kafka.errors import GroupIdNotFoundError
+from kafka.errors import CoordinatorLoadInProgressError, GroupIdNotFoundError
 from kafka.errors import KafkaError as ClientError
 from kafka.structs import OffsetAndMetadata as ClientOffset
 from kafka.structs import TopicPartition as ClientPartition
@@ -70,7 +70,14 @@ class Groups:
 
     def status(self, group: str) -> GroupStatus:
         """The state of a group and its members."""
-        described = self._ask(lambda: self._client.describe_groups([group]), f"group {group} could not be described")[group]
+
+        def describe() -> Any:
+            found = self._client.describe_groups([group])[group]
+            if found["error"] is not None and GroupIdNotFoundError.__name__ not in found["error"]:
+                raise CoordinatorLoadInProgressError(found["error"])  # the client tells it in the answer, and does not ask again
+            return found
+
+        described = self._ask(describe, f"group {group} could not be described")
         return GroupStatus(described["group_state"], tuple(_member(member) for member in described["members"]))
 
     def committed(self, group: str) -> dict[TopicPartition, int]:

@@ -127,13 +127,17 @@ class GroupMember:
     def committed(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, OffsetAndMetadata]:
         """What the group has committed, with its metadata, when open transactions are decided.
 
-        Not asked with librdkafka: since 2.6.1 it hands metadata out without the end of the text, with whatever bytes follow.
+        Not asked with librdkafka, which hands out metadata that others have committed with whatever bytes follow it.
         """
         asked = [ClientPartition(*p) for p in partitions]
         coordinator = self._coordinator()
         with self._errors(timeout):
             found = coordinator.fetch_committed_offsets(asked, int(timeout * 1000))
-        return {TopicPartition(p.topic, p.partition): OffsetAndMetadata(o.offset, o.metadata or "") for p, o in found.items()}
+        # What librdkafka commits in a transaction has the text's closing zero byte in it.
+        return {
+            TopicPartition(p.topic, p.partition): OffsetAndMetadata(o.offset, (o.metadata or "").rstrip("\0"))
+            for p, o in found.items()
+        }
 
     def _coordinator(self) -> Any:
         consumer = self._consumer

@@ -60,6 +60,35 @@ class SessionCacheFlushListener:
             context.current_node = previous
 
 
+class SessionCacheFlushListenerWithHeaders:
+    """The same for a session store that keeps headers: a session goes on with those of its aggregate."""
+
+    __slots__ = ("_context", "_node")
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._node = context.current_node
+
+    def __call__(self, record: Record[Any, Change[Any]]) -> None:
+        """Forward a session with its end as timestamp; a deletion has no headers."""
+        context = self._context
+        change = record.value
+        new, old = change.new_value, change.old_value
+        previous = context.current_node
+        context.current_node = self._node
+        try:
+            context.forward(
+                Record(
+                    record.key,
+                    Change(None if new is None else new.aggregation, None if old is None else old.aggregation, change.is_latest),
+                    record.key.window.end,
+                    () if new is None else new.headers,
+                )
+            )
+        finally:
+            context.current_node = previous
+
+
 class TimestampedTupleForwarder:
     """Forwards changes at once where the store has no cache; where it has one, its flush listener does.
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.change import Change
-from penstock.operators.forwarding import SessionCacheFlushListener, TimestampedTupleForwarder
+from penstock.operators.forwarding import TimestampedTupleForwarder
 from penstock.operators.node_metrics import EmitFinalMetrics
+from penstock.operators.session_view import plain_sessions, session_flush_listener
 from penstock.operators.skipped import skip_expired, skip_record
 from penstock.operators.time_tracker import EMIT_INTERVAL_WINDOWED_AGGREGATION, EmitThrottle, StreamTime
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
@@ -70,7 +71,7 @@ class KStreamSessionWindowAggregateProcessor(Processor[Any, Any, "Windowed[Any]"
         """Keep the context and the store; pick up where the last final results were emitted."""
         self.context = context
         self._context: Any = context
-        self._store = context.get_state_store(self._store_name)
+        self._store = plain_sessions(context.get_state_store(self._store_name))
         self._stream_time = StreamTime(context, self._store_name)
         if self._emit_final:
             emitted_until = context.processor_metadata_for_key(self._store_name)
@@ -81,7 +82,7 @@ class KStreamSessionWindowAggregateProcessor(Processor[Any, Any, "Windowed[Any]"
             self._forwarder = TimestampedTupleForwarder(None, context, None, self._send_old_values)
         else:
             self._forwarder = TimestampedTupleForwarder(
-                self._store, context, SessionCacheFlushListener(context), self._send_old_values
+                self._store, context, session_flush_listener(self._store, context), self._send_old_values
             )
 
     def process(self, record: Record[Any, Any]) -> None:
@@ -166,7 +167,7 @@ class SessionWindowValueGetter(KTableValueGetter):
 
     def init(self, context: Any) -> None:
         """Take the store."""
-        self._fetch_session = context.get_state_store(self._store_name).fetch_session
+        self._fetch_session = plain_sessions(context.get_state_store(self._store_name)).fetch_session
 
     def get(self, key: Windowed[Any], as_of: int | None = None) -> ValueAndTimestamp[Any] | None:
         """The result of a session, or None."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -13,8 +14,13 @@ from pyspark.sql import SparkSession
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.lanes import Lane
 from penstock.spark.messages import Application, Committed, Failure, LaneAnswer, OpenTurn, ProcessTurn, TaskWork, UpstreamWork
-from penstock.spark.placement import executors, located
+from penstock.spark.placement import choose_places, executors, is_local, wait_for_executors
 from penstock.spark.worker import close_lane, packed, run_stage, run_turn
+
+_log = logging.getLogger(__name__)
+
+# How long a turn waits for an executor when all of them are gone, and for a lane to close.
+_RESTART_SECONDS = 10.0
 
 
 class Fleet:
@@ -24,19 +30,42 @@ class Fleet:
         self._spark = spark.sparkContext
         self._application = application
         self._packed = packed(application)
-        places: list[str | None] = [*executors(self._spark)] or [None]
-        self.lanes = [Lane(self._spark, name, places[i % len(places)]) for i, name in enumerate(names)]
+        places = choose_places([None] * len(names), executors(self._spark))
+        self.lanes = [Lane(self._spark, name, place) for name, place in zip(names, places)]
 
     def replace_application(self, application: Application) -> None:
         """Run another plan: lanes open it anew, and close what they had of the old one."""
         self._application = application
         self._packed = packed(application)
 
+    @property
+    def is_well_placed(self) -> bool:
+        """Whether every lane is on an executor that lives, and none is crowded while another has room."""
+        places = [lane.executor for lane in self.lanes]
+        there = executors(self._spark)
+        return not there or choose_places(places, there) == places
+
+    def place(self) -> None:
+        """Give lanes whose executor is gone another one, and use executors that have come; called between turns."""
+        if is_local(self._spark):
+            return
+        there = executors(self._spark) or wait_for_executors(self._spark, _RESTART_SECONDS)
+        places = choose_places([lane.executor for lane in self.lanes], there)
+        moving = {index: place for index, place in enumerate(places) if place != self.lanes[index].executor}
+        # What moves away from an executor that lives is closed there: it would keep its folders locked.
+        self._close_lanes([index for index in moving if self.lanes[index].executor in there], _RESTART_SECONDS)
+        for index, place in moving.items():
+            lane = self.lanes[index]
+            _log.info("%s moves from %s to %s", lane.name, lane.executor, place)
+            lane.move(place)
+
     def open(self, owned: Mapping[int, Mapping[TaskId, Committed]], seconds: float = 2.0) -> dict[int, LaneAnswer]:
         """Let each lane own exactly its tasks; called again until nothing is restoring."""
         turns = {
             lane: self.lanes[lane].submit(
-                partial(run_turn, OpenTurn(self._application.key, lane, dict(tasks), self._packed, seconds)),
+                partial(
+                    run_turn, OpenTurn(self._application.key, lane, dict(tasks), self._packed, seconds, self.lanes[lane].executor)
+                ),
                 f"{self.lanes[lane].name}: open {', '.join(map(str, tasks)) or 'nothing'}",
             )
             for lane, tasks in owned.items()
@@ -67,17 +96,20 @@ class Fleet:
 
     def close(self, timeout: float | None = None) -> None:
         """Close what the lanes keep open, then the lanes."""
+        self._close_lanes(range(len(self.lanes)), timeout)
+        for lane in self.lanes:
+            lane.close()
+
+    def _close_lanes(self, indices: Iterable[int], timeout: float | None) -> None:
         closing = [
-            lane.submit(partial(close_lane, self._application.key, index), f"{lane.name}: close")
-            for index, lane in enumerate(self.lanes)
+            self.lanes[index].submit(partial(close_lane, self._application.key, index), f"{self.lanes[index].name}: close")
+            for index in indices
         ]
         for future in closing:
             try:
                 future.result(timeout)
             except Exception:  # noqa: BLE001 - a worker that is gone has nothing left to close
                 continue
-        for lane in self.lanes:
-            lane.close()
 
     def _shuffle(self, upstream: Sequence[UpstreamWork], owners: Mapping[TaskId, int]) -> RDD[Any]:
         """The map stage that all lanes share: run once, its blobs sorted by lane."""
@@ -89,31 +121,18 @@ class Fleet:
                     targets[TopicPartition(topic, task_id.partition)] = lane
         stage = partial(_stage, self._packed, targets)
         rows = self._spark.parallelize(upstream, len(upstream)).mapPartitions(stage)
-        shuffled = rows.partitionBy(len(self.lanes), _to_lane)
-        if all(lane.executor is None for lane in self.lanes):
-            return shuffled
-        places = located(self._spark, [lane.executor for lane in self.lanes])
-        return places.zip(shuffled.mapPartitions(_as_one_row, preservesPartitioning=True)).mapPartitions(_unzip)
+        return rows.partitionBy(len(self.lanes), _to_lane)
 
 
 def _stage(
     application: bytes, targets: Mapping[TopicPartition, int], rows: Iterator[UpstreamWork]
-) -> Iterator[tuple[int, bytes]]:
+) -> Iterator[tuple[int, bytes | Failure]]:
     for work in rows:
         yield from run_stage(application, targets, work)
 
 
 def _to_lane(lane: int) -> int:
     return lane
-
-
-def _as_one_row(rows: Iterator[Any]) -> Iterator[list[Any]]:
-    yield list(rows)
-
-
-def _unzip(rows: Iterator[tuple[int, list[Any]]]) -> Iterator[Any]:
-    for _, blobs in rows:
-        yield from blobs
 
 
 def _answers(turns: Mapping[int, Future[LaneAnswer]]) -> dict[int, LaneAnswer]:

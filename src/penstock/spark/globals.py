@@ -18,7 +18,7 @@ from penstock.runtime.global_state import GlobalStateUpdateTask
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.messages import Application
 from penstock.state.cache import RecordCache
-from penstock.state.directory import StateDirectory
+from penstock.state.directory import FolderLock, StateDirectory
 from penstock.state.store import StateStore
 
 _STEP = 50_000
@@ -33,6 +33,7 @@ class LaneGlobals:
         self._fetcher = fetcher
         self._client_id = client_id
         self._task: GlobalStateUpdateTask | None = None
+        self._lock: FolderLock | None = None
         self._positions: dict[TopicPartition, int] = {}
         self.stores: dict[str, StateStore] = {}
 
@@ -42,7 +43,9 @@ class LaneGlobals:
         if topology is None or self._task is not None:
             return
         metrics = TaskMetrics(Metrics(), GLOBAL_TASK_ID)
-        task = GlobalStateUpdateTask(topology, self._application.config, self._folder(), SystemClock(), metrics, RecordCache(0))
+        folder = self._folder()
+        self._lock = self._lock or FolderLock.acquire(folder)
+        task = GlobalStateUpdateTask(topology, self._application.config, folder, SystemClock(), metrics, RecordCache(0))
         counts = self._application.plan.partitions
         partitions = [TopicPartition(t, p) for t in set(topology.store_to_topic.values()) for p in range(counts[t])]
         self._positions = dict(task.initialize(partitions))
@@ -80,6 +83,9 @@ class LaneGlobals:
             self._task.close()
             self._task = None
             self.stores.clear()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def _folder(self) -> Path:
         folder = self._directory.global_state_dir() / self._client_id.rpartition("-")[2]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from pyspark import RDD, SparkContext
@@ -28,10 +29,14 @@ class Lane:
 
     def __init__(self, spark: SparkContext, name: str, executor: str | None = None) -> None:
         self.name = name
-        self.executor = executor
         self._spark = spark
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._base = located(spark, [executor])
+        self.move(executor)
+
+    def move(self, executor: str | None) -> None:
+        """Run the jobs to come on another executor; what is open on the old one stays there."""
+        self.executor = executor
+        self._base = located(self._spark, executor)
 
     def submit(self, function: LaneFunction, description: str) -> Future[Any]:
         """Run `function` as one Spark job of one task in this lane's worker; the future holds the first thing it yields."""
@@ -39,7 +44,10 @@ class Lane:
 
     def submit_partition(self, rows: RDD[Any], partition: int, function: LaneFunction, description: str) -> Future[Any]:
         """The same over one partition of an RDD; the map stage of a shuffle that lanes share runs once."""
-        return self._thread.submit(self._run, lambda: rows.mapPartitions(function), partition, description)
+        # The product with the lane's one row has the same partitions, and prefers the lane's place; no Python comes in between.
+        placed = rows if self.executor is None else self._base.cartesian(rows)
+        unplaced = function if self.executor is None else partial(_without_place, function)
+        return self._thread.submit(self._run, lambda: placed.mapPartitions(unplaced), partition, description)
 
     def close(self) -> None:
         """Take no more jobs; one that runs goes on to its end."""
@@ -58,3 +66,7 @@ class Lane:
         info = spark._jvm.PythonRDD.runJob(spark._jsc.sc(), java_rdd, [partition])
         with _load_from_socket(info, rdd._jrdd_deserializer) as found:
             return next(iter(found))
+
+
+def _without_place(function: LaneFunction, rows: Iterator[tuple[int, Any]]) -> Iterable[Any]:
+    return function(row for _, row in rows)

@@ -30,13 +30,17 @@ class Application:
 
 @dataclass(frozen=True)
 class OpenTurn:
-    """Own exactly these tasks: close the others, open the missing ones and restore them, for at most `seconds`."""
+    """Own exactly these tasks: close the others, open the missing ones and restore them, for at most `seconds`.
+
+    `executor` is the one the lane was given; elsewhere nothing is opened.
+    """
 
     key: str
     lane: int
     tasks: Mapping[TaskId, Committed]
     application: bytes | None
     seconds: float = 2.0
+    executor: str | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class LaneAnswer:
     """What came of a turn. `lost` says that the worker is new and has none of the tasks; `failure` what went wrong."""
 
     worker: str
+    executor: str = ""
     opened: tuple[TaskId, ...] = ()
     restoring: tuple[RestoreProgress, ...] = ()
     restored: tuple[RestoreProgress, ...] = ()

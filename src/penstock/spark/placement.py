@@ -1,36 +1,107 @@
-"""Put a partition on an executor of our choice: the lab's way, tried before and after a shuffle."""
+"""Where lanes run: the executors there are, which of them a lane gets, and how Spark is told."""
 
 from __future__ import annotations
 
 import pickle
+import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from pyspark import RDD, SparkContext
 from pyspark.serializers import PickleSerializer
 
+from penstock.errors import StreamsError
+
+# Executors register one after the other. When none has come for this long, those that are there are all there will be ...
+_SETTLED_SECONDS = 2.0
+# ... unless spark.executor.instances tells that there should be more: then the missing ones are waited for longer.
+_MISSING_SECONDS = 30.0
+
+
+class NoExecutorsError(StreamsError):
+    """The cluster gives the application no executor now."""
+
+
+def is_local(spark: SparkContext) -> bool:
+    """Whether tasks run in the driver's own JVM."""
+    return bool(spark.master == "local" or spark.master.startswith("local["))
+
 
 def executors(spark: SparkContext) -> list[str]:
     """The executors there are now, as Spark writes them in preferred locations; empty in local mode."""
-    if spark.master.startswith("local"):
+    if is_local(spark):
         return []
-    status = spark._jvm.org.apache.spark.SparkEnv.get().blockManager().master().getMemoryStatus().keys().toList()
-    blocks = [status.apply(i) for i in range(status.size())]
-    return sorted(f"executor_{block.host()}_{block.executorId()}" for block in blocks if not block.isDriver())
+    context: Any = spark._jsc.sc()
+    active = context.getExecutorIds()
+    ids = {active.apply(i) for i in range(active.size())}
+    known = context.statusStore().executorList(True)
+    summaries = [known.apply(i) for i in range(known.size())]
+    # One that has registered and has no block manager yet is listed without its host: it does not count before.
+    hosts = {summary.id(): summary.hostPort().rpartition(":")[0] for summary in summaries if summary.id() in ids}
+    return sorted(f"executor_{host}_{executor}" for executor, host in hosts.items() if host)
 
 
-def located(spark: SparkContext, places: Sequence[str | None]) -> RDD[int]:
-    """One row a partition, its index, each partition preferring its place; None leaves it to Spark."""
-    if all(place is None for place in places):
-        return spark.parallelize(range(len(places)), len(places))
+def wait_for_executors(spark: SparkContext, timeout: float) -> list[str]:
+    """The executors of a session, which has none yet when it was just made; returns when no more of them come."""
+    if is_local(spark):
+        return []
+    expected = int(spark.getConf().get("spark.executor.instances", "0") or 0)
+    patience = _MISSING_SECONDS if expected else _SETTLED_SECONDS
+    deadline, found, since = time.monotonic() + timeout, executors(spark), time.monotonic()
+    while True:
+        now = time.monotonic()
+        if found and (now - since > patience or len(found) == expected):
+            return found
+        if now > deadline:
+            raise NoExecutorsError(
+                f"no executor of {spark.master} has registered within {timeout:.0f} s: check that the cluster is up and has "
+                "cores and memory to spare for this application"
+            )
+        time.sleep(0.05)
+        there = executors(spark)
+        if there != found:
+            found, since = there, now
+
+
+def choose_places(before: Sequence[str | None], there: Sequence[str]) -> list[str | None]:
+    """An executor for each lane: the one it has as long as that lives, else the one with the fewest lanes.
+
+    Lanes move to a newcomer only where another executor has two more than it.
+
+    >>> choose_places([None, None, None], ["a", "b"])
+    ['a', 'b', 'a']
+    >>> choose_places(["a", "b", "a"], ["b", "c"])
+    ['c', 'b', 'b']
+    """
+    if not there:
+        return [None] * len(before)
+    lanes = Counter(dict.fromkeys(there, 0))
+    lanes.update(place for place in before if place is not None and place in lanes)
+    chosen: list[str | None] = []
+    for place in before:
+        if place not in lanes:
+            place = min(there, key=lanes.__getitem__)
+            lanes[place] += 1
+        chosen.append(place)
+    while True:
+        most, least = max(there, key=lanes.__getitem__), min(there, key=lanes.__getitem__)
+        if lanes[most] - lanes[least] < 2:
+            return chosen
+        chosen[len(chosen) - 1 - chosen[::-1].index(most)] = least
+        lanes[most] -= 1
+        lanes[least] += 1
+
+
+def located(spark: SparkContext, place: str | None) -> RDD[int]:
+    """One row in one partition that prefers a place; None leaves it to Spark."""
+    if place is None:
+        return spark.parallelize([0], 1)
     jvm: Any = spark._jvm
     convert = jvm.scala.jdk.CollectionConverters
-    pairs = jvm.java.util.ArrayList()
-    for index, place in enumerate(places):
-        wanted = jvm.java.util.ArrayList()
-        if place is not None:
-            wanted.add(place)
-        pairs.add(jvm.scala.Tuple2(bytearray(pickle.dumps(index)), convert.ListHasAsScala(wanted).asScala().toSeq()))
+    pairs, wanted = jvm.java.util.ArrayList(), jvm.java.util.ArrayList()
+    wanted.add(place)
+    pairs.add(jvm.scala.Tuple2(bytearray(pickle.dumps(0)), convert.ListHasAsScala(wanted).asScala().toSeq()))
     bytes_tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
     rdd = spark._jsc.sc().makeRDD(convert.ListHasAsScala(pairs).asScala().toSeq(), bytes_tag)
     return RDD(rdd.toJavaRDD(), spark, PickleSerializer())

@@ -12,6 +12,8 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from penstock.spark.placement import wait_for_executors
+
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -21,6 +23,8 @@ _DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": "true",  # halves the cost of a Python task: 136 -> 72 ms for four
     "spark.shuffle.reduceLocality.enabled": "false",  # a lane's place is our decision, not the shuffle's
+    "spark.locality.wait": "60s",  # a lane's state is on its executor: wait for a core there; a lost one is not waited for
+    "spark.speculation": "false",  # a second attempt beside the first would only be refused
     "spark.shuffle.compress": "false",  # the blobs are read back on the spot; their time matters, not their size
     "spark.sql.shuffle.partitions": "4",
     "spark.cleaner.periodicGC.interval": "10min",
@@ -28,6 +32,10 @@ _DEFAULTS = {
     "spark.ui.retainedStages": "200",
     "spark.ui.retainedTasks": "1000",
 }
+
+
+# From the start of a session to its first executor.
+_EXECUTOR_SECONDS = 120.0
 
 
 def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSession:
@@ -43,9 +51,10 @@ def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSessi
     return builder.getOrCreate()
 
 
-def lanes_of(spark: SparkSession) -> int:
-    """As many lanes as Spark has cores."""
-    return max(1, int(spark.sparkContext.defaultParallelism))
+def lanes_of(spark: SparkSession, wanted: int | None = None) -> int:
+    """As many lanes as wanted, or as Spark has cores; returns when the session has executors to put them on."""
+    wait_for_executors(spark.sparkContext, _EXECUTOR_SECONDS)
+    return wanted or max(1, int(spark.sparkContext.defaultParallelism))
 
 
 @contextmanager

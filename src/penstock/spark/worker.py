@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import socket
 import sys
 import time
@@ -32,11 +33,17 @@ _LANES: dict[tuple[str, int], LaneWorker] = {}
 
 def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[LaneAnswer]:
     """One turn of a lane. `rows` are the blobs of a shuffle, or one row that means nothing."""
-    blobs = [row for row in rows if isinstance(row, tuple)]
-    answer = LaneAnswer(f"{socket.gethostname()}:{os.getpid()}")
+    blobs = [row for row in rows if isinstance(row, tuple)]  # all of it: nothing is begun before the shuffle has been read
+    answer = LaneAnswer(f"{socket.gethostname()}:{os.getpid()}", executor_id())
+    failed = [blob for _, blob in blobs if isinstance(blob, Failure)]
+    if failed:
+        answer.failure = failed[0]
+        yield answer
+        return
     try:
         _refuse_second_attempts()
         if isinstance(turn, OpenTurn):
+            _refuse_wrong_executor(turn)
             _lane_for(turn).open(turn, answer)
         elif (turn.key, turn.lane) not in _LANES:
             answer.lost = True
@@ -48,11 +55,19 @@ def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[Lane
     yield answer
 
 
-def run_stage(application: bytes, owners: Mapping[TopicPartition, int], work: UpstreamWork) -> Iterator[tuple[int, bytes]]:
-    """One task before a shuffle: its records as a blob for each target, addressed to the target's lane."""
-    _refuse_second_attempts()
-    lane = _stage_lane(application)
-    batches, _ = lane.tasks.upstream(work)
+def run_stage(
+    application: bytes, owners: Mapping[TopicPartition, int], work: UpstreamWork
+) -> Iterator[tuple[int, bytes | Failure]]:
+    """One task before a shuffle: its records as a blob for each target, addressed to the target's lane.
+
+    It changes nothing, so that Spark may repeat it; an error of the user's code travels to every lane instead.
+    """
+    try:
+        batches, _ = _stage_lane(application).tasks.upstream(work)
+    except Exception as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides
+        failure = _failure(exc)
+        yield from ((lane, failure) for lane in sorted(set(owners.values())))
+        return
     for target, batch in batches.items():
         yield owners[target], pickle.dumps((target, batch.to_bytes()))
 
@@ -239,6 +254,22 @@ def _refuse_second_attempts() -> None:
         raise TaskMigratedError(
             "a second attempt of a Spark task does no work: the conductor decides on retries, with fresh positions"
         )
+
+
+def _refuse_wrong_executor(turn: OpenTurn) -> None:
+    """Where Spark did not keep to the lane's place, nothing is opened: the lane's state, and its locks, are elsewhere."""
+    here = executor_id()
+    if turn.executor is not None and here and turn.executor.rpartition("_")[2] != here:
+        raise TaskMigratedError(f"lane {turn.lane} belongs on {turn.executor} and came to executor {here}; it is opened anew")
+
+
+def executor_id() -> str:
+    """Spark's id of the executor this worker belongs to; empty where it cannot be told."""
+    told = os.environ.get("SPARK_EXECUTOR_ID")
+    if told:
+        return told
+    match = re.search(r"[?&]executorId=(\w+)", os.environ.get("SPARK_LOG_URL_STDERR", ""))
+    return match.group(1) if match else ""
 
 
 def _failure(exc: Exception) -> Failure:

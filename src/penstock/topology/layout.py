@@ -36,7 +36,10 @@ class Size:
 
 @dataclass
 class Layout:
-    """Where everything went: centres of the nodes, and for each edge the points it passes between its ends."""
+    """Where everything went: centres of the nodes, and for each edge the points it passes between its ends.
+
+    An edge that closes a circle goes upwards and has no route.
+    """
 
     width: float
     height: float
@@ -92,7 +95,8 @@ class _Rows:
             self._rows[self._row_of[name]].append(name)
         self._above: dict[str, list[str]] = {name: [] for name in sizes}
         self._below: dict[str, list[str]] = {name: [] for name in sizes}
-        self._chains: dict[Edge, list[str]] = {edge: self._add_chain(edge) for edge in edges}
+        downwards = [edge for edge in edges if self._row_of[edge[0]] < self._row_of[edge[1]]]
+        self._chains: dict[Edge, list[str]] = {edge: self._add_chain(edge) for edge in downwards}
 
     def _add_chain(self, edge: Edge) -> list[str]:
         top, bottom = edge

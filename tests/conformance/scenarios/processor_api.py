@@ -109,6 +109,11 @@ def _(t: Any) -> None:
     _single(t, processors.StreamTicker)
 
 
+@papi("papi_anchored_ticks")
+def _(t: Any) -> None:
+    _single(t, processors.AnchoredTicker)
+
+
 @papi("papi_wall_clock")
 def _(t: Any) -> None:
     _single(t, processors.WallClockFlush, _texts(Stores.in_memory_key_value_store("last")))

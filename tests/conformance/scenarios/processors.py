@@ -10,6 +10,8 @@ from tests.conformance.scenarios.kit import L, S, show, text
 
 
 class _Contextual(Processor):  # type: ignore[type-arg]
+    context: Any
+
     def init(self, context: Any) -> None:
         self.context = context
 
@@ -87,6 +89,22 @@ class StreamTicker(_Contextual):
 
     def process(self, record: Any) -> None:
         self.context.forward(record.with_value(f"at {self.context.current_stream_time_ms()}"))
+
+
+class AnchoredTicker(_Contextual):
+    """Ticks anchored at a start time, of both clocks."""
+
+    def init(self, context: Any) -> None:
+        super().init(context)
+        context.schedule(10, PunctuationType.STREAM_TIME, lambda time: self._tick("stream", time), start_time=3)
+        context.schedule(10, PunctuationType.WALL_CLOCK_TIME, lambda time: self._tick("wall", time), start_time=3)
+
+    def _tick(self, clock: str, time: int) -> None:
+        self.context.forward(Record(clock, str(time), max(0, time)))
+
+    def process(self, record: Any) -> None:
+        self.context.forward(record)
+        self.context.commit()
 
 
 class WallClockFlush(_Contextual):

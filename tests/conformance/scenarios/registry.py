@@ -41,7 +41,7 @@ def _register(name: str, uses_dsl: bool, topics: tuple[str, ...], options: dict[
 
     def register(define: Any) -> Any:
         for label, variant in variants.items():
-            scenario = Scenario(name, define, uses_dsl, feeds, label=label, **{**options, **variant})
+            scenario = Scenario(name, define, uses_dsl, label=label, **{"feeds": feeds, **options, **variant})
             if scenario.id in SCENARIOS:
                 raise ValueError(f"two scenarios are called {scenario.id}")
             SCENARIOS[scenario.id] = scenario

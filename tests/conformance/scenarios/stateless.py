@@ -154,6 +154,17 @@ def _(b: Any) -> None:
     stream(b, "in").to("out", Produced(S, S, partitioner=lambda topic, key, value, count: 0))
 
 
+@dsl("stateless_to_partitioner_drop")
+def _(b: Any) -> None:
+    stream(b, "in").to("out", Produced(S, S, partitioner=lambda topic, key, value, count: [] if value == "x" else None))
+
+
+@dsl("stateless_merge_with_itself")
+def _(b: Any) -> None:
+    source = stream(b, "in")
+    source.map_values(lambda v: text(v) + "'").merge(source).merge(source).to("out", OUT)
+
+
 @dsl("stateless_to_table")
 def _(b: Any) -> None:
     stream(b, "in").to_table().to_stream().to("out", OUT)

@@ -98,8 +98,11 @@ def _(b: Any) -> None:
     stream(b, "left").join(_versioned(b, "right"), pair, Joined(S, S, S, grace_period=10)).to("out", OUT)
 
 
-# The original fails on a stream record without a key here (docs/differences.md).
-@dsl("versioned_stream_table_left_grace_named", feeds={"left": KEYED_TEXTS, "right": TEXTS})
+# A record without a key cannot be held back: it is an error.
+@dsl(
+    "versioned_stream_table_left_grace_named",
+    variants={"": {"feeds": {"left": KEYED_TEXTS, "right": TEXTS}}, "null keys": {"feeds": {"left": TEXTS, "right": TEXTS}}},
+)
 def _(b: Any) -> None:
     waiting = Joined(S, S, S, name="waiting", grace_period=6)
     stream(b, "left").left_join(_versioned(b, "right"), keyed_pair, waiting, with_key=True).to("out", OUT)

@@ -35,9 +35,10 @@ class FakeAdmin:
 
     def __init__(self, calls: list[Any]) -> None:
         self.calls = calls
+        self.deleted: set[str] = set()
 
     def partition_counts(self) -> dict[str, int]:
-        return self.topics
+        return {topic: count for topic, count in self.topics.items() if topic not in self.deleted}
 
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 10)
@@ -49,6 +50,7 @@ class FakeAdmin:
         return dict.fromkeys(partitions, timestamp_ms)
 
     def delete_topics(self, names: Iterable[str]) -> None:
+        self.deleted.update(names)
         self.calls.append(("delete topics", list(names)))
 
 

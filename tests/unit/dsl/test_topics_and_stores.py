@@ -250,6 +250,23 @@ def test_should_keep_tables_in_the_engine_that_was_asked_for(
     )
 
 
+@pytest.mark.parametrize("engine", ["rocksdb", "in_memory"])
+def test_should_keep_headers_where_the_configuration_asks_for_it(engine: Any) -> None:
+    builder = StreamsBuilder()
+    grouped = stream(builder, "in").group_by_key()
+    grouped.count(Materialized("kv", store_type=engine))
+    for name, windows in (("time", TimeWindows(9, grace=0)), ("sliding", SlidingWindows(9, grace=0))):
+        grouped.windowed_by(windows).count(Materialized(name, store_type=engine))
+    grouped.windowed_by(SessionWindows(9, grace=0)).count(Materialized("session", store_type=engine))
+    topology = builder.build().internal_topology_builder
+    plain = {name: type(store.build()).__name__ for name, store in topology.state_stores.items()}
+    assert not any(kind.endswith("WithHeaders") for kind in plain.values())
+    topology.rewrite_topology(StreamsConfig.partial({"application.id": "app", "dsl.store.format": "headers"}))
+    kinds = {name: type(store.build()).__name__ for name, store in topology.state_stores.items()}
+    # As in Kafka Streams, stores in memory stay as they are.
+    assert all(kind.endswith("WithHeaders") for kind in kinds.values()) == (engine == "rocksdb")
+
+
 def test_should_switch_all_caches_off_with_a_cache_of_no_bytes() -> None:
     builder = StreamsBuilder()
     stream(builder, "in").group_by_key().count(Materialized("kv"))

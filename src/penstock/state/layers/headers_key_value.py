@@ -35,7 +35,9 @@ class MeteredKeyValueStoreWithHeaders(MeteredKeyValueStore[K, ValueTimestampHead
         raw = self._serdes.raw_value(value.value)
         if raw is None:
             return None
-        return serialize_headers(value.headers) + value.timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + bytes(raw)
+        # The operators of tables put a value and its timestamp only: their results have no headers of their own.
+        headers = serialize_headers(getattr(value, "headers", ()))
+        return headers + value.timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + bytes(raw)
 
     def _value_from_raw(self, raw: bytes | None) -> ValueTimestampHeaders[V] | None:
         if raw is None:

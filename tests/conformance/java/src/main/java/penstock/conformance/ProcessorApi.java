@@ -77,6 +77,7 @@ final class ProcessorApi {
             sink(t, "sink", "out-short", "short");
         });
         papi("papi_stream_time", t -> single(t, Processors.StreamTicker::new));
+        papi("papi_anchored_ticks", t -> single(t, Processors.AnchoredTicker::new));
         papi("papi_wall_clock", t -> single(t, Processors.WallClockFlush::new,
             Stores.keyValueStoreBuilder(Stores.inMemoryKeyValueStore("last"), S, S)));
         papi("papi_pattern", t -> {

@@ -4,6 +4,7 @@ import static penstock.conformance.Kit.ms;
 import static penstock.conformance.Kit.text;
 
 import java.nio.charset.StandardCharsets;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
@@ -147,6 +148,26 @@ final class Processors {
         @Override
         public void process(final Record<String, String> record) {
             context().forward(record.withValue("at " + context().currentStreamTimeMs()));
+        }
+    }
+
+    /** Ticks anchored at a start time, of both clocks. */
+    static final class AnchoredTicker extends ContextualProcessor<String, String, String, String> {
+        @Override
+        public void init(final ProcessorContext<String, String> context) {
+            super.init(context);
+            context.schedule(Instant.ofEpochMilli(3), ms(10), PunctuationType.STREAM_TIME, time -> tick("stream", time));
+            context.schedule(Instant.ofEpochMilli(3), ms(10), PunctuationType.WALL_CLOCK_TIME, time -> tick("wall", time));
+        }
+
+        private void tick(final String clock, final long time) {
+            context().forward(new Record<>(clock, String.valueOf(time), Math.max(0, time)));
+        }
+
+        @Override
+        public void process(final Record<String, String> record) {
+            context().forward(record);
+            context().commit();
         }
     }
 

@@ -68,7 +68,11 @@ final class Run {
             answer.set("dropped", dropped(driver));
         } catch (final RuntimeException e) {
             fail("run", e);
+            if (driver != null) {
+                DriverAccess.capture(driver);
+            }
         } finally {
+            step = JSON.createArrayNode();
             close(driver);
         }
         return answer;

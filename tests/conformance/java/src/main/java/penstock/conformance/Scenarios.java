@@ -28,6 +28,7 @@ final class Scenarios {
         Optimizations.register();
         Combinations.register();
         Errors.register();
+        Serialization.register();
     }
 
     private Scenarios() { }

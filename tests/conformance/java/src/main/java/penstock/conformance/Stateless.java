@@ -111,6 +111,12 @@ final class Stateless {
         dsl("stateless_to_dynamic", b -> stream(b, "in").filter((k, v) -> v != null).to(new ByInitial(), out()));
         dsl("stateless_to_partitioner", b -> stream(b, "in")
             .to("out", Produced.with(S, S, (topic, key, value, count) -> Optional.of(Set.of(0)))));
+        dsl("stateless_to_partitioner_drop", b -> stream(b, "in").to("out", Produced.with(S, S, (topic, key, value, count) ->
+            "x".equals(value) ? Optional.of(Set.of()) : Optional.empty())));
+        dsl("stateless_merge_with_itself", b -> {
+            final KStream<String, String> stream = stream(b, "in");
+            stream.mapValues(v -> text(v) + "'").merge(stream).merge(stream).to("out", out());
+        });
         dsl("stateless_to_table", b -> stream(b, "in").toTable().toStream().to("out", out()));
         dsl("stateless_to_table_named", b -> stream(b, "in").selectKey((k, v) -> initial(v))
             .toTable(Named.as("tabled"), kv("kept", S)).toStream().to("out", out()));

@@ -1,6 +1,7 @@
 package org.apache.kafka.streams;
 
 import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.time.Instant;
 import java.util.HashMap;
 import java.util.LinkedList;
@@ -24,6 +25,17 @@ public final class DriverAccess {
             final Field captured = TopologyTestDriver.class.getDeclaredField("outputRecordsByTopic");
             captured.setAccessible(true);
             captured.set(driver, new ObservedQueues(observer));
+        } catch (final ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    /** Captures what was produced up to a failure; closing the driver would flush more. */
+    public static void capture(final TopologyTestDriver driver) {
+        try {
+            final Method capture = TopologyTestDriver.class.getDeclaredMethod("captureOutputsAndReEnqueueInternalResults");
+            capture.setAccessible(true);
+            capture.invoke(driver);
         } catch (final ReflectiveOperationException e) {
             throw new IllegalStateException(e);
         }

@@ -1,0 +1,74 @@
+"""WordCount as a user runs it on a cluster: a process of its own, and a module that executors do not have.
+
+Started with the settings as JSON; tells about every turn in a line of JSON, and ends when its input does.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import Any
+
+import wordshop  # from a zip that only this process has on its path
+
+from penstock import Consumed, Grouped, KafkaStreams, Materialized, Produced, Serdes, StreamsBuilder
+from penstock.client import conductor
+
+
+def topology(lines: str, counts: str, store: str) -> Any:
+    text, number = Serdes.string(), Serdes.long()
+    builder = StreamsBuilder()
+    (
+        builder.stream(lines, Consumed(text, text))
+        .flat_map_values(wordshop.words)
+        .group_by(wordshop.by_word, Grouped(key_serde=text, value_serde=text))
+        .count(Materialized("counts", text, number, store_type=store))
+        .to_stream()
+        .to(counts, Produced(text, number))
+    )
+    return builder.build()
+
+
+def tell(what: str, **details: Any) -> None:
+    sys.stdout.write(json.dumps({"what": what, **details}) + "\n")  # in one piece: several threads tell
+    sys.stdout.flush()
+
+
+def main(config: dict[str, Any], topics: list[str], store: str, add_py_file: str | None) -> None:
+    spark = None
+    if add_py_file is not None:
+        from penstock.spark.session import make_session
+
+        spark = make_session("given", {key: config.pop(key) for key in list(config) if key.startswith("spark.")})
+        spark.sparkContext.addPyFile(add_py_file)
+    conductor._SPREAD_ABOVE = -1  # small turns, and still on all lanes
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    for noisy in ("kafka", "py4j"):
+        logging.getLogger(noisy).setLevel(logging.ERROR)
+    streams = KafkaStreams(topology(*topics, store), config, spark=spark)
+    streams.set_state_listener(lambda new, _: tell("state", state=new.name))
+    streams.start()
+    assert streams._conductor is not None
+    streams._conductor._events.on_restore = lambda progress, what: tell(
+        "restored" if what == "end" else what,
+        store=progress.store,
+        task=str(progress.task_id),
+        start=progress.start,
+        restored=progress.restored,
+    )
+    streams._conductor._events.on_turn = lambda turn, answers, seconds: tell(
+        "turn",
+        records=turn.records,
+        seconds=round(seconds, 3),
+        lanes={lane: [answer.executor, answer.worker] for lane, answer in answers.items()},
+    )
+    sys.stdin.read()
+    streams.close(60_000)
+    tell("end", failure=str(streams.failure) if streams.failure else None)
+    if spark is not None:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main(**json.loads(sys.argv[1]))

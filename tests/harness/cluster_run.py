@@ -1,0 +1,158 @@
+"""Start WordCount in a process of its own on a cluster, follow its turns, and check what it counted."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+from tests.harness.cluster import Cluster
+from tests.harness.kafka import Kafka, Message, unique, wait_until
+
+_APP = Path(__file__).parent / "apps" / "word_count.py"
+
+_USERS_MODULE = """
+def words(line):
+    return line.split()
+
+
+def by_word(_, word):
+    return word
+"""
+
+
+class ClusterRun:
+    """One application on a cluster, with topics of its own; also a context manager."""
+
+    def __init__(self, cluster: Cluster, kafka: Kafka, folder: Path, store: str = "rocksdb", given: bool = False) -> None:
+        self._cluster, self._kafka, self._folder, self._store, self._given = cluster, kafka, folder, store, given
+        self.lines, self.counts, self.application_id = unique("lines"), unique("counts"), unique("cluster")
+        self.told: list[dict[str, Any]] = []
+        self.errors: list[str] = []
+        self.expected: Counter[str] = Counter()
+        kafka.create(self.lines, self.counts, partitions=2)
+        self._users_module = folder / "wordshop.zip"
+        with zipfile.ZipFile(self._users_module, "w") as archive:
+            archive.writestr("wordshop.py", _USERS_MODULE)
+
+    def __enter__(self) -> ClusterRun:
+        config = {
+            **self._cluster.settings,
+            "application.id": self.application_id,
+            "bootstrap.servers": self._kafka.bootstrap_servers,
+            "processing.guarantee": "exactly_once_v2",
+            "state.dir": str(self._folder / "state"),
+            "statestore.cache.max.bytes": 0,
+            "commit.interval.ms": 20,
+            "num.stream.threads": 2,
+            "batch.max.records": 200,
+        }
+        if not self._given:
+            config["spark.submit.pyFiles"] = str(self._users_module)
+        arguments = {
+            "config": config,
+            "topics": [self.lines, self.counts],
+            "store": self._store,
+            "add_py_file": str(self._users_module) if self._given else None,
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, str(_APP), json.dumps(arguments)],
+            env={**self._cluster.environment, "PYTHONPATH": str(self._users_module)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read_told, self._read_errors)]
+        for reader in self._readers:
+            reader.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(120)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            for reader in self._readers:
+                reader.join(10)
+            for stream in (self._process.stdout, self._process.stderr):
+                assert stream is not None
+                stream.close()
+
+    # -- what the application did --------------------------------------------------------------------------------------
+
+    @property
+    def turns(self) -> list[dict[str, Any]]:
+        """All turns so far."""
+        return self._of("turn")
+
+    @property
+    def restored(self) -> int:
+        """How many records of changelogs have been read back so far."""
+        return sum(told["restored"] for told in self._of("batch") + self._of("restored"))
+
+    def places(self, since: int = 0) -> dict[str, list[tuple[str, str]]]:
+        """Executor and worker of each lane, turn by turn."""
+        found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for turn in self.turns[since:]:
+            for lane, (executor, worker) in turn["lanes"].items():
+                found[lane].append((executor, worker))
+        return dict(found)
+
+    def feed(self, lines: int, seed: int = 0) -> None:
+        """Write so many lines of five words out of forty."""
+        texts = [" ".join(f"w{(seed + 7 * i + j * j) % 40}" for j in range(5)) for i in range(lines)]
+        self.expected.update(word for text in texts for word in text.split())
+        now = int(time.time() * 1000)  # old records would be deleted by the topic's retention
+        self._kafka.feed(self.lines, [Message(str(i).encode(), text.encode(), now) for i, text in enumerate(texts)])
+
+    def wait(self, condition: Any, what: str, timeout: float = 240.0) -> None:
+        """Until the condition holds; what the application said where it does not, or where the application ended."""
+
+        def holds() -> bool:
+            assert self._process.poll() is None, f"the application ended: {self.words()}"
+            return bool(condition())
+
+        try:
+            wait_until(holds, what, timeout)
+        except AssertionError as exc:
+            raise AssertionError(f"{exc}\n{self.words()}\n{self._cluster.logs()}") from exc
+
+    def wait_for_counts(self) -> None:
+        """Until every line has been counted, and check it: every word was counted 1, 2, 3 ... without a gap or a repeat."""
+        total = sum(self.expected.values())
+        self.wait(lambda: len(self._kafka.read(self.counts)) >= total, f"{total} counts are written")
+        found: dict[str, list[int]] = defaultdict(list)
+        for message in self._kafka.read(self.counts):
+            assert message.key is not None
+            assert message.value is not None
+            found[message.key.decode()].append(struct.unpack(">q", message.value)[0])
+        assert found == {word: list(range(1, count + 1)) for word, count in self.expected.items()}
+
+    def words(self) -> str:
+        """The end of what the application said."""
+        return "\n".join([*map(str, self.told[-15:]), *self.errors[-60:]])
+
+    def _of(self, what: str) -> list[dict[str, Any]]:
+        return [told for told in list(self.told) if told["what"] == what]
+
+    def _read_told(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                self.told.append(json.loads(line))
+
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self.errors.append(line.rstrip())
