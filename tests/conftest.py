@@ -29,8 +29,9 @@ def kafka() -> Iterator[Any]:
     from penstock import DevBroker
     from tests.harness.kafka import Kafka
 
-    with DevBroker() as broker:
-        yield Kafka(broker.bootstrap_servers)
+    broker = DevBroker().start(300)
+    yield Kafka(broker.bootstrap_servers)
+    broker.stop()
 
 
 @pytest.fixture(scope="session")

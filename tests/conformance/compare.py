@@ -73,7 +73,7 @@ def _of_steps(java: list[Any], python: list[Any], inputs: list[Input]) -> str | 
 def _by_topic(step: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     topics: dict[str, list[dict[str, Any]]] = {}
     for record in step:
-        compared = {name: record[name] for name in ("key", "value", "timestamp")}
+        compared = {name: record[name] for name in ("partition", "key", "value", "timestamp")}
         compared["headers"] = [[key, "..." if key in _LANGUAGE_HEADERS else value] for key, value in record["headers"]]
         topics.setdefault(record["topic"], []).append(compared)
     return topics
@@ -102,7 +102,9 @@ def _of_dropped(java: int | None, python: int | None) -> str | None:
 
 def show_record(record: dict[str, Any]) -> str:
     headers = ", ".join(f"{key}={decoded(value)}" for key, value in record["headers"])
-    return f"{decoded(record['key'])} = {decoded(record['value'])} @{record['timestamp']}" + (f" [{headers}]" if headers else "")
+    where = f" to partition {record['partition']}" if record.get("partition") is not None else ""
+    what = f"{decoded(record['key'])} = {decoded(record['value'])} @{record['timestamp']}"
+    return what + (f" [{headers}]" if headers else "") + where
 
 
 def show_input(item: Input) -> str:

@@ -14,7 +14,9 @@ from tests.conformance.scenarios.registry import Scenario
 APPLICATION_ID = "conformance"
 
 
-def run(scenario: Scenario, config: dict[str, Any], inputs: list[Input]) -> dict[str, Any]:
+def run(
+    scenario: Scenario, config: dict[str, Any], inputs: list[Input], driver_class: type[TopologyTestDriver] = TopologyTestDriver
+) -> dict[str, Any]:
     """Describe, steps, store contents and the error, if any."""
     settings = {"application.id": APPLICATION_ID, "bootstrap.servers": "unused:9092", **config, **scenario.python}
     answer: dict[str, Any] = {"steps": []}
@@ -27,7 +29,7 @@ def run(scenario: Scenario, config: dict[str, Any], inputs: list[Input]) -> dict
             answer["error"] = _failure("build", error)
             return answer
         try:
-            driver = TopologyTestDriver(topology, settings, initial_wall_clock_time=0)
+            driver = driver_class(topology, settings, initial_wall_clock_time=0)
         except Exception as error:  # noqa: BLE001 - as above
             answer["error"] = _failure("run", error)
             return answer
@@ -74,6 +76,7 @@ def _drain(driver: TopologyTestDriver) -> list[dict[str, Any]]:
             produced.append(
                 {
                     "topic": record.topic,
+                    "partition": record.partition,
                     "key": _hex(record.key),
                     "value": _hex(record.value),
                     "timestamp": record.timestamp,

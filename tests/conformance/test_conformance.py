@@ -9,17 +9,19 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from penstock import TopologyTestDriver
 from tests.conformance import python_twin
 from tests.conformance.catalogue import SCENARIOS
 from tests.conformance.compare import difference, show_input
 from tests.conformance.inputs import Input, histories
 from tests.conformance.java_twin import JavaTwin
 from tests.conformance.minimize import minimized
+from tests.conformance.moving_driver import MovingDriver
 from tests.conformance.scenarios.registry import Scenario
 
 pytestmark = pytest.mark.conformance
 
-EXAMPLES = int(os.environ.get("CONFORMANCE_EXAMPLES", "10"))
+EXAMPLES = int(os.environ.get("CONFORMANCE_EXAMPLES", "8"))
 # The same cases in every run; CONFORMANCE_EXAMPLES digs deeper and then draws anew each time.
 _SETTINGS = settings(
     max_examples=EXAMPLES,
@@ -42,6 +44,7 @@ _MODES: dict[str, tuple[Settings, Settings]] = {
     "uncached": ({"statestore.cache.max.bytes": 0}, {}),
     "headers": ({"dsl.store.format": "HEADERS"}, {}),
     "idling": ({"max.task.idle.ms": 10}, {}),
+    "moving": ({}, {}),
 }
 _KEEPS_STATE = ("aggregate", "cogroup", "combined", "foreign", "stream", "suppress", "table", "versioned", "window")
 
@@ -49,7 +52,8 @@ _KEEPS_STATE = ("aggregate", "cogroup", "combined", "foreign", "stream", "suppre
 def _compare(java: JavaTwin, scenario: Scenario, inputs: list[Input], mode: str | None) -> str | None:
     extra, respelled = _MODES[mode] if mode else ({}, {})
     expected = java.ask({"scenario": scenario.name, "config": {**scenario.config, **scenario.java, **extra}, "inputs": inputs})
-    ours = python_twin.run(scenario, {**scenario.config, **extra, **respelled}, inputs)
+    driver_class = MovingDriver if mode == "moving" else TopologyTestDriver
+    ours = python_twin.run(scenario, {**scenario.config, **extra, **respelled}, inputs, driver_class)
     return difference(expected, ours, inputs)
 
 

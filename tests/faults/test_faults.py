@@ -21,8 +21,9 @@ _BATCH = 120
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[DevBroker]:
-    with DevBroker(data_dir=tmp_path / "broker") as started:
-        yield started
+    started = DevBroker(data_dir=tmp_path / "broker").start(300)
+    yield started
+    started.stop()
 
 
 class Run:
@@ -69,7 +70,7 @@ class Run:
             self.process.start()
         else:
             self.broker.kill()
-            self.broker.start()
+            self.broker.start(300)
         self.kills.append(what)
 
     def all_findings(self) -> list[str]:
@@ -146,6 +147,6 @@ def test_should_wait_for_a_broker_that_is_away_for_a_minute(guarantee: str, star
     run.feed()
     run.broker.kill()
     time.sleep(60)
-    run.broker.start()
+    run.broker.start(300)
     run.feed()
     run.verify()

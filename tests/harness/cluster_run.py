@@ -6,6 +6,7 @@ import json
 import struct
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 import zipfile
@@ -52,10 +53,12 @@ class ClusterRun:
             "statestore.cache.max.bytes": 0,
             "commit.interval.ms": 20,
             "num.stream.threads": 2,
-            "batch.max.records": 200,
+            "batch.max.records": 100,
         }
         if not self._given:
             config["spark.submit.pyFiles"] = str(self._users_module)
+            config["spark.archives"] = f"{self._packed_python()}#env"
+            config["spark.pyspark.python"] = "./env/bin/python"
         arguments = {
             "config": config,
             "topics": [self.lines, self.counts],
@@ -89,6 +92,16 @@ class ClusterRun:
                 assert stream is not None
                 stream.close()
 
+    def _packed_python(self) -> Path:
+        """An interpreter that is sent along, as a packed environment is; ours only leads to the one that runs the tests."""
+        python = self._folder / "python"
+        python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        python.chmod(0o755)
+        packed = self._folder / "env.tar.gz"
+        with tarfile.open(packed, "w:gz") as archive:
+            archive.add(python, "bin/python")
+        return packed
+
     # -- what the application did --------------------------------------------------------------------------------------
 
     @property
@@ -110,13 +123,13 @@ class ClusterRun:
         return dict(found)
 
     def feed(self, lines: int, seed: int = 0) -> None:
-        """Write so many lines of five words out of forty."""
-        texts = [" ".join(f"w{(seed + 7 * i + j * j) % 40}" for j in range(5)) for i in range(lines)]
+        """Write so many lines of three words out of forty."""
+        texts = [" ".join(f"w{(seed + 7 * i + j * j) % 40}" for j in range(3)) for i in range(lines)]
         self.expected.update(word for text in texts for word in text.split())
         now = int(time.time() * 1000)  # old records would be deleted by the topic's retention
         self._kafka.feed(self.lines, [Message(str(i).encode(), text.encode(), now) for i, text in enumerate(texts)])
 
-    def wait(self, condition: Any, what: str, timeout: float = 240.0) -> None:
+    def wait(self, condition: Any, what: str, timeout: float = 240.0, interval: float = 0.05) -> None:
         """Until the condition holds; what the application said where it does not, or where the application ended."""
 
         def holds() -> bool:
@@ -124,14 +137,14 @@ class ClusterRun:
             return bool(condition())
 
         try:
-            wait_until(holds, what, timeout)
+            wait_until(holds, what, timeout, interval)
         except AssertionError as exc:
             raise AssertionError(f"{exc}\n{self.words()}\n{self._cluster.logs()}") from exc
 
     def wait_for_counts(self) -> None:
         """Until every line has been counted, and check it: every word was counted 1, 2, 3 ... without a gap or a repeat."""
         total = sum(self.expected.values())
-        self.wait(lambda: len(self._kafka.read(self.counts)) >= total, f"{total} counts are written")
+        self.wait(lambda: self._has_counts(total), f"{total} counts are written", interval=0.5)
         found: dict[str, list[int]] = defaultdict(list)
         for message in self._kafka.read(self.counts):
             assert message.key is not None
@@ -139,9 +152,21 @@ class ClusterRun:
             found[message.key.decode()].append(struct.unpack(">q", message.value)[0])
         assert found == {word: list(range(1, count + 1)) for word, count in self.expected.items()}
 
+    def wait_for_executors(self, count: int) -> None:
+        """Feed a little now and then until the lanes are on so many executors."""
+        deadline = time.monotonic() + 240
+        while not self.turns or len({executor for executor, _ in self.turns[-1]["lanes"].values()}) != count:
+            assert time.monotonic() < deadline, f"the lanes are not on {count} executors: {self.words()}"
+            self.feed(40)
+            self.wait_for_counts()
+
     def words(self) -> str:
         """The end of what the application said."""
         return "\n".join([*map(str, self.told[-15:]), *self.errors[-60:]])
+
+    def _has_counts(self, total: int) -> bool:
+        ends = self._kafka.ends(self.counts)  # cheaper than reading it all, and never less: transactions leave markers
+        return sum(ends.values()) >= total and len(self._kafka.read(self.counts)) >= total
 
     def _of(self, what: str) -> list[dict[str, Any]]:
         return [told for told in list(self.told) if told["what"] == what]

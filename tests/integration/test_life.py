@@ -175,3 +175,17 @@ def test_should_fail_on_a_poison_record_by_default(kafka: Kafka, run: Run) -> No
     streams = run(numbers(source, out, grouped=False), {"application.id": unique("poisoned")}, wait=False)
     wait_until(lambda: streams.state is State.ERROR, "the application has stopped")
     assert source in str(streams.failure)
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_should_skip_records_that_cannot_be_written_where_the_handler_says_so(guarantee: str, kafka: Kafka, run: Run) -> None:
+    source, out = topics(kafka, "in", "out", partitions=1)
+    kafka.feed(source, texts(("a", "x"), ("b", "y" * 5_000), ("c", "z")))
+    config = {
+        "application.id": unique("too-large"),
+        "processing.guarantee": guarantee,
+        "producer.max.request.size": 2_000,
+        "production.exception.handler": "log_and_continue",
+    }
+    run(pipe(source, out), config)
+    assert [m.value for m in kafka.read(out, 2)] == [b"X", b"Z"]

@@ -361,3 +361,6 @@ class KafkaStreams:
     def _refuse_after_start(self, what: str) -> None:
         if self._state is not State.CREATED:
             raise StreamsError(f"{what} can be set only before the start; the application is {self._state.name}")
+
+
+KafkaStreams.State = State  # type: ignore[attr-defined]  # Java's way to say it: KafkaStreams.State.RUNNING

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import signal
 import sys
@@ -21,10 +22,8 @@ from penstock.app_reference import AppReferenceError
 from penstock.config import StreamsConfig, UnknownConfigWarning
 from penstock.errors import ConfigError, PenstockError
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+# The standard library has it from 3.11 on; before that it is a package of another name.
+tomllib: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 

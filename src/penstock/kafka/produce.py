@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -17,6 +17,8 @@ from penstock.runtime.carry_over import OffsetAndMetadata
 _TIMEOUT = 60.0
 _ABORT_TIMEOUT = 10.0
 _CHUNK = 20_000
+
+Refused = Callable[[ProducedRecord, Exception], None]
 
 _FENCED = frozenset(
     {
@@ -63,8 +65,12 @@ class LaneProducer:
         if self._transactional:
             self._call("beginning a transaction", self._producer.begin_transaction)
 
-    def write(self, records: Sequence[ProducedRecord]) -> None:
-        """Queue records in their order; a full queue is waited for."""
+    def write(self, records: Sequence[ProducedRecord], refused: Refused | None = None) -> None:
+        """Queue records in their order; a full queue is waited for.
+
+        `refused(record, error)` is asked about a record the producer does not take (one that is too large, say): it returns
+        where to go on without it, or raises.
+        """
         produce, acknowledged, every = self._producer.produce, self._acknowledged, not self._transactional
         # In a transaction the commit fails if any record did, so only the last record of a partition is asked where it landed.
         last = {} if every else {(record.topic, record.partition): i for i, record in enumerate(records)}
@@ -78,7 +84,12 @@ class LaneProducer:
                 except BufferError:
                     self._producer.poll(0.05)
                 except KafkaException as exc:
-                    raise ProductionError(f"a record for {topic} was refused by the producer: {exc.args[0].str()}") from exc
+                    error = ProductionError(f"a record for {topic} was refused by the producer: {exc.args[0].str()}")
+                    error.__cause__ = exc
+                    if refused is None:
+                        raise error from exc
+                    refused(records[i], error)
+                    break
             if not i % _CHUNK:
                 self._producer.poll(0)
 

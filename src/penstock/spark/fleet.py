@@ -22,6 +22,9 @@ _log = logging.getLogger(__name__)
 # How long a turn waits for an executor when all of them are gone, and for a lane to close.
 _RESTART_SECONDS = 10.0
 
+# What Spark says where a worker could not even begin: no use to try it again.
+_BROKEN_PYTHON = ("ModuleNotFoundError", "ImportError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
+
 
 class Fleet:
     """The lanes of one application on one Spark session."""
@@ -142,5 +145,13 @@ def _answers(turns: Mapping[int, Future[LaneAnswer]]) -> dict[int, LaneAnswer]:
         try:
             answers[lane] = future.result()
         except Exception as exc:  # noqa: BLE001 - Spark reports a dead worker as one of many exceptions
-            answers[lane] = LaneAnswer("gone", lost=True, failure=Failure("LaneLost", str(exc).splitlines()[0], str(exc)))
+            answers[lane] = LaneAnswer("gone", lost=True, failure=_failure_of_job(str(exc)))
     return answers
+
+
+def _failure_of_job(text: str) -> Failure:
+    broken = next((line.strip() for line in text.splitlines() if any(sign in line for sign in _BROKEN_PYTHON)), None)
+    if broken is None:
+        return Failure("LaneLost", text.splitlines()[0], text)
+    message = f"the executors' Python cannot run penstock: {broken}; install it there, or send it along (running-on-a-cluster.md)"
+    return Failure("StreamsError", message, text)

@@ -40,7 +40,8 @@ _EXECUTOR_SECONDS = 120.0
 
 def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSession:
     """A session with penstock's settings, under the user's own."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run this interpreter, with what is installed for it
+    # Workers run this interpreter, with what is installed for it, unless told otherwise. Only spark-submit reads the setting.
+    os.environ["PYSPARK_PYTHON"] = str(settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable)
     builder = SparkSession.builder.appName(application_id)
     for key, value in {**_DEFAULTS, **{k: str(v) for k, v in settings.items() if k != _JAVA_OPTIONS}}.items():
         builder = builder.config(key, value)

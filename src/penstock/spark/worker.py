@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark import TaskContext, cloudpickle
@@ -165,14 +165,17 @@ class LaneWorker:
             commits.append(commit)
         return commits
 
-    def _commit(self, turn: ProcessTurn, commits: Iterable[TaskCommit], answer: LaneAnswer) -> None:
-        records = [record for commit in commits for part in (commit.outputs, commit.changelogs) for record in part]
+    def _commit(self, turn: ProcessTurn, commits: Sequence[TaskCommit], answer: LaneAnswer) -> None:
         offsets: dict[TopicPartition, OffsetAndMetadata] = {p: o for commit in commits for p, o in commit.offsets.items()}
-        answer.produced = len(records)
-        if not records and not offsets:
+        answer.produced = sum(len(commit.outputs) + len(commit.changelogs) for commit in commits)
+        if not answer.produced and not offsets:
             return
         self.producer.begin()
-        self.producer.write(records)
+        for commit in commits:
+            collector = self.tasks.running[commit.task_id].task.collector
+            self.producer.write(commit.outputs, collector.handle_send_error)
+            dead_letters, _ = collector.drain()
+            self.producer.write([*dead_letters, *commit.changelogs])
         if self.application.config.eos_enabled:
             self.producer.commit(offsets, turn.group_metadata)
         else:

@@ -13,6 +13,8 @@ from tests.conformance.scenarios.kit import GROUPED, LONGS_OUT, OUT, L, S, show,
 from tests.conformance.scenarios.registry import dsl
 
 _TEXTS = Serdes.list_of(S)
+# The original cannot read a list back whose last element is empty (docs/differences.md).
+_FILLED = {"in": Feed(TEXTS.keys, [value for value in TEXTS.values if value != b""])}
 _TIMES = [long(0), long(10), long(20)]
 _TIME_WINDOWED = Feed([None, *(key + time for key in (b"a", b"b", b"") for time in _TIMES)], TEXTS.values)
 _SESSION_WINDOWED = Feed([None, *(key + end + long(5) for key in (b"a", b"b") for end in _TIMES[1:])], TEXTS.values)
@@ -44,7 +46,7 @@ def _(b: Any) -> None:
 
 
 def _keys(name: str, serde: Any, key: Callable[[str], Any]) -> None:
-    @dsl(f"serde_keys_{name}")
+    @dsl(f"serde_keys_{name}", feeds=_FILLED)
     def _(b: Any) -> None:
         groups = _texts(b).select_key(lambda k, v: key(v)).group_by_key(Grouped(key_serde=serde, value_serde=S))
         groups.count(Materialized(key_serde=serde, value_serde=L)).to_stream().to("out", Produced(serde, L))
@@ -55,10 +57,10 @@ _keys("long", L, lambda v: len(v) - 2)
 _keys("double", Serdes.double(), lambda v: (len(v) - 2) / 3.0)
 _keys("boolean", Serdes.boolean(), lambda v: len(v) > 1)
 _keys("uuid", Serdes.uuid(), _uuid)
-_keys("list", _TEXTS, lambda v: list(v) or [""])
+_keys("list", _TEXTS, list)
 
 
-@dsl("serde_list_aggregate")
+@dsl("serde_list_aggregate", feeds=_FILLED)
 def _(b: Any) -> None:
     lists = _texts(b).group_by_key(GROUPED).aggregate(list, lambda k, v, every: [*every, v], stored(_TEXTS, "lists"))
     lists.to_stream().to("out", Produced(S, _TEXTS))

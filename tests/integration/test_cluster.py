@@ -1,0 +1,50 @@
+"""The same application on a standalone cluster: where its lanes run, what a lost executor costs, how code gets there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.harness.cluster import Cluster
+from tests.harness.cluster_run import ClusterRun
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(workers=1) as cluster:
+        yield cluster
+
+
+def test_should_use_an_executor_that_comes_later_and_keep_lanes_on_theirs(cluster: Cluster, kafka: Any, tmp_path: Path) -> None:
+    with ClusterRun(cluster, kafka, tmp_path) as run:
+        run.feed(200)
+        run.wait_for_counts()
+        assert {executor for places in run.places().values() for executor, _ in places} == {"0"}
+        cluster.add_workers()
+        run.wait_for_executors(2)
+        before, restored = len(run.turns), run.restored
+        run.feed(3_000)
+        run.wait_for_counts()
+        places = run.places(before)
+        assert len(run.turns) - before >= 30
+        assert [len(set(seen)) for seen in places.values()] == [1, 1], "a lane changed its executor or its worker"
+        assert {seen[0][0] for seen in places.values()} == {"0", "1"}
+        assert run.restored == restored, "a lane that stays has its state open"
+
+
+def test_should_go_on_from_the_changelog_when_an_executor_is_lost(cluster: Cluster, kafka: Any, tmp_path: Path) -> None:
+    with ClusterRun(cluster, kafka, tmp_path, "in_memory", given=True) as run:
+        run.feed(200)
+        run.wait_for_counts()
+        run.wait_for_executors(2)
+        lost = run.turns[-1]["lanes"]["1"][0]
+        restored = run.restored
+        run.feed(1_000)
+        cluster.kill_executor(lost)
+        run.wait_for_counts()
+        assert run.restored > restored, "what was in memory only came from the changelog"
+        run.wait_for_executors(2)
+        assert lost not in {executor for executor, _ in run.turns[-1]["lanes"].values()}

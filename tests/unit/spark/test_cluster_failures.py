@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock.client.failures import error_of, is_transient
+from penstock.errors import TaskMigratedError
+from penstock.spark import fleet, worker
+from penstock.spark.messages import OpenTurn
+
+
+def test_should_take_up_again_what_a_lost_executor_left() -> None:
+    lost = fleet._failure_of_job("Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)\nmore")
+    assert is_transient(error_of(lost))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "ModuleNotFoundError: No module named 'penstock'",
+        "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.10 than that in driver: 3.11",
+        'java.io.IOException: Cannot run program "./env/bin/python": error=2',
+    ],
+)
+def test_should_end_where_the_executors_python_cannot_run_penstock(words: str) -> None:
+    error = error_of(fleet._failure_of_job(f"Job aborted due to stage failure\nTraceback\n  {words}\n at …"))
+    assert not is_transient(error)
+    assert words in str(error)
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, ""),
+        ({"SPARK_EXECUTOR_ID": "7"}, "7"),
+        ({"SPARK_LOG_URL_STDERR": "http://host:1/logPage/?appId=app-1&executorId=12&logType=stderr"}, "12"),
+    ],
+)
+def test_should_tell_the_executor_a_worker_belongs_to(
+    environment: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SPARK_EXECUTOR_ID", "SPARK_LOG_URL_STDERR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert worker.executor_id() == expected
+
+
+def test_should_open_nothing_on_another_executor_than_the_lanes_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_EXECUTOR_ID", "2")
+    turn = OpenTurn("key", 0, {}, None, executor="executor_some_host_1")
+    (answer,) = worker.run_turn(turn, iter([0]))
+    assert answer.failure is not None
+    assert isinstance(error_of(answer.failure), TaskMigratedError)
+    assert "executor_some_host_1" in answer.failure.message
+
+
+def test_should_hand_on_what_failed_before_the_shuffle() -> None:
+    failure = fleet._failure_of_job("the user's code failed before the shuffle")
+    (answer,) = worker.run_turn(OpenTurn("key", 0, {}, None), iter([(0, failure)]))
+    assert answer.failure == failure
