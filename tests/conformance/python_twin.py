@@ -9,6 +9,7 @@ from typing import Any
 from penstock import StreamsBuilder, Topology, TopologyTestDriver
 from penstock.state.store import KeyValueStore, SessionStore, StateStore, VersionedKeyValueStore, WindowStore
 from tests.conformance.inputs import Input
+from tests.conformance.moving_driver import dropped_records
 from tests.conformance.scenarios.registry import Scenario
 
 APPLICATION_ID = "conformance"
@@ -37,7 +38,7 @@ def run(
             for item in inputs:
                 _feed(driver, item, answer["steps"])
             answer["stores"] = _stores(driver, inputs)
-            answer["dropped"] = _dropped(driver)
+            answer["dropped"] = dropped_records(driver) + getattr(driver, "dropped_before", 0)
         except Exception as error:  # noqa: BLE001 - as above
             answer["error"] = _failure("run", error)
             answer["steps"][-1] += _drain(driver)
@@ -92,10 +93,6 @@ def _failure(stage: str, error: BaseException) -> dict[str, Any]:
         root = root.__cause__
     names = [cls.__name__ for cls in type(error).__mro__]
     return {"stage": stage, "class": names[0], "classes": names, "message": str(error), "root": f"{type(root).__name__}: {root}"}
-
-
-def _dropped(driver: TopologyTestDriver) -> int:
-    return int(sum(metric.metric_value for name, metric in driver.metrics().items() if name.name == "dropped-records-total"))
 
 
 def _stores(driver: TopologyTestDriver, inputs: list[Input]) -> dict[str, Any]:

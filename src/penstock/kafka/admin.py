@@ -18,15 +18,6 @@ T = TypeVar("T")
 _TIMEOUT = 30.0
 _UNKNOWN_SECONDS = 3.0  # a broker that comes back does not know its topics in the first moment
 
-_UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
-_MOVED = (
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.KAFKA_STORAGE_ERROR,
-)
-
 
 class Admin:
     """The application's questions to the cluster, each answered or refused with a reason."""
@@ -103,13 +94,13 @@ class Admin:
                 answers = self._client.list_offsets(asked, isolation_level=level, request_timeout=_TIMEOUT)
                 return {TopicPartition(p.topic, p.partition): future.result(_TIMEOUT).offset for p, future in answers.items()}
             except KafkaException as exc:
-                code = exc.args[0].code()
-                if code in _UNKNOWN and time.monotonic() > deadline - _TIMEOUT + _UNKNOWN_SECONDS:
+                gone = self._missing(asked)
+                if gone and time.monotonic() > deadline - _TIMEOUT + _UNKNOWN_SECONDS:
                     raise TopologyError(
-                        f"the offsets of {self._missing(asked)} could not be read: the topic does not exist (any more); "
+                        f"the offsets of {', '.join(gone)} could not be read: the topic does not exist (any more); "
                         "create it and start again"
                     ) from exc
-                if code not in (*_MOVED, *_UNKNOWN) or time.monotonic() > deadline:
+                if time.monotonic() > deadline:
                     raise self._unreachable(exc) from exc
                 # librdkafka's admin client keeps the leader epochs it has seen for minutes, and is fenced with them when a
                 # broker has been restarted.
@@ -117,10 +108,10 @@ class Admin:
                 time.sleep(0.1)
         return {}
 
-    def _missing(self, asked: Iterable[ClientPartition]) -> str:
+    def _missing(self, asked: Iterable[ClientPartition]) -> list[str]:
+        """The partitions that do not exist; raises where the brokers do not even tell that."""
         there = self.partition_counts()
-        gone = [f"{p.topic}-{p.partition}" for p in asked if p.partition >= there.get(p.topic, 0)]
-        return ", ".join(gone) or ", ".join(f"{p.topic}-{p.partition}" for p in asked)
+        return [f"{p.topic}-{p.partition}" for p in asked if p.partition >= there.get(p.topic, 0)]
 
     def _check_partitions(self, name: str, partitions: int) -> None:
         there = self.partition_counts([name]).get(name, partitions)
