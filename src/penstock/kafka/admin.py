@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
@@ -12,8 +12,6 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from penstock.errors import BrokerError, TopologyError
 from penstock.ids import TopicPartition
-
-T = TypeVar("T")
 
 _TIMEOUT = 30.0
 _UNKNOWN_SECONDS = 3.0  # a broker that comes back does not know its topics in the first moment
