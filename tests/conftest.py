@@ -9,18 +9,16 @@ from typing import Any
 
 import pytest
 
-_NEED_KAFKA = {"integration": "spark", "behaviour": "spark", "faults": "faults"}
+_NEED_KAFKA = ("behaviour", "faults", "integration")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a broker; one process runs all of a group, so that the broker and the session are shared."""
+    """Mark what needs a broker; one process runs it all, so that the broker, the session and the cores are shared."""
     here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents:
-            group = _NEED_KAFKA.get(item.path.relative_to(here).parts[0])
-            if group is not None:
-                item.add_marker(pytest.mark.integration)
-                item.add_marker(pytest.mark.xdist_group(group))
+        if here in item.path.parents and item.path.relative_to(here).parts[0] in _NEED_KAFKA:
+            item.add_marker(pytest.mark.integration)
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
