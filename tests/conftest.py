@@ -12,6 +12,7 @@ import pytest
 _NEED_KAFKA = ("behaviour", "faults", "integration")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what needs a broker; one process runs it all, so that the broker, the session and the cores are shared."""
     here = Path(__file__).parent
