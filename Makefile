@@ -30,11 +30,14 @@ $(STAMP): pyproject.toml requirements-dev.lock | check-python
 demo: setup       ## WordCount end to end.
 	@$(BIN)/penstock demo
 
+# What needs a broker and Spark runs by itself: it has both cores to itself, and one broker and one session for all of it.
 test: setup lint  ## Lint, then the tests (under 25 minutes on 2 cores).
-	@$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
+	@$(BIN)/pytest -n 2 -m "not integration and not slow"
+	@$(BIN)/pytest -m "integration and not slow"
 
 test-all: setup lint    ## All tests, with the slow fault and soak suites.
-	@$(BIN)/pytest -n 2 --dist loadgroup
+	@$(BIN)/pytest -n 2 -m "not integration"
+	@$(BIN)/pytest -m "integration"
 
 lint: setup       ## Formatting, types and import contracts.
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ." >&2; exit 1; }

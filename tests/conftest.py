@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
+collect_ignore = ["harness/apps"]  # programs that tests start, with a path of their own
+
 _NEED_KAFKA = ("behaviour", "faults", "integration")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a broker; one process runs it all, so that the broker, the session and the cores are shared."""
+    """Mark what needs a broker: it runs in one process, with one broker and one session for all of it."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents and item.path.relative_to(here).parts[0] in _NEED_KAFKA:
             item.add_marker(pytest.mark.integration)
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,6 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("spark")]
-
 ROOT = Path(__file__).parents[2]
 PENSTOCK = [sys.executable, "-m", "penstock.cli"]
 TIMEOUT = 180.0
