@@ -2,8 +2,6 @@
 
 Spark hands a Python task to any idle worker of the same environment. A lane's functions are built with an environment
 variable of its own, so Spark gives each lane its own worker and always that one. At most one job runs in a lane at a time.
-The variable holds a number that a lane gives back when it closes: a session that outlives many applications keeps as many
-workers as lanes were open at once, not as many as there ever were.
 """
 
 from __future__ import annotations
@@ -23,9 +21,6 @@ _LANE = "PENSTOCK_LANE"
 
 _building = threading.Lock()  # the environment belongs to the SparkContext: one lane's functions are built at a time
 
-_numbers: dict[SparkContext, set[int]] = {}
-_numbering = threading.Lock()
-
 LaneFunction = Callable[[Iterator[Any]], Iterable[Any]]
 
 
@@ -35,7 +30,6 @@ class Lane:
     def __init__(self, spark: SparkContext, name: str, executor: str | None = None) -> None:
         self.name = name
         self._spark = spark
-        self._number = _take_number(spark)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self.move(executor)
 
@@ -58,13 +52,12 @@ class Lane:
     def close(self) -> None:
         """Take no more jobs; one that runs goes on to its end."""
         self._thread.shutdown(wait=False)
-        _give_back(self._spark, self._number)
 
     def _run(self, build: Callable[[], RDD[Any]], partition: int, description: str) -> Any:
         spark = self._spark
         spark.setLocalProperty("spark.job.description", description)
         with _building:
-            spark.environment[_LANE] = str(self._number)
+            spark.environment[_LANE] = self.name
             try:
                 rdd = build()
                 java_rdd = rdd._jrdd  # the functions take the environment along when their JVM side is made
@@ -73,23 +66,6 @@ class Lane:
         info = spark._jvm.PythonRDD.runJob(spark._jsc.sc(), java_rdd, [partition])
         with _load_from_socket(info, rdd._jrdd_deserializer) as found:
             return next(iter(found))
-
-
-def _take_number(spark: SparkContext) -> int:
-    """The lowest number that no open lane of the session has."""
-    with _numbering:
-        taken = _numbers.setdefault(spark, set())
-        number = next(candidate for candidate in range(len(taken) + 1) if candidate not in taken)
-        taken.add(number)
-        return number
-
-
-def _give_back(spark: SparkContext, number: int) -> None:
-    with _numbering:
-        taken = _numbers.get(spark, set())
-        taken.discard(number)
-        if not taken:
-            _numbers.pop(spark, None)
 
 
 def _without_place(function: LaneFunction, rows: Iterator[tuple[int, Any]]) -> Iterable[Any]:
