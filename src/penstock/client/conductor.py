@@ -13,10 +13,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 
 from penstock.client.assignment import tasks_to_lanes
 from penstock.client.failures import error_of, is_transient
+from penstock.client.pace import SMALL, Pace
 from penstock.client.positions import Positions
 from penstock.client.turns import Turn, plan_turn
 from penstock.clock import SystemClock
@@ -32,12 +34,6 @@ from penstock.spark.plan import Plan
 
 _log = logging.getLogger(__name__)
 
-# A lane carries a small load alone; a backlog of this many records is spread over all of them ...
-_SPREAD_ABOVE = 20_000
-# ... and comes back together when turns have stayed this small for this long.
-_GATHER_BELOW, _GATHER_AFTER = 2_000, 30.0
-_TURN_SECONDS = 1.0
-_FIRST_TURN = 50_000
 _PLACES_EVERY = 5.0
 
 
@@ -50,38 +46,6 @@ class Events:
     on_failure: Callable[[BaseException], bool] = lambda error: False
     on_restore: Callable[[RestoreProgress, str], None] = lambda progress, what: None
     on_turn: Callable[[Turn, Mapping[int, LaneAnswer], float], None] = lambda turn, answers, seconds: None
-
-
-@dataclass
-class _Pace:
-    """How large turns should be, and whether they need more than one lane."""
-
-    records_per_second: float = 0.0
-    small_since: float = field(default_factory=time.monotonic)
-    spread: bool = False
-
-    def max_records(self, limit: int) -> int:
-        """As many records as take about a second."""
-        if not self.records_per_second:
-            return min(limit, _FIRST_TURN)
-        return max(1_000, min(limit, int(self.records_per_second * _TURN_SECONDS)))
-
-    def account(self, records: int, seconds: float) -> None:
-        """Learn from a turn that was large enough to tell."""
-        if records > 500 and seconds > 0:
-            rate = records / seconds
-            self.records_per_second = rate if not self.records_per_second else 0.6 * self.records_per_second + 0.4 * rate
-
-    def wants_spread(self, backlog: int) -> bool:
-        """Whether the tasks belong on all lanes, with hysteresis."""
-        now = time.monotonic()
-        if backlog > _GATHER_BELOW:
-            self.small_since = now
-        if backlog > _SPREAD_ABOVE:
-            self.spread = True
-        elif self.spread and now - self.small_since > _GATHER_AFTER:
-            self.spread = False
-        return self.spread
 
 
 class Conductor:
@@ -105,7 +69,7 @@ class Conductor:
         self._units = units
         self._events = events
         self._clock = SystemClock()
-        self._pace = _Pace()
+        self._pace = Pace()
         self._globals: list[TopicPartition] = []
         self.member: GroupMember | None = None
         self._membership: Membership | None = None
@@ -235,7 +199,7 @@ class Conductor:
         self._housekeeping()
         self._idle.set()
         rest = self._config["commit.interval.ms"] / 1000 - seconds
-        if rest > 0 and turn.backlog - turn.records < _GATHER_BELOW:
+        if rest > 0 and turn.backlog - turn.records < SMALL:
             self._sleep(rest)
 
     # -- open ----------------------------------------------------------------------------------------------------------
@@ -305,7 +269,7 @@ class Conductor:
         ends = self._admin.log_ends(sources, self._config.eos_enabled) if sources else {}
         now = self._clock.now_ms()
         due = [task for task, at in self._timers.items() if at <= now and task in self._owners]
-        limit = self._pace.max_records(self._config["batch.max.records"])
+        limit = partial(self._pace.max_records, self._config["batch.max.records"])
         return plan_turn(self._plan, self._positions, ends, self._owners, due, limit)
 
     def _account(self, turn: Turn, answers: Mapping[int, LaneAnswer]) -> None:

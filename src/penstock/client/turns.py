@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.client.positions import Positions
@@ -37,13 +37,13 @@ def plan_turn(
     ends: Mapping[TopicPartition, int],
     owners: Mapping[TaskId, int],
     due: Iterable[TaskId],
-    max_records: int,
+    max_records: Callable[[int], int],
 ) -> Turn | None:
-    """The next turn, reading at most `max_records`; None where there is nothing to read and nothing due."""
+    """The next turn, reading at most `max_records(backlog)`; None where there is nothing to read and nothing due."""
     turn = Turn()
     new = {p: (start, ends[p]) for p, start in _starts(positions).items() if p in ends and ends[p] > start}
     turn.backlog = sum(end - start for start, end in new.values())
-    ranges = _share(new, max_records)
+    ranges = _share(new, max_records(turn.backlog))
     turn.ranges = list(ranges.values())
     due_tasks = set(due)
     if not ranges and not due_tasks:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
+from penstock.columns import RawColumns
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
-from penstock.record import RawRecord
 
 # Below this many records a range is read with the consumer that does not prefetch: 3 ms instead of 26.
 _SHORT = 2_000
@@ -56,10 +56,10 @@ class RangeFetcher:
         self._timeout = timeout
         self._consumers: dict[str, Consumer] = {}
 
-    def fetch(self, ranges: Sequence[FetchRange]) -> dict[TopicPartition, list[RawRecord]]:
+    def fetch(self, ranges: Sequence[FetchRange]) -> dict[TopicPartition, RawColumns]:
         """All records of the ranges, in offset order per partition."""
         wanted = {TopicPartition(r.topic, r.partition): r for r in ranges if r.end > r.start}
-        found: dict[TopicPartition, list[RawRecord]] = {partition: [] for partition in wanted}
+        found = {partition: RawColumns(*partition, [], [], [], [], []) for partition in wanted}
         if not wanted:
             return found
         total = sum(r.end - r.start for r in wanted.values())
@@ -69,6 +69,8 @@ class RangeFetcher:
             self._read(consumer, wanted, found)
         finally:
             consumer.unassign()
+        for columns in found.values():
+            columns.headers = columns.headers if any(columns.headers or ()) else None
         return found
 
     def watermarks(self, partition: TopicPartition) -> tuple[int, int]:
@@ -87,7 +89,7 @@ class RangeFetcher:
         self._consumers.clear()
 
     def _read(
-        self, consumer: Consumer, wanted: Mapping[TopicPartition, FetchRange], found: dict[TopicPartition, list[RawRecord]]
+        self, consumer: Consumer, wanted: Mapping[TopicPartition, FetchRange], found: Mapping[TopicPartition, RawColumns]
     ) -> None:
         ends = {partition: r.end for partition, r in wanted.items()}
         missing = {partition: r.start for partition, r in wanted.items()}  # partition -> the next offset it lacks
@@ -111,11 +113,13 @@ class RangeFetcher:
 
 
 def _take(
-    messages: Iterable[Message],
+    messages: Sequence[Message],
     ends: Mapping[TopicPartition, int],
     missing: dict[TopicPartition, int],
-    found: dict[TopicPartition, list[RawRecord]],
+    found: Mapping[TopicPartition, RawColumns],
 ) -> None:
+    if len(found) == 1 and _take_one(messages, ends, missing, found):
+        return
     for message in messages:
         error = message.error()
         topic, index, offset = message.topic(), message.partition(), message.offset()
@@ -127,14 +131,40 @@ def _take(
                 continue
             _fail(error, partition)
         if offset < ends[partition]:
-            key, value, headers = message.key(), message.value(), message.headers()
-            found[partition].append(
-                RawRecord(topic, index, offset, message.timestamp()[1], key, value, tuple(headers) if headers else ())
-            )
+            columns, headers = found[partition], message.headers()
+            columns.offsets.append(offset)  # type: ignore[attr-defined]
+            columns.timestamps.append(message.timestamp()[1])
+            columns.keys.append(message.key())
+            columns.values.append(message.value())
+            columns.headers.append(tuple(headers) if headers else ())  # type: ignore[union-attr]
         if offset >= ends[partition] - 1:
             missing.pop(partition, None)
         elif partition in missing:
             missing[partition] = offset + 1
+
+
+def _take_one(
+    messages: Sequence[Message],
+    ends: Mapping[TopicPartition, int],
+    missing: dict[TopicPartition, int],
+    found: Mapping[TopicPartition, RawColumns],
+) -> bool:
+    """The same for records of one partition, column by column; False, with nothing taken, where one is not a plain record."""
+    ((partition, columns),) = found.items()
+    offsets = [message.offset() for message in messages]
+    if offsets[-1] >= ends[partition] or any(message.error() is not None for message in messages):
+        return False
+    columns.offsets += offsets  # type: ignore[operator]
+    columns.timestamps += [message.timestamp()[1] for message in messages]
+    columns.keys += [message.key() for message in messages]
+    columns.values += [message.value() for message in messages]
+    headers = [message.headers() for message in messages]
+    columns.headers += [tuple(some) if some else () for some in headers]  # type: ignore[operator]
+    if offsets[-1] == ends[partition] - 1:
+        missing.pop(partition, None)
+    elif partition in missing:
+        missing[partition] = offsets[-1] + 1
+    return True
 
 
 def _drop_finished(consumer: Consumer, ends: Mapping[TopicPartition, int], missing: dict[TopicPartition, int]) -> None:

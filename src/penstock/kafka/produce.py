@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby, islice
 from typing import Any, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
+from penstock.columns import Produced, ProducedColumns
 from penstock.errors import BrokerError, ProductionError, TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.record import ProducedRecord
@@ -65,12 +67,40 @@ class LaneProducer:
         if self._transactional:
             self._call("beginning a transaction", self._producer.begin_transaction)
 
-    def write(self, records: Sequence[ProducedRecord], refused: Refused | None = None) -> None:
+    def write(self, produced: Sequence[Produced], refused: Refused | None = None) -> None:
         """Queue records in their order; a full queue is waited for.
 
         `refused(record, error)` is asked about a record the producer does not take (one that is too large, say): it returns
         where to go on without it, or raises.
         """
+        for is_columns, items in groupby(produced, lambda item: isinstance(item, ProducedColumns)):
+            if not is_columns:
+                self._write_records(list(items), refused)  # type: ignore[arg-type]
+                continue
+            for columns in items:
+                assert isinstance(columns, ProducedColumns)
+                done = 0 if columns.headers is not None else self._write_columns(columns)
+                if done < len(columns):
+                    self._write_records(list(columns)[done:], refused)
+
+    def _write_columns(self, columns: ProducedColumns) -> int:
+        """Queue plain records in a tight loop; returns how many went well, `_write_records` knows what to do about the next."""
+        produce, topic, where = self._producer.produce, columns.topic, -1 if columns.partition is None else columns.partition
+        callback = None if self._transactional else self._acknowledged
+        # The last one of a fixed partition is left to `_write_records`, which asks where it landed.
+        rows = zip(columns.keys, columns.values, columns.timestamps)
+        done = 0
+        try:
+            for key, value, timestamp in islice(rows, len(columns) - (columns.partition is not None)):
+                produce(topic, value, key, where, callback, None, timestamp)
+                done += 1
+                if not done % _CHUNK:
+                    self._producer.poll(0)
+        except (BufferError, KafkaException):
+            pass
+        return done
+
+    def _write_records(self, records: Sequence[ProducedRecord], refused: Refused | None = None) -> None:
         produce, acknowledged, every = self._producer.produce, self._acknowledged, not self._transactional
         # In a transaction the commit fails if any record did, so only the last record of a partition is asked where it landed.
         last = {} if every else {(record.topic, record.partition): i for i, record in enumerate(records)}

@@ -75,13 +75,12 @@ STATELESS = (
     KStreamFlatMap,
     KStreamFlatMapValues,
     KStreamMap,
-    KStreamMapBatches,
     KStreamMapValues,
     KStreamPeek,
     KStreamPrint,
     PassThrough,
 )
-"""The suppliers whose processors compute the same records again from the same input."""
+"""The suppliers whose processors compute the same records again from the same input, each from one of its records."""
 
 __all__ = [
     "CombinedKey",

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
-from penstock.operators.aggregation import AggregationProcessor, AggregationSupplier
+from penstock.columns import Columns
+from penstock.operators.aggregation import AggregationSupplier
+from penstock.operators.functions import count_aggregator, count_initializer
+from penstock.operators.stream_aggregation import DistinctKeys, Row, StreamAggregationProcessor
 from penstock.operators.types import Aggregator, Initializer
 from penstock.processor import Processor
 from penstock.record import Record
@@ -22,8 +27,13 @@ class KStreamAggregate(AggregationSupplier):
         """A new processor."""
         return _KStreamAggregateProcessor(self.store_name, self.send_old_values, self.initializer, self.aggregator)
 
+    @property
+    def counts(self) -> bool:
+        """Whether the aggregate is a plain count."""
+        return self.aggregator is count_aggregator and self.initializer is count_initializer
 
-class _KStreamAggregateProcessor(AggregationProcessor):
+
+class _KStreamAggregateProcessor(StreamAggregationProcessor):
     def __init__(self, store_name: str, send_old_values: bool, initializer: Initializer, aggregator: Aggregator) -> None:
         super().__init__(store_name, send_old_values)
         self._initializer = initializer
@@ -43,3 +53,54 @@ class _KStreamAggregateProcessor(AggregationProcessor):
                 timestamp = stored.timestamp
         # As in Java, a first change carries the initial value as its old value.
         self._put_and_forward(record, self._aggregator(key, value, old), old, timestamp)
+
+    def _folded(self, key: Any, value: Any, row: Row | None) -> tuple[Any, Any]:
+        old = self._initializer() if row is None else row[0]
+        return self._aggregator(key, value, old), old
+
+    def process_counts(self, columns: Columns, weights: list[int]) -> None:
+        """Rows that stand for `weights` records each, with the time of the latest: what a count needs to know of them."""
+        complete = self._complete(columns)
+        if len(complete) < len(columns):
+            rows = zip(columns.keys, columns.values, weights)
+            weights = [weight for key, value, weight in rows if key is not None and value is not None]
+            columns = complete
+        if not weights:
+            return
+        keys = DistinctKeys(columns.keys, self._table.raw_keys)
+        stored = dict(zip(keys.distinct, self._table.rows_of(keys.raw)))
+        counts: dict[Any, int] = dict.fromkeys(keys.distinct, 0)
+        latest = dict.fromkeys(keys.distinct, -1)
+        for identity, weight, timestamp in zip(keys.identities, weights, columns.timestamps):
+            counts[identity] += weight
+            if timestamp > latest[identity]:
+                latest[identity] = timestamp
+        self._write_counts(columns, keys, counts, latest, stored)
+
+    def _write_last(self, columns: Columns, keys: DistinctKeys, rows: dict[Any, Row | None]) -> None:
+        if self._aggregator is not count_aggregator or self._table.exact_type is not int:
+            super()._write_last(columns, keys, rows)
+            return
+        latest = dict.fromkeys(keys.distinct, -1)
+        for identity, timestamp in zip(keys.identities, columns.timestamps):
+            if timestamp > latest[identity]:
+                latest[identity] = timestamp
+        self._write_counts(columns, keys, Counter(keys.identities), latest, rows)
+
+    def _write_counts(
+        self,
+        columns: Columns,
+        keys: DistinctKeys,
+        counts: Mapping[Any, int],
+        latest: Mapping[Any, int],
+        stored: dict[Any, Row | None],
+    ) -> None:
+        rows: dict[Any, Row | None] = {}
+        for identity, count in counts.items():
+            row, timestamp = stored[identity], latest[identity]
+            if row is None:
+                rows[identity] = (count, timestamp)
+            else:
+                rows[identity] = (row[0] + count, row[1] if row[1] > timestamp else timestamp)
+        last = sorted(dict(zip(keys.identities, range(len(columns)))).values())
+        self._write_rows(columns, last, keys, rows, stored)

@@ -44,7 +44,7 @@ class AggregationProcessor(Processor[Any, Any, Any, "Change[Any]"]):
     def init(self, context: Any) -> None:
         """Take the store."""
         self._context: Any = context
-        store = KeyValueStoreWrapper(context, self._store_name)
+        store = self._wrapper = KeyValueStoreWrapper(context, self._store_name)
         self._get = store.get
         self._put = store.put
         self._forwarder = TimestampedTupleForwarder(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.columns import Columns
 from penstock.operators.types import Predicate
 from penstock.processor import Processor, ProcessorContext
 from penstock.record import Record
@@ -31,12 +32,32 @@ class _KStreamBranchProcessor(Processor[Any, Any, Any, Any]):
         self._default = child_nodes[len(predicates)] if len(child_nodes) > len(predicates) else None
 
     def init(self, context: ProcessorContext[Any, Any]) -> None:
+        self._context: Any = context
         self._forward = context.forward
 
     def process(self, record: Record[Any, Any]) -> None:
-        for predicate, child in self._branches:
-            if predicate(record.key, record.value):
-                self._forward(record, child)
-                return
+        child = self._child(record.key, record.value)
+        if child is not None:
+            self._forward(record, child)
+
+    def process_columns(self, columns: Columns) -> None:
+        """The same for many records: each branch gets its rows at once."""
+        chosen: dict[str, list[int]] = {child: [] for _, child in self._branches}
         if self._default is not None:
-            self._forward(record, self._default)
+            chosen[self._default] = []
+        for row, (key, value) in enumerate(zip(columns.keys, columns.values)):
+            try:
+                child = self._child(key, value)
+            except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
+                self._context.row_failed(columns, row, exc)
+                continue
+            if child is not None:
+                chosen[child].append(row)
+        for child, rows in chosen.items():
+            self._context.forward_columns(columns.take(rows), child)
+
+    def _child(self, key: Any, value: Any) -> str | None:
+        for predicate, child in self._branches:
+            if predicate(key, value):
+                return child
+        return self._default

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.columns import Columns
+from penstock.operators.functions import has_key
+from penstock.operators.rows import each_row
 from penstock.operators.types import Predicate
 from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext
 from penstock.record import FixedKeyRecord
@@ -27,9 +30,20 @@ class _KStreamFilterProcessor(FixedKeyProcessor[Any, Any, Any]):
         self._filter_not = filter_not
 
     def init(self, context: FixedKeyProcessorContext[Any, Any]) -> None:
+        self._context: Any = context
         self._forward = context.forward
 
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:
         # The predicate may return anything truthy.
         if (not self._predicate(record.key, record.value)) is self._filter_not:
             self._forward(record)
+
+    def process_columns(self, columns: Columns) -> None:
+        """The same for many records."""
+        if self._predicate is has_key and not self._filter_not and None not in columns.keys:
+            self._context.forward_columns(columns)
+            return
+        answers, columns = each_row(self._context, columns, self._predicate)
+        refused = self._filter_not
+        kept = [row for row, answer in enumerate(answers) if (not answer) is refused]
+        self._context.forward_columns(columns if len(kept) == len(columns) else columns.take(kept))

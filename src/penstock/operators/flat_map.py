@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from penstock.columns import Columns
 from penstock.errors import StreamsError
+from penstock.operators.rows import spread
 from penstock.operators.types import FlatMapper
 from penstock.processor import Processor, ProcessorContext
 from penstock.record import Record
@@ -26,12 +29,32 @@ class _KStreamFlatMapProcessor(Processor[Any, Any, Any, Any]):
         self._mapper = mapper
 
     def init(self, context: ProcessorContext[Any, Any]) -> None:
+        self._context: Any = context
         self._forward = context.forward
 
     def process(self, record: Record[Any, Any]) -> None:
-        pairs = self._mapper(record.key, record.value)
+        forward, timestamp, headers = self._forward, record.timestamp, record.headers
+        for key, value in self._pairs(record.key, record.value):
+            forward(Record(key, value, timestamp, headers))
+
+    def process_columns(self, columns: Columns) -> None:
+        """The same for many records; what a record gave before it failed stays."""
+        keys: list[Any] = []
+        values: list[Any] = []
+        counts: list[int] = []
+        for key, value in zip(columns.keys, columns.values):
+            before = len(values)
+            try:
+                for new_key, new_value in self._pairs(key, value):
+                    keys.append(new_key)
+                    values.append(new_value)
+            except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
+                self._context.row_failed(columns, len(counts), exc)
+            counts.append(len(values) - before)
+        self._context.forward_columns(spread(columns, keys, values, counts))
+
+    def _pairs(self, key: Any, value: Any) -> Iterable[tuple[Any, Any]]:
+        pairs = self._mapper(key, value)
         if pairs is None:
             raise StreamsError("the function given to flat_map returned None: it must return pairs (key, value), [] for none")
-        forward, timestamp, headers = self._forward, record.timestamp, record.headers
-        for key, value in pairs:
-            forward(Record(key, value, timestamp, headers))
+        return pairs

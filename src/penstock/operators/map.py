@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.columns import Columns
 from penstock.errors import StreamsError
+from penstock.operators.functions import SelectKey
+from penstock.operators.rows import each_row
 from penstock.operators.types import KeyValuePairMapper
 from penstock.processor import Processor, ProcessorContext
 from penstock.record import Record
@@ -26,11 +29,27 @@ class _KStreamMapProcessor(Processor[Any, Any, Any, Any]):
         self._mapper = mapper
 
     def init(self, context: ProcessorContext[Any, Any]) -> None:
+        self._context: Any = context
         self._forward = context.forward
 
     def process(self, record: Record[Any, Any]) -> None:
-        pair = self._mapper(record.key, record.value)
+        key, value = self._pair(record.key, record.value)
+        self._forward(Record(key, value, record.timestamp, record.headers))
+
+    def process_columns(self, columns: Columns) -> None:
+        """The same for many records."""
+        if type(self._mapper) is SelectKey:
+            keys, columns = each_row(self._context, columns, self._mapper.selector)
+            self._context.forward_columns(columns.with_keys(keys))
+            return
+        pairs, columns = each_row(self._context, columns, self._pair)
+        if pairs:
+            keys, values = map(list, zip(*pairs))
+            self._context.forward_columns(columns.with_keys_and_values(keys, values))
+
+    def _pair(self, key: Any, value: Any) -> tuple[Any, Any]:
+        pair = self._mapper(key, value)
         if pair is None:
             raise StreamsError("the function given to map returned None: it must return a pair (key, value)")
         key, value = pair
-        self._forward(Record(key, value, record.timestamp, record.headers))
+        return key, value

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.columns import Columns
 from penstock.errors import StreamsError
 from penstock.processor import Processor, ProcessorContext
 from penstock.record import Headers, Record
@@ -32,44 +33,68 @@ class KStreamMapBatches:
 
 
 class MapBatchesProcessor(Processor[Any, Any, Any, Any]):
-    """Has two faces: `process` for one record and `process_batch` for many."""
+    """A record alone is a batch of one; columns are a batch as they are."""
 
     def __init__(self, mapper: BatchMapper) -> None:
         self._mapper = mapper
 
     def init(self, context: ProcessorContext[Any, Any]) -> None:
         """Keep the way on."""
+        self._context: Any = context
         self._forward = context.forward
 
     def process(self, record: Record[Any, Any]) -> None:
         """A batch of one."""
-        self.process_batch((record,))
-
-    def process_batch(self, records: Sequence[Record[Any, Any]]) -> None:
-        """Map a batch and forward its rows in order."""
+        headers = [record.headers] if record.headers else None
         forward = self._forward
-        for record in records_of(self._mapper(batch_of(records))):
-            forward(record)
+        for row in zip(*columns_of(self._mapper(batch_of([record.key], [record.value], [record.timestamp], headers)))):
+            forward(Record(*row))
+
+    def process_columns(self, columns: Columns) -> None:
+        """Map a batch and forward its rows in order; where that fails, record by record, so that only bad ones are judged."""
+        try:
+            batch = batch_of(columns.keys, columns.values, columns.timestamps, columns.headers)
+            keys, values, timestamps, headers = columns_of(self._mapper(batch))
+        except Exception:  # noqa: BLE001  (each record is tried again by itself)
+            self._process_rows(columns)
+            return
+        # Which record a row was made of is the function's secret: all of them count as made of the last.
+        last = len(columns) - 1 if columns.sources is None else columns.sources[-1]
+        made_of = [last] * len(keys)
+        some = headers if any(headers) else None
+        self._context.forward_columns(Columns(keys, values, timestamps, some, columns.origin, made_of))
+
+    def _process_rows(self, columns: Columns) -> None:
+        node = self._context.current_node
+        for row in range(len(columns)):
+            self._context.record_context = columns.context(row)
+            try:
+                self.process(columns.record(row))
+            except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
+                self._context.current_node = node
+                self._context.row_failed(columns, row, exc)
 
 
-def batch_of(records: Sequence[Record[Any, Any]]) -> pa.RecordBatch:
-    """Records as columns; Arrow infers the types.
+def batch_of(
+    keys: Sequence[Any], values: Sequence[Any], timestamps: Sequence[int], headers: Sequence[Headers] | None = None
+) -> pa.RecordBatch:
+    """Columns as Arrow has them; it infers the types.
 
-    >>> batch_of([Record("a", 1, 10)]).to_pylist()
+    >>> batch_of(["a"], [1], [10]).to_pylist()
     [{'key': 'a', 'value': 1, 'timestamp': 10}]
     """
     columns = {
-        "key": _column("key", [record.key for record in records]),
-        "value": _column("value", [record.value for record in records]),
-        "timestamp": pa.array([record.timestamp for record in records], pa.int64()),
+        "key": _column("key", keys),
+        "value": _column("value", values),
+        "timestamp": pa.array(timestamps, pa.int64()),
     }
-    if any(record.headers for record in records):
-        rows = [[{"key": key, "value": value} for key, value in record.headers] for record in records]
+    if headers is not None and any(headers):
+        rows = [[{"key": key, "value": value} for key, value in some] for some in headers]
         columns["headers"] = pa.array(rows, _HEADERS_TYPE)
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _column(name: str, values: list[Any]) -> pa.Array:
+def _column(name: str, values: Sequence[Any]) -> pa.Array:
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as exc:
@@ -79,11 +104,11 @@ def _column(name: str, values: list[Any]) -> pa.Array:
         ) from exc
 
 
-def records_of(batch: Any) -> list[Record[Any, Any]]:
-    """The rows of a batch as records.
+def columns_of(batch: Any) -> tuple[list[Any], list[Any], list[int], list[Headers]]:
+    """The columns of a batch: keys, values, timestamps and headers.
 
-    >>> records_of(pa.RecordBatch.from_pydict({"key": ["a"], "value": [1], "timestamp": [10]}))
-    [Record(key='a', value=1, timestamp=10, headers=())]
+    >>> columns_of(pa.RecordBatch.from_pydict({"key": ["a"], "value": [1], "timestamp": [10]}))
+    (['a'], [1], [10], [()])
     """
     names = set(batch.schema.names) if isinstance(batch, pa.RecordBatch | pa.Table) else set()
     if not names >= {"key", "value", "timestamp"}:
@@ -97,5 +122,4 @@ def records_of(batch: Any) -> list[Record[Any, Any]]:
     headers: list[Headers] = [()] * len(timestamps)
     if "headers" in names:
         headers = [tuple((entry["key"], entry["value"]) for entry in row or ()) for row in batch.column("headers").to_pylist()]
-    keys, values = batch.column("key").to_pylist(), batch.column("value").to_pylist()
-    return [Record(*row) for row in zip(keys, values, timestamps, headers)]
+    return batch.column("key").to_pylist(), batch.column("value").to_pylist(), timestamps, headers

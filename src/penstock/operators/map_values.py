@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.columns import Columns
+from penstock.operators.rows import each_row
 from penstock.operators.types import ValueMapperWithKey
 from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext
 from penstock.record import FixedKeyRecord
@@ -25,7 +27,13 @@ class _KStreamMapValuesProcessor(FixedKeyProcessor[Any, Any, Any]):
         self._mapper = mapper
 
     def init(self, context: FixedKeyProcessorContext[Any, Any]) -> None:
+        self._context: Any = context
         self._forward = context.forward
 
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:
         self._forward(record.with_value(self._mapper(record.key, record.value)))
+
+    def process_columns(self, columns: Columns) -> None:
+        """The same for many records."""
+        values, columns = each_row(self._context, columns, self._mapper)
+        self._context.forward_columns(columns.with_values(values))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.columns import Columns
 from penstock.processor import Processor, ProcessorContext
 from penstock.record import Record
 
@@ -18,7 +19,12 @@ class PassThrough:
 
 class _PassThroughProcessor(Processor[Any, Any, Any, Any]):
     def init(self, context: ProcessorContext[Any, Any]) -> None:
+        self._context: Any = context
         self._forward = context.forward
 
     def process(self, record: Record[Any, Any]) -> None:
         self._forward(record)
+
+    def process_columns(self, columns: Columns) -> None:
+        """The same for many records."""
+        self._context.forward_columns(columns)

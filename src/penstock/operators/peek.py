@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.columns import Columns
+from penstock.operators.rows import each_row
 from penstock.operators.types import ForeachAction
 from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext
 from penstock.record import FixedKeyRecord
@@ -25,8 +27,14 @@ class _KStreamPeekProcessor(FixedKeyProcessor[Any, Any, Any]):
         self._action = action
 
     def init(self, context: FixedKeyProcessorContext[Any, Any]) -> None:
+        self._context: Any = context
         self._forward = context.forward
 
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:
         self._action(record.key, record.value)
         self._forward(record)
+
+    def process_columns(self, columns: Columns) -> None:
+        """The same for many records."""
+        _, columns = each_row(self._context, columns, self._action)
+        self._context.forward_columns(columns)

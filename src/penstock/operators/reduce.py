@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.operators.aggregation import AggregationProcessor, AggregationSupplier
+from penstock.operators.aggregation import AggregationSupplier
+from penstock.operators.stream_aggregation import Row, StreamAggregationProcessor
 from penstock.operators.types import Reducer
 from penstock.processor import Processor
 from penstock.record import Record
@@ -22,7 +23,7 @@ class KStreamReduce(AggregationSupplier):
         return _KStreamReduceProcessor(self.store_name, self.send_old_values, self.reducer)
 
 
-class _KStreamReduceProcessor(AggregationProcessor):
+class _KStreamReduceProcessor(StreamAggregationProcessor):
     def __init__(self, store_name: str, send_old_values: bool, reducer: Reducer) -> None:
         super().__init__(store_name, send_old_values)
         self._reducer = reducer
@@ -38,3 +39,6 @@ class _KStreamReduceProcessor(AggregationProcessor):
             return
         new = self._reducer(stored.value, value)
         self._put_and_forward(record, new, stored.value, max(timestamp, stored.timestamp))
+
+    def _folded(self, key: Any, value: Any, row: Row | None) -> tuple[Any, Any]:
+        return (value, None) if row is None else (self._reducer(row[0], value), row[0])

@@ -6,12 +6,14 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from penstock.columns import Columns, Produced, ProducedColumns
 from penstock.errors import PenstockError, ProductionError, StreamsError, TaskCorruptedError
 from penstock.handlers import ProductionExceptionHandler, Response, Result, SerializationExceptionOrigin, is_retriable
 from penstock.ids import TaskId
 from penstock.record import Headers, ProducedRecord
 from penstock.runtime.nodes import FailedProcessingError, error_handler_context
 from penstock.runtime.task_metrics import TaskMetrics
+from penstock.serde_columns import serialize_column
 from penstock.topology.specs import Serializer, StreamPartitioner
 
 _log = logging.getLogger(__name__)
@@ -39,8 +41,8 @@ class RecordCollector:
         self._handler = production_handler
         self._metrics = metrics
         self._partitions_for = partitions_for
-        self._outputs: list[ProducedRecord] = []
-        self._changelogs: list[ProducedRecord] = []
+        self._outputs: list[Produced] = []
+        self._changelogs: list[Produced] = []
 
     def send(
         self,
@@ -76,6 +78,16 @@ class RecordCollector:
         for chosen in self._partitions(topic, key, value, partitioner, context):
             self._outputs.append(ProducedRecord(topic, chosen, key_bytes, value_bytes, timestamp, headers))
 
+    def send_columns(self, topic: str, columns: Columns, key_serializer: Serializer, value_serializer: Serializer) -> bool:
+        """Serialize many records for one topic and keep them; False, with nothing kept, where one of them does not serialize."""
+        try:
+            keys = serialize_column(key_serializer, topic, columns.keys)
+            values = serialize_column(value_serializer, topic, columns.values)
+        except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a serializer raises)
+            return False
+        self._outputs.append(ProducedColumns(topic, None, keys, values, columns.timestamps, columns.headers))
+        return True
+
     def send_raw(self, record: ProducedRecord) -> None:
         """Keep a record that is bytes already, such as a dead letter."""
         self._outputs.append(record)
@@ -86,7 +98,13 @@ class RecordCollector:
         """Keep one change of a store."""
         self._changelogs.append(_new(ProducedRecord, (topic, partition, key, value, timestamp, headers)))
 
-    def drain(self) -> tuple[list[ProducedRecord], list[ProducedRecord]]:
+    def send_changelog_columns(
+        self, topic: str, partition: int, keys: list[bytes], values: list[bytes | None], timestamps: list[int]
+    ) -> None:
+        """Keep many changes of a store."""
+        self._changelogs.append(ProducedColumns(topic, partition, keys, values, timestamps))  # type: ignore[arg-type]
+
+    def drain(self) -> tuple[list[Produced], list[Produced]]:
         """Outputs and changelog records since the last call, each in the order they were sent."""
         outputs, changelogs = self._outputs, self._changelogs
         self._outputs, self._changelogs = [], []

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from penstock.columns import Columns
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import StreamsError
 from penstock.ids import TaskId
@@ -89,6 +90,36 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
         finally:
             self.record_context = context
             self.current_node = node
+
+    def forward_columns(self, columns: Columns, child: str | None = None) -> None:
+        """Hand many records to all children of the current node, one child after the other, or to the one named."""
+        node = self.current_node
+        if node is None:
+            raise StreamsError("Current node is unknown: columns can only be forwarded while the node before them works")
+        if not len(columns):
+            return
+        for receiver in node.children if child is None else (self._child(child),):
+            self.current_node = receiver
+            receiver.run_columns(columns)
+        self.current_node = node
+
+    def row_failed(self, columns: Columns, row: int, exception: Exception) -> None:
+        """Ask the processing exception handler about one row; returns where it is to be left out, raises otherwise."""
+        self.record_context = columns.context(row)
+        node = self.current_node
+        if node is None or not node.on_error(exception, columns.record(row)):
+            raise exception
+
+    def rows_dropped(self, columns: Columns, rows: Iterable[int], reason: str) -> None:
+        """Count and log rows that an operator leaves out."""
+        for row in rows:
+            self.record_context = columns.context(row)
+            self.record_dropped(reason)
+
+    def log_columns(self, store_name: str, keys: list[bytes], values: list[bytes | None], timestamps: list[int]) -> None:
+        """Write many changes to the store's changelog partition."""
+        topic, partition = self.state_manager.registered_changelog_partition_for(store_name)
+        self.record_collector.send_changelog_columns(topic, partition, keys, values, timestamps)
 
     def _child(self, name: str) -> Any:
         node = self.current_node

@@ -7,12 +7,14 @@ import logging
 from collections.abc import Callable
 from typing import Any, cast
 
+from penstock.columns import Columns, RawColumns
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import PenstockError, StreamsError, TaskCorruptedError, TaskMigratedError
 from penstock.handlers import ProcessingExceptionHandler, Result
 from penstock.ids import TaskId
 from penstock.processor import FixedKeyProcessor
 from penstock.record import FixedKeyRecord, Record, RecordContext
+from penstock.serde_columns import deserialize_column
 from penstock.serdes import WrappingNullable, as_deserializer, as_serializer
 from penstock.topology.specs import Deserializer, ProcessorSpec, Serializer, SinkSpec, SourceSpec, TimestampExtractor
 
@@ -36,12 +38,14 @@ class FailedProcessingError(StreamsError):
 class Node:
     """What every node has: a name, children, and `run`, which the context calls with a record.
 
-    An exception out of `run` goes to `on_error` of the same node; True means that it has been dealt with.
+    An exception out of `run` goes to `on_error` of the same node; True means that it has been dealt with. `run_columns` takes
+    many records at once and deals with the failures of single rows itself.
     """
 
-    __slots__ = ("_open", "child_by_name", "children", "name", "run", "state_stores")
+    __slots__ = ("_context", "_open", "child_by_name", "children", "name", "run", "run_columns", "state_stores")
 
     run: Callable[[Record[Any, Any]], None]
+    run_columns: Callable[[Columns], None]
 
     def __init__(self, name: str, state_stores: tuple[str, ...] = ()) -> None:
         self.name = name
@@ -65,6 +69,23 @@ class Node:
         if self._open:
             raise StreamsError(f"node {self.name} has been initialized already")
         self._open = True
+        self._context = context
+        self.run_columns = self._run_rows
+
+    def _run_rows(self, columns: Columns) -> None:
+        """Columns for a node that takes records."""
+        context = self._context
+        before = context.record_context
+        for row in range(len(columns)):
+            record = columns.record(row)
+            context.record_context = columns.context(row)
+            context.current_node = self
+            try:
+                self.run(record)
+            except Exception as exc:
+                if not self.on_error(exc, record):
+                    raise
+        context.record_context = before
 
     def on_error(self, exception: Exception, record: Record[Any, Any]) -> bool:
         """Whether the exception of a record is dealt with here; sources and sinks leave it to the node before them."""
@@ -97,6 +118,12 @@ class SourceNode(Node):
         self.prepare(context)
         self.run = context.forward
 
+    def read_columns(self, raw: RawColumns) -> Columns:
+        """Raw records as typed ones; raises what the deserializers raise."""
+        keys = deserialize_column(self.deserialize_key, raw.topic, raw.keys)
+        values = deserialize_column(self.deserialize_value, raw.topic, raw.values)
+        return Columns(keys, values, raw.timestamps, raw.headers, raw)
+
     def prepare(self, context: Any) -> None:
         """Take the deserializers; queues need them before the nodes are initialized."""
         spec = self._spec
@@ -107,20 +134,18 @@ class SourceNode(Node):
 class ProcessorNode(Node):
     """Runs a user's or an operator's processor; its exceptions go to the processing exception handler."""
 
-    __slots__ = ("_context", "_handler", "processor")
+    __slots__ = ("_handler", "processor")
 
     def __init__(self, spec: ProcessorSpec) -> None:
         super().__init__(spec.name, spec.stores)
         self.processor = spec.supplier()
         if self.processor is None:
             raise StreamsError(f"the supplier of processor {spec.name} returned None: it must return a new processor each time")
-        self._context: Any = None
         self._handler: ProcessingExceptionHandler | None = None
 
     def init(self, context: Any, processing_handler: ProcessingExceptionHandler | None = None) -> None:
         """Initialize the processor with the task's context."""
         super().init(context, processing_handler)
-        self._context = context
         self._handler = processing_handler
         try:
             self.processor.init(context)
@@ -129,6 +154,7 @@ class ProcessorNode(Node):
         # Bound after init, where some processors choose their process method.
         process = self.processor.process
         self.run = _with_fixed_key(process) if isinstance(self.processor, FixedKeyProcessor) else process
+        self.run_columns = getattr(self.processor, "process_columns", None) or self._run_rows
 
     def close(self) -> None:
         """Close the processor."""
@@ -152,7 +178,6 @@ class SinkNode(Node):
     """Where records leave for a topic."""
 
     __slots__ = (
-        "_context",
         "_extract_topic",
         "_key_serializer",
         "_partitioner",
@@ -175,7 +200,6 @@ class SinkNode(Node):
         """Take the serializers of the sink, or the configured default ones."""
         super().init(context, processing_handler)
         spec = self._spec
-        self._context = context
         self._key_serializer: Serializer = _serializer(spec.key_serializer, context, "key", self.name)
         self._value_serializer: Serializer = _serializer(spec.value_serializer, context, "value", self.name)
         self._partitioner = spec.partitioner
@@ -185,6 +209,13 @@ class SinkNode(Node):
             self.run = self._run_dynamic
         else:
             self.run = self._run_static
+            self.run_columns = self._run_static_columns
+
+    def _run_static_columns(self, columns: Columns) -> None:
+        if self._partitioner is not None or not self._context.record_collector.send_columns(
+            self.topic, columns, self._key_serializer, self._value_serializer
+        ):
+            self._run_rows(columns)
 
     def _run_static(self, record: Record[Any, Any]) -> None:
         self._send(

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from penstock.columns import RawColumns
 from penstock.errors import StreamsError
 from penstock.ids import TopicPartition
 from penstock.record import RawRecord
@@ -25,6 +26,10 @@ class ReadyToProcess(NamedTuple):
 
 
 _READY = ReadyToProcess(True)
+
+
+def _has_records(queue: RecordQueue) -> bool:
+    return queue.head is not None
 
 
 class PartitionGroup:
@@ -83,11 +88,11 @@ class PartitionGroup:
         self.queue(partition).partition_time = partition_time
         self.stream_time = max(self.stream_time, partition_time)
 
-    def add_raw_records(self, partition: TopicPartition, raw_records: Iterable[RawRecord]) -> int:
+    def add_raw_records(self, partition: TopicPartition, raw_records: Iterable[RawRecord] | RawColumns) -> int:
         """Add records to a partition's queue; returns its new length."""
         queue = self.queue(partition)
         was_empty = queue.head is None
-        new_size = queue.add_raw_records(raw_records)
+        new_size = queue.add(raw_records)
         if was_empty and queue.head is not None:
             self._non_empty.offer(queue.head_timestamp, queue)
         return new_size
@@ -119,6 +124,63 @@ class PartitionGroup:
             self._record_lateness(self.stream_time - timestamp)
         return stamped, queue
 
+    def take_runs(self, now: int) -> list[tuple[RecordQueue, RawColumns]]:
+        """Take out what may be processed now, in its order, cut where it goes from one partition to another.
+
+        `next_record` would give the same records in the same order; the times advance when a run is `consumed`.
+        """
+        waiting = self._non_empty
+        only = waiting.only
+        if only is not None:
+            waiting.clear()
+            return [(only, only.take_all())]
+        runs: list[tuple[RecordQueue, RawColumns]] = []
+        taken = {queue.partition: queue.take_all() for queue in self._queues.values() if queue.head is not None}
+        at = dict.fromkeys(taken, 0)
+        queue: RecordQueue | None = waiting.poll()
+        while queue is not None:
+            raw = taken[queue.partition]
+            start, row, end, following = at[queue.partition], at[queue.partition] + 1, len(raw), None
+            while row < end:
+                if not waiting:
+                    row = end
+                    break
+                # Put back after each record, as next_record does: what is in the heap, and since when, breaks ties.
+                waiting.offer(raw.timestamps[row], queue)
+                following = waiting.poll()
+                if following is not queue:
+                    break
+                row += 1
+            runs.append((queue, raw.rows(start, row)))
+            at[queue.partition] = row
+            if row < end:
+                queue = following
+            elif waiting and self._ready(now, lambda q: at.get(q.partition, 0) < len(taken.get(q.partition, ()))).is_ready:
+                queue = waiting.poll()
+            else:
+                queue = None
+        waiting.clear()
+        for partition, raw in taken.items():
+            if at[partition] < len(raw):
+                self.add_raw_records(partition, raw.rows(at[partition], len(raw)))
+        return runs
+
+    def consumed(self, queue: RecordQueue, raw: RawColumns) -> None:
+        """A run has been processed: partition time and stream time follow it."""
+        latest = max(raw.timestamps)
+        queue.partition_time = max(queue.partition_time, latest)
+        queue.consumed_offset = raw.offsets[-1]
+        self.stream_time = max(self.stream_time, latest)
+
+    def put_back(self, runs: Iterable[tuple[RecordQueue, RawColumns]]) -> None:
+        """Undo `take_runs` for what was not processed."""
+        left = {queue.partition: queue.take_all() for queue in self._queues.values() if queue.head is not None}
+        self._non_empty.clear()
+        for queue, raw in runs:
+            self.add_raw_records(queue.partition, raw)
+        for partition, raw in left.items():
+            self.add_raw_records(partition, raw)
+
     def update_lags(self, lags: Mapping[TopicPartition, int]) -> None:
         """Tell how many records the brokers still have of each partition; a partition left out is not known."""
         if self._max_task_idle_ms != MAX_TASK_IDLE_MS_DISABLED:
@@ -129,15 +191,18 @@ class PartitionGroup:
 
         An empty partition is waited for while its lag is not known or not zero, and then for `max.task.idle.ms` more.
         """
+        return self._ready(now, _has_records)
+
+    def _ready(self, now: int, has_records: Callable[[RecordQueue], bool]) -> ReadyToProcess:
         if self._max_task_idle_ms == MAX_TASK_IDLE_MS_DISABLED:
             return _READY
-        if self.all_partitions_buffered:
+        if all(map(has_records, self._queues.values())):
             self._idle_deadlines.clear()
             return _READY
         enforced: dict[TopicPartition, int] = {}
         queued = 0
         for partition, queue in self._queues.items():
-            if queue.head is not None:
+            if has_records(queue):
                 self._idle_deadlines.pop(partition, None)
                 queued += 1
                 continue

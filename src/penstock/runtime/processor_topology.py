@@ -8,6 +8,7 @@ from typing import Any
 from penstock.errors import TopologyError
 from penstock.runtime.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from penstock.state.store import StateStore, StoreBuilder
+from penstock.topology.column_path import takes_columns
 from penstock.topology.specs import GlobalTopology, NodeSpec, SinkSpec, SourceSpec, Subtopology
 
 
@@ -35,6 +36,7 @@ class ProcessorTopology:
         self._source_by_pattern: list[tuple[SourceSpec, SourceNode]] = []
         self._build_nodes(specs)
         self.state_stores = _build_stores(specs, builders)
+        self.takes_columns = takes_columns(specs)
 
     @classmethod
     def of(cls, subtopology: Subtopology) -> ProcessorTopology:

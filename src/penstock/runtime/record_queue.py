@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from penstock.columns import RawColumns
 from penstock.errors import StreamsError
 from penstock.handlers import DeserializationExceptionHandler
 from penstock.ids import TopicPartition
@@ -27,24 +29,25 @@ StampedRecord = tuple["Record[Any, Any] | None", RawRecord]
 
 
 class RecordQueue:
-    """First in, first out; only the head is deserialized, the rest stay bytes.
+    """First in, first out; only the head is deserialized, the rest stay bytes, and columns stay columns until one is taken out.
 
     Partition time is the highest timestamp that was taken out so far; the timestamp extractor gets it.
     """
 
     __slots__ = (
+        "_columns",
         "_context",
         "_extract",
         "_extractor_name",
         "_fifo",
         "_handler",
-        "_trusts_record",
         "consumed_offset",
         "head",
         "head_timestamp",
         "partition",
         "partition_time",
         "source",
+        "trusts_record",
     )
 
     def __init__(
@@ -62,29 +65,65 @@ class RecordQueue:
         self.head: StampedRecord | None = None
         self.head_timestamp = UNKNOWN
         self._fifo: deque[RawRecord] = deque()
+        self._columns: RawColumns | None = None  # where it is set, the head is its first row and nothing else waits
         self._context = context
         self._handler = deserialization_handler
         self._extract = getattr(timestamp_extractor, "extract", timestamp_extractor)
         self._extractor_name = getattr(timestamp_extractor, "__qualname__", type(timestamp_extractor).__qualname__)
-        self._trusts_record = type(timestamp_extractor) in _TRUSTING
+        self.trusts_record = type(timestamp_extractor) in _TRUSTING
 
     def __len__(self) -> int:
-        return len(self._fifo) + (self.head is not None)
+        return len(self._fifo) + (self.head is not None) if self._columns is None else len(self._columns)
 
     @property
     def head_offset(self) -> int | None:
         """The offset of the next record; None where there is none."""
         return None if self.head is None else self.head[1].offset
 
+    def add(self, records: Iterable[RawRecord] | RawColumns) -> int:
+        """Add records as they come, one by one or as columns; returns how many there are now."""
+        return self.add_columns(records) if isinstance(records, RawColumns) else self.add_raw_records(records)
+
     def add_raw_records(self, raw_records: Iterable[RawRecord]) -> int:
         """Add records at the end; returns how many there are now."""
+        self._split_columns()
         self._fifo.extend(raw_records)
         if self.head is None:
             self._update_head()
         return len(self)
 
+    def add_columns(self, columns: RawColumns) -> int:
+        """Add records as columns, which they stay while nothing else waits; returns how many there are now."""
+        if self.head is not None or not len(columns):
+            return self.add_raw_records(columns)
+        self._fifo.append(columns[0])
+        self._update_head()
+        if self.head is not None and self.head[0] is not None:
+            self._columns = columns
+        elif len(columns) > 1:
+            self.head = None  # the first one is skipped; the next that is shows its offset
+            self.add_raw_records(islice(columns, 1, None))
+        return len(self)
+
+    def take_all(self) -> RawColumns:
+        """Take out everything that waits, as columns; the times stay as they are."""
+        waiting = self._columns
+        if waiting is None:
+            head = [] if self.head is None else [self.head[1]]
+            waiting = RawColumns.of(*self.partition, [*head, *self._fifo])
+        self._columns, self.head, self.head_timestamp = None, None, UNKNOWN
+        self._fifo.clear()
+        return waiting
+
+    def _split_columns(self) -> None:
+        if self._columns is not None:
+            self._fifo.extend(islice(self._columns, 1, None))
+            self._columns = None
+
     def poll(self) -> StampedRecord:
         """Take the head out."""
+        if self._columns is not None:
+            self._split_columns()
         polled = self.head
         if polled is None:
             raise IndexError(f"no record of {self.partition} is waiting")
@@ -99,7 +138,7 @@ class RecordQueue:
     def clear(self) -> None:
         """Drop all records and forget the partition time."""
         self._fifo.clear()
-        self.head = None
+        self._columns = self.head = None
         self.head_timestamp = self.partition_time = UNKNOWN
 
     def _update_head(self) -> None:
@@ -114,7 +153,7 @@ class RecordQueue:
                 handle_deserialization_failure(self._handler, self._context, exc, raw, source.name)
                 skipped = raw
                 continue
-            if timestamp < 0 or not self._trusts_record:
+            if timestamp < 0 or not self.trusts_record:
                 timestamp = self._extracted(ConsumerRecord(raw, key, value))
                 if timestamp < 0:
                     self._context.record_dropped(

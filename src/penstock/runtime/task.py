@@ -15,21 +15,24 @@ The order of the calls, by whoever runs it (a stream thread, the test driver):
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.clock import Clock
+from penstock.columns import Produced, RawColumns
 from penstock.errors import ProcessingError, StreamsError, TaskMigratedError
 from penstock.handlers import deserialization_exception_handler, processing_exception_handler
 from penstock.ids import TaskId, TopicPartition
 from penstock.processor import Cancellable, PunctuationType, Punctuator
-from penstock.record import ProducedRecord, RawRecord, RecordContext
+from penstock.record import RawRecord, RecordContext
 from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.context import InternalProcessorContext
 from penstock.runtime.nodes import FailedProcessingError
 from penstock.runtime.partition_group import PartitionGroup
 from penstock.runtime.processor_topology import ProcessorTopology
+from penstock.runtime.punctuation import NEVER
 from penstock.runtime.record_queue import UNKNOWN, RecordQueue, StampedRecord
 from penstock.runtime.state_manager import ProcessorStateManager
 from penstock.runtime.task_metrics import TaskMetrics
@@ -44,6 +47,9 @@ _log = logging.getLogger(__name__)
 # The brokers' default for offset.metadata.max.bytes.
 _BROKER_LIMIT = 4096
 
+# Fewer records than this are processed one by one: setting up columns costs more than it saves.
+_MIN_ROWS = 32
+
 
 class TaskCommit(NamedTuple):
     """What a task wants to be written and committed together.
@@ -53,8 +59,8 @@ class TaskCommit(NamedTuple):
     """
 
     task_id: TaskId
-    outputs: list[ProducedRecord]
-    changelogs: list[ProducedRecord]
+    outputs: list[Produced]
+    changelogs: list[Produced]
     offsets: dict[TopicPartition, OffsetAndMetadata]
     next_timer: int | None
 
@@ -89,6 +95,7 @@ class StreamTask:
         self.partition_group = PartitionGroup(
             self._create_queues(config), config["max.task.idle.ms"], metrics.record_lateness, metrics.enforced_processing
         )
+        self._takes_columns = False
         self._next_offsets: dict[TopicPartition, int] = {}
         self._commit_needed = False
         self.commit_requested = False
@@ -134,6 +141,12 @@ class StreamTask:
                 self.metrics.watch_node(node, self._clock, node in self.topology.sources)
             finally:
                 self._update_context(None, UNKNOWN, None)
+        queues = [self.partition_group.queue(partition) for partition in self.input_partitions]
+        self._takes_columns = (
+            self.topology.takes_columns
+            and all(queue.trusts_record for queue in queues)
+            and self.metrics.record_lateness is None  # at DEBUG every record is looked at
+        )
 
     # 3. to 5.: work
 
@@ -142,8 +155,8 @@ class StreamTask:
 
         `next_offset` is the consumer's position behind them, where that is more than the last offset plus one.
         """
-        records = records if isinstance(records, (list, tuple)) else list(records)
-        if records:
+        records = records if isinstance(records, (list, tuple, RawColumns)) else list(records)
+        if len(records):
             self._next_offsets[partition] = records[-1].offset + 1
         if next_offset is not None:
             self._next_offsets[partition] = next_offset
@@ -193,9 +206,14 @@ class StreamTask:
         if not self.is_processable(now):
             return 0
         group, timers = self.partition_group, self.timers
-        next_record, is_ready, process = group.next_record, group.ready_to_process, self._process
-        limit = group.num_buffered if max_records is None else max_records
         processed = 0
+        if self._takes_columns and max_records is None and self._is_worth_columns():
+            processed, all_taken = self._process_runs(now)
+            if all_taken:
+                self.metrics.process.record(processed)
+                return processed
+        next_record, is_ready, process = group.next_record, group.ready_to_process, self._process
+        limit = processed + group.num_buffered if max_records is None else max_records
         while processed < limit:
             following = next_record()
             if following is None:
@@ -209,6 +227,62 @@ class StreamTask:
                 break
         self.metrics.process.record(processed)
         return processed
+
+    def _is_worth_columns(self) -> bool:
+        return self.timers.stream_time.next_due == NEVER and self.partition_group.num_buffered >= _MIN_ROWS
+
+    def process_counted(self, partition: TopicPartition, raw: RawColumns, weights: list[int], next_offset: int) -> None:
+        """Take rows that stand for `weights` records each into the count that reads this partition."""
+        now = self._clock.now_ms()
+        queue, context = self.partition_group.queue(partition), self.context
+        self.metrics.consumed(partition, queue.source.name, raw)
+        columns = queue.source.read_columns(raw)
+        node = queue.source.children[0]
+        context.system_time_ms, context.current_node = now, node
+        with self._failures_of_columns():
+            node.processor.process_counts(columns, weights)  # type: ignore[attr-defined]
+        self._next_offsets[partition] = next_offset
+        self.partition_group.consumed(queue, raw)
+        self._commit_needed = True
+        self.metrics.process.record(sum(weights))
+
+    @contextmanager
+    def _failures_of_columns(self) -> Iterator[None]:
+        context = self.context
+        try:
+            yield
+        except FailedProcessingError as exc:
+            cause = exc.__cause__ or exc
+            raise self._failure(exc.node, context.record_context, cause, exc.message) from cause
+        except StreamsError:
+            raise
+        except Exception as exc:
+            raise self._failure(context.current_node_name, context.record_context, exc) from exc
+        finally:
+            context.current_node = context.record_context = None
+
+    def _process_runs(self, now: int) -> tuple[int, bool]:
+        """Process what is ready as columns; False with what it has done where the rest has to go record by record."""
+        group, context = self.partition_group, self.context
+        runs = group.take_runs(now)
+        processed = 0
+        for index, (queue, raw) in enumerate(runs):
+            try:
+                columns = queue.source.read_columns(raw)
+            except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
+                group.put_back(runs[index:])
+                return processed, False
+            if min(raw.timestamps) < 0:
+                group.put_back(runs[index:])
+                return processed, False
+            context.system_time_ms = now
+            context.current_node = queue.source
+            with self._failures_of_columns():
+                context.forward_columns(columns)
+            group.consumed(queue, raw)
+            self._commit_needed = True
+            processed += len(raw)
+        return processed, True
 
     def _process(self, stamped: StampedRecord, queue: RecordQueue, now: int) -> None:
         record, raw = stamped
@@ -232,10 +306,12 @@ class StreamTask:
         queue.consumed_offset = raw.offset
         self._commit_needed = True
 
-    def _failure(self, node: str | None, raw: RawRecord, cause: BaseException, message: str | None = None) -> ProcessingError:
+    def _failure(
+        self, node: str | None, raw: RawRecord | RecordContext | None, cause: BaseException, message: str | None = None
+    ) -> ProcessingError:
+        where = "" if raw is None else f", topic={raw.topic}, partition={raw.partition}, offset={raw.offset}"
         return ProcessingError(
-            f"{message or 'Exception caught in process'}. taskId={self.task_id}, processor={node}, topic={raw.topic}, "
-            f"partition={raw.partition}, offset={raw.offset}: {cause!r}"
+            f"{message or 'Exception caught in process'}. taskId={self.task_id}, processor={node}{where}: {cause!r}"
         )
 
     def maybe_punctuate_stream_time(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.clock import Clock
+from penstock.columns import Produced, ProducedColumns, RawColumns
 from penstock.ids import TaskId, TopicPartition
 from penstock.metrics import (
     PROCESSOR_NODE_GROUP,
@@ -53,17 +54,25 @@ class TaskMetrics:
         enforced = self._counter("enforced-processing", RecordingLevel.DEBUG, "occurrences of enforced processing")
         self.enforced_processing: Callable[[], None] | None = enforced.record if enforced.enabled else None
 
-    def consumed(self, partition: TopicPartition, source: str, records: Sequence[RawRecord]) -> None:
+    def consumed(self, partition: TopicPartition, source: str, records: Sequence[RawRecord] | RawColumns) -> None:
         """Count records of an input partition."""
-        if records:
+        if len(records):
             count, size = self._topic(partition.topic, source, "consumed")
             count.record(len(records))
-            size.record(sum(map(_consumed_size, records)))
+            if isinstance(records, RawColumns):
+                size.record(_columns_size(records, _CONSUMED_OVERHEAD))
+            else:
+                size.record(sum(map(_consumed_size, records)))
 
-    def produced(self, records: Iterable[ProducedRecord]) -> None:
+    def produced(self, records: Iterable[Produced]) -> None:
         """Count outputs, by topic."""
         by_topic: dict[str, list[ProducedRecord]] = {}
         for record in records:
+            if isinstance(record, ProducedColumns):
+                count, size = self._topic(record.topic, "", "produced")
+                count.record(len(record))
+                size.record(_columns_size(record, _PRODUCED_OVERHEAD))
+                continue
             by_topic.setdefault(record.topic, []).append(record)
         for topic, written in by_topic.items():
             count, size = self._topic(topic, "", "produced")
@@ -119,6 +128,14 @@ def _watched(run: Any, record_latency: Callable[[int], None], now_ms: Callable[[
         record_latency(now_ms() - record.timestamp)
 
     return watched
+
+
+def _columns_size(columns: RawColumns | ProducedColumns, overhead: int) -> int:
+    size = len(columns) * (overhead + len(columns.topic))
+    size += sum(map(len, filter(None, columns.keys))) + sum(map(len, filter(None, columns.values)))
+    for headers in columns.headers or ():
+        size += sum(len(name) + len(value or b"") for name, value in headers)
+    return size
 
 
 def _consumed_size(record: RawRecord) -> int:

@@ -2,90 +2,162 @@
 
 from __future__ import annotations
 
-import heapq
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
+from penstock.columns import RawColumns
 from penstock.ids import TopicPartition
-from penstock.record import Headers, RawRecord
+from penstock.record import Headers
 
-_SCHEMA = pa.schema(
-    [
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("timestamp", pa.int64()),
-        ("source", pa.int32()),
-        ("offset", pa.int64()),
-        ("headers", pa.binary()),
-    ]
-)
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Longs = npt.NDArray[np.int64]
 
 
 class ShuffledBatch:
-    """Records for one partition of a repartition topic, each with the source partition (by index) and offset it was made from."""
+    """Records for one partition of a repartition topic, each with the source partition (by index) and offset it was made from.
 
-    __slots__ = ("headers", "keys", "offsets", "sources", "timestamps", "values")
+    Where the target only counts, `weights` tells how many records a row stands for; its timestamp is then the latest of them
+    and `ranks` the time by which it is merged with the rows of other sources.
+    """
 
-    def __init__(self) -> None:
-        self.keys: list[bytes | None] = []
-        self.values: list[bytes | None] = []
-        self.timestamps: list[int] = []
-        self.sources: list[int] = []
-        self.offsets: list[int] = []
-        self.headers: list[Headers] = []
+    __slots__ = ("headers", "keys", "offsets", "ranks", "sources", "timestamps", "values", "weights")
+
+    def __init__(
+        self,
+        keys: pa.Array,
+        values: pa.Array,
+        timestamps: Longs,
+        sources: Longs,
+        offsets: Longs,
+        headers: list[Headers] | None = None,
+        weights: Longs | None = None,
+        ranks: Longs | None = None,
+    ) -> None:
+        self.keys = keys
+        self.values = values
+        self.timestamps = timestamps
+        self.sources = sources
+        self.offsets = offsets
+        self.headers = headers
+        self.weights = weights
+        self.ranks = ranks
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[tuple[Any, Any, int, Headers, int, int]], counted: bool = False) -> ShuffledBatch:
+        """From (key, value, timestamp, headers, source, offset)."""
+        keys, values, timestamps, headers, sources, offsets = zip(*rows) if rows else ((),) * 6
+        return cls(
+            pa.array(keys, pa.binary()),
+            pa.array(values, pa.binary()),
+            np.array(timestamps, np.int64),
+            np.array(sources, np.int64),
+            np.array(offsets, np.int64),
+            list(headers) if any(headers) else None,
+            np.ones(len(rows), np.int64) if counted else None,
+            np.maximum.accumulate(np.array(timestamps, np.int64)) if counted else None,
+        )
+
+    @classmethod
+    def concat(cls, batches: Sequence[ShuffledBatch]) -> ShuffledBatch:
+        """All rows, one batch after the other."""
+        if len(batches) == 1:
+            return batches[0]
+        if not batches:
+            return cls.of_rows(())
+        headers = None
+        if any(batch.headers is not None for batch in batches):
+            headers = [some for batch in batches for some in batch.headers or [()] * len(batch)]
+        counted = batches[0].weights is not None
+        return cls(
+            pa.concat_arrays([batch.keys for batch in batches]),
+            pa.concat_arrays([batch.values for batch in batches]),
+            np.concatenate([batch.timestamps for batch in batches]),
+            np.concatenate([batch.sources for batch in batches]),
+            np.concatenate([batch.offsets for batch in batches]),
+            headers,
+            np.concatenate([batch.weights for batch in batches]) if counted else None,
+            np.concatenate([batch.ranks for batch in batches]) if counted else None,
+        )
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.timestamps)
 
-    def append(self, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers, source: int, offset: int) -> None:
-        """Add one record."""
-        self.keys.append(key)
-        self.values.append(value)
-        self.timestamps.append(timestamp)
-        self.headers.append(headers)
-        self.sources.append(source)
-        self.offsets.append(offset)
+    def take(self, rows: Longs) -> ShuffledBatch:
+        """Some of the rows, in the given order."""
+        chosen = pa.array(rows)
+        return ShuffledBatch(
+            self.keys.take(chosen),
+            self.values.take(chosen),
+            self.timestamps[rows],
+            self.sources[rows],
+            self.offsets[rows],
+            None if self.headers is None else [self.headers[row] for row in rows],
+            None if self.weights is None else self.weights[rows],
+            None if self.ranks is None else self.ranks[rows],
+        )
 
-    def extend(self, other: ShuffledBatch) -> None:
-        """Add the records of another batch behind these."""
-        for name in self.__slots__:
-            getattr(self, name).extend(getattr(other, name))
+    def slice(self, start: int, stop: int) -> ShuffledBatch:
+        """Rows that follow each other, without copying them."""
+        return ShuffledBatch(
+            self.keys.slice(start, stop - start),
+            self.values.slice(start, stop - start),
+            self.timestamps[start:stop],
+            self.sources[start:stop],
+            self.offsets[start:stop],
+            None if self.headers is None else self.headers[start:stop],
+            None if self.weights is None else self.weights[start:stop],
+            None if self.ranks is None else self.ranks[start:stop],
+        )
 
     def in_time_order(self, begun: Mapping[int, int]) -> ShuffledBatch:
         """The records of all sources as a task merges its inputs: each source in its order, the lowest head first.
 
         `begun` tells how many of its first records each source is to leave out.
         """
-        rows: dict[int, list[int]] = {}
-        for row, source in enumerate(self.sources):
-            rows.setdefault(source, []).append(row)
-        if len(rows) < 2 and not begun:
+        found = np.unique(self.sources)
+        if len(found) < 2 and not begun:
             return self
-        timestamps = self.timestamps
-        by_source = [rows[source][begun.get(source, 0) :] for source in sorted(rows)]
-        ordered = list(heapq.merge(*by_source, key=timestamps.__getitem__)) if len(rows) > 1 else by_source[0]
-        found = ShuffledBatch()
-        for name in self.__slots__:
-            column = getattr(self, name)
-            setattr(found, name, [column[row] for row in ordered])
-        return found
+        rows = [np.flatnonzero(self.sources == source)[begun.get(int(source), 0) :] for source in found]
+        # Lowest head first is a stable sort by the latest time seen so far in each source: a late record follows at once.
+        times = self.timestamps if self.ranks is None else self.ranks
+        latest = [np.maximum.accumulate(times[some]) for some in rows]
+        order = np.argsort(np.concatenate(latest), kind="stable")
+        return self.take(np.concatenate(rows)[order])
 
-    def records(self, partition: TopicPartition, first_offset: int) -> Iterator[RawRecord]:
+    def columns(self, partition: TopicPartition, first_offset: int) -> RawColumns:
         """The records as a task reads them, numbered from `first_offset`."""
-        topic, index = partition
-        rows = zip(self.timestamps, self.keys, self.values, self.headers)
-        for offset, (timestamp, key, value, headers) in enumerate(rows, first_offset):
-            yield RawRecord(topic, index, offset, timestamp, key, value, headers)
+        return RawColumns(
+            partition.topic,
+            partition.partition,
+            range(first_offset, first_offset + len(self)),
+            self.timestamps.tolist(),
+            self.keys.to_pylist(),
+            self.values.to_pylist(),
+            self.headers,
+        )
 
     def to_bytes(self) -> bytes:
         """One Arrow IPC stream: the JVM moves it and never looks inside."""
-        headers = [pickle.dumps(h) if h else None for h in self.headers]
-        columns = [self.keys, self.values, self.timestamps, self.sources, self.offsets, headers]
-        batch = pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, _SCHEMA)], schema=_SCHEMA)
+        columns = {
+            "key": self.keys,
+            "value": self.values,
+            "timestamp": pa.array(self.timestamps),
+            "source": pa.array(self.sources),
+            "offset": pa.array(self.offsets),
+        }
+        if self.headers is not None:
+            columns["headers"] = pa.array([pickle.dumps(h) if h else None for h in self.headers], pa.binary())
+        if self.weights is not None:
+            columns["weight"], columns["rank"] = pa.array(self.weights), pa.array(self.ranks)
+        batch = pa.RecordBatch.from_pydict(columns)
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, _SCHEMA) as writer:
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
         found: bytes = sink.getvalue().to_pybytes()
         return found
@@ -93,10 +165,15 @@ class ShuffledBatch:
     @classmethod
     def from_bytes(cls, data: bytes) -> ShuffledBatch:
         """What `to_bytes` wrote."""
-        table = pa.ipc.open_stream(data).read_all()
-        batch = cls()
-        batch.keys, batch.values = table["key"].to_pylist(), table["value"].to_pylist()
-        batch.timestamps, batch.sources = table["timestamp"].to_pylist(), table["source"].to_pylist()
-        batch.offsets = table["offset"].to_pylist()
-        batch.headers = [pickle.loads(h) if h else () for h in table["headers"].to_pylist()]
-        return batch
+        batch = pa.ipc.open_stream(data).read_next_batch()
+        names = batch.schema.names
+        return cls(
+            batch.column("key"),
+            batch.column("value"),
+            batch.column("timestamp").to_numpy(),
+            batch.column("source").to_numpy(),
+            batch.column("offset").to_numpy(),
+            [pickle.loads(h) if h else () for h in batch.column("headers").to_pylist()] if "headers" in names else None,
+            batch.column("weight").to_numpy() if "weight" in names else None,
+            batch.column("rank").to_numpy() if "rank" in names else None,
+        )

@@ -22,7 +22,7 @@ class FedPartition:
         self._committed = Vector.of(committed, sources)
         self._handed_over = self._committed
         self._times = committed.metadata.split("|")[0] if committed is not None else ""
-        self._waiting: list[tuple[TopicPartition, int]] = []
+        self._waiting: list[ShuffledBatch] = []
 
     @property
     def number(self) -> int:
@@ -33,10 +33,10 @@ class FedPartition:
         """The records to hand to the task now, merged by time; `ends` is how far the sources have been read with them."""
         sources, before = self._sources, self._handed_over
         if batch is None:
-            batch = ShuffledBatch()
+            batch = ShuffledBatch.of_rows(())
         else:
             batch = batch.in_time_order({index: before.begun[s] for index, s in enumerate(sources) if s in before.begun})
-        self._waiting += [(sources[source], offset) for source, offset in zip(batch.sources, batch.offsets)]
+        self._waiting.append(batch)
         begun = {source: some for source, some in before.begun.items() if ends.get(source, 0) <= before.positions[source]}
         self._handed_over = Vector(before.number + len(batch), {**before.positions, **ends}, begun)
         return batch
@@ -50,8 +50,12 @@ class FedPartition:
             self._waiting = []
             self._committed = handed_over
         else:
-            done, self._waiting = self._waiting[:-left], self._waiting[-left:]
-            first = dict(reversed(self._waiting))  # the first that waits of each source
+            handed = ShuffledBatch.concat(self._waiting)
+            cut = len(handed) - left
+            self._waiting = [handed.slice(cut, len(handed))]
+            origins = [(self._sources[s], o) for s, o in zip(handed.sources.tolist(), handed.offsets.tolist())]
+            done = origins[:cut]
+            first = dict(reversed(origins[cut:]))  # the first that waits of each source
             positions = {**handed_over.positions, **first}
             self._committed = Vector(handed_over.number - left, positions, {**handed_over.begun, **self._begun(done, first)})
         return self._committed.committed(self._times, self._sources)

@@ -55,7 +55,7 @@ class LaneGlobals:
             while position < end:
                 until = min(end, position + _STEP)
                 records = self._fetcher.fetch([FetchRange(partition.topic, partition.partition, position, until)])[partition]
-                task.restore(partition, records, until)
+                task.restore(partition, list(records), until)
                 position = until
             self._positions[partition] = position
         task.complete_restoration()

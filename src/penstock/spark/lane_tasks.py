@@ -12,7 +12,7 @@ from penstock.kafka.clients import consumer_config, restore_consumer_config
 from penstock.kafka.fetch import FetchRange, RangeFetcher
 from penstock.kafka.produce import LaneProducer
 from penstock.metrics import Metrics
-from penstock.record import ProducedRecord, RawRecord
+from penstock.record import ProducedRecord
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.state_manager import ProcessorStateManager
@@ -128,7 +128,7 @@ class LaneTasks:
             while position < end and time.monotonic() < deadline:
                 until = min(end, position + _RESTORE_STEP)
                 records = self._restorer.fetch([FetchRange(partition.topic, partition.partition, position, until)])[partition]
-                state.restore(partition, records, until)
+                state.restore(partition, list(records), until)
                 restored += len(records)
                 position = until
             if restored or position < end:
@@ -160,7 +160,8 @@ class LaneTasks:
         inputs = [TopicPartition(topic, partition) for topic, partition in upstream_inputs(self._plan, task_id).items()]
         config = self._config.with_values({"max.task.idle.ms": -1})  # everything that was fetched is processed
         metrics = TaskMetrics(self._metrics, task_id)
-        collector = TracingCollector(task_id, production_exception_handler(config), metrics, self._plan.partitions.get)
+        handler = production_exception_handler(config)
+        collector = TracingCollector(task_id, handler, metrics, self._plan.partitions.get, counted=self._plan.counted)
         state = ProcessorStateManager(task_id, self._directory.folder, {}, inputs)
         topology, cache = ProcessorTopology.of(subtopology), RecordCache(0)
         task = StreamTask(task_id, topology, inputs, config, state, collector, self._clock, metrics, cache)
@@ -175,7 +176,7 @@ class LaneTasks:
     def fetch(self, work: Mapping[TaskId, TaskWork]) -> None:
         """Read the ranges of all tasks at once and queue the records."""
         ranges = {TopicPartition(r.topic, r.partition): r for w in work.values() for r in w.ranges}
-        fetched: Mapping[TopicPartition, list[RawRecord]] = self._fetcher.fetch(list(ranges.values()))
+        fetched = self._fetcher.fetch(list(ranges.values()))
         for task_id, task_work in work.items():
             task = self.running[task_id].task
             for wanted in task_work.ranges:
@@ -208,8 +209,11 @@ class LaneTasks:
         fed = opened.fed[partition]
         number = fed.number
         batch = fed.take(batch, ends)
-        if len(batch):
-            opened.task.add_records(partition, list(batch.records(partition, number)), fed.number)
+        if len(batch) and partition.topic in self._plan.counted:
+            assert batch.weights is not None
+            opened.task.process_counted(partition, batch.columns(partition, number), batch.weights.tolist(), fed.number)
+        elif len(batch):
+            opened.task.add_records(partition, batch.columns(partition, number), fed.number)
 
     def _with_vectors(self, opened: _OpenTask, work: TaskWork, commit: TaskCommit) -> TaskCommit:
         """The same commit, with vectors in place of the numbers of shuffled records."""

@@ -12,8 +12,9 @@ from typing import Any
 
 from penstock.errors import ConfigError
 from penstock.ids import TaskId
-from penstock.operators import STATELESS
+from penstock.operators import STATELESS, KStreamAggregate
 from penstock.timestamps import UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor
+from penstock.topology.column_path import is_counted
 from penstock.topology.specs import ProcessorSpec, SourceSpec, Subtopology
 
 # A vector is committed as offset metadata, of which a broker keeps 4,096 bytes: up to 13 a source partition leave room.
@@ -24,12 +25,14 @@ _MAX_VECTOR = 200
 class Plan:
     """The sub-topologies of an application with the way each repartition goes.
 
-    `shuffled` maps a repartition topic that goes through the shuffle to the sub-topology that feeds it.
+    `shuffled` maps a repartition topic that goes through the shuffle to the sub-topology that feeds it; `counted` are those
+    of them whose records are only counted by key.
     """
 
     subtopologies: Mapping[int, Subtopology]
     partitions: Mapping[str, int]
     shuffled: Mapping[str, int]
+    counted: frozenset[str] = frozenset()
 
     @property
     def upstream(self) -> frozenset[int]:
@@ -78,7 +81,13 @@ def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int
             feeds = [t for s in subtopologies for t in s.repartition_source_topics if t in upstream.sink_topics]
             if any(t not in shuffled for t in feeds):
                 shuffled = {t: u for t, u in shuffled.items() if u != upstream.id}
-    return Plan(by_id, dict(partitions), shuffled)
+    cached = config["statestore.cache.max.bytes"] > 0
+    counted = {t for t in shuffled for s in subtopologies if cached and t in s.source_topics and is_counted(s, t, _counts)}
+    return Plan(by_id, dict(partitions), shuffled, frozenset(counted))
+
+
+def _counts(supplier: Any) -> bool:
+    return isinstance(supplier, KStreamAggregate) and supplier.counts
 
 
 def shuffles(upstream: Subtopology, partitions: Mapping[str, int], config: Mapping[str, Any]) -> bool:

@@ -10,15 +10,21 @@ import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from penstock.columns import Columns, Produced, ProducedColumns
 from penstock.hashing import default_partition
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import RangeFetcher
-from penstock.record import ProducedRecord
+from penstock.record import Headers, ProducedRecord
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.task import StreamTask
+from penstock.serde_codecs import serialize_bytes, serialize_string
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.messages import UpstreamWork
 from penstock.spark.plan import Plan
+from penstock.spark.sorting import counted_columns, sorted_columns
+from penstock.topology.specs import Serializer
 
 _SIDE_OUTPUT = "penstock.side.output"
 
@@ -26,15 +32,28 @@ _SIDE_OUTPUT = "penstock.side.output"
 class TracingCollector(RecordCollector):
     """Remembers for each output the input record it was made from."""
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, *arguments: Any, counted: frozenset[str] = frozenset()) -> None:
         super().__init__(*arguments)
-        self.origins: list[tuple[TopicPartition, int]] = []
+        self._counted = counted
+        self.origins: list[tuple[TopicPartition, int] | None] = []
         self.current: Any = None
 
     def send(self, *arguments: Any, **named: Any) -> None:
         """Keep a record, and where it came from."""
         super().send(*arguments, **named)
         self._trace()
+
+    def send_columns(self, topic: str, columns: Columns, key_serializer: Serializer, value_serializer: Serializer) -> bool:
+        """Keep columns, which know where they came from; of what is only counted the values are not needed."""
+        if topic in self._counted and value_serializer is serialize_string and set(map(type, columns.values)) == {str}:
+            columns, value_serializer = columns.with_values([b""] * len(columns)), serialize_bytes
+        if not super().send_columns(topic, columns, key_serializer, value_serializer):
+            return False
+        kept = self._outputs[-1]
+        assert isinstance(kept, ProducedColumns)
+        kept.origin, kept.offsets = columns.origin, columns.offsets()
+        self.origins.append(None)
+        return True
 
     def send_raw(self, record: ProducedRecord) -> None:
         """Keep a dead letter, and where it came from: a record that cannot be deserialized is met before its turn."""
@@ -51,8 +70,8 @@ class TracingCollector(RecordCollector):
             context = self.current.record_context
             self.origins += [(TopicPartition(context.topic, context.partition), context.offset)] * missing
 
-    def drain_traced(self) -> tuple[list[ProducedRecord], list[tuple[TopicPartition, int]]]:
-        """Outputs since the last call, each with its origin."""
+    def drain_traced(self) -> tuple[list[Produced], list[tuple[TopicPartition, int] | None]]:
+        """Outputs since the last call, each record with its origin."""
         outputs, _ = self.drain()
         origins, self.origins = self.origins, []
         return outputs, origins
@@ -74,46 +93,90 @@ def run_upstream(
     return sort_by_target(plan, work, outputs, origins), consumed
 
 
+Row = tuple["bytes | None", "bytes | None", int, Headers, int, int]
+
+
 def sort_by_target(
-    plan: Plan, work: UpstreamWork, outputs: Sequence[ProducedRecord], origins: Sequence[tuple[TopicPartition, int]]
+    plan: Plan, work: UpstreamWork, outputs: Sequence[Produced], origins: Sequence[tuple[TopicPartition, int] | None]
 ) -> dict[TopicPartition, ShuffledBatch]:
     """Each output to the partition it belongs to, except what that partition has consumed before."""
     sources = sources_of(plan, work.subtopology)
     index_of = {source: index for index, source in enumerate(sources)}
     targets = [topic for topic, upstream in plan.shuffled.items() if upstream == work.subtopology]
     side = TopicPartition(targets[0], work.partition % plan.partitions[targets[0]])
-    shuffled = frozenset(targets)
-    found: dict[TopicPartition, ShuffledBatch] = {}
-    for output, (source, offset) in zip(outputs, origins):
-        topic, partition, key, value, timestamp, headers = output
-        if topic not in shuffled:
-            target, key, value, headers = side, None, pickle.dumps(output), ((_SIDE_OUTPUT, None),)
+    found = _Sorted(plan.counted)
+    for output, origin in zip(outputs, origins):
+        if isinstance(output, ProducedColumns):
+            assert output.origin is not None
+            assert output.offsets is not None
+            source = TopicPartition(output.origin.topic, output.origin.partition)
+            if output.topic in targets:
+                skip = {t.partition: some[source] for t, some in work.skip.items() if t.topic == output.topic and source in some}
+                sort = counted_columns if output.topic in plan.counted else sorted_columns
+                for partition, batch in sort(output, index_of[source], plan.partitions[output.topic], skip):
+                    found.add_batch(TopicPartition(output.topic, partition), batch)
+                continue
+            rows = [(record, (source, offset)) for record, offset in zip(output, output.offsets)]
         else:
-            if partition is None:
-                count = plan.partitions[topic]
-                # A record without a key may go anywhere, but on a re-read to the same place again.
-                partition = offset % count if key is None else default_partition(key, count)
-            target = TopicPartition(topic, partition)
-        if offset < work.skip.get(target, {}).get(source, 0):
-            continue
-        batch = found.get(target)
-        if batch is None:
-            batch = found[target] = ShuffledBatch()
-        batch.append(key, value, timestamp, headers, index_of[source], offset)
-    return found
+            assert origin is not None
+            rows = [(output, origin)]
+        for record, (source, offset) in rows:
+            target, row = _addressed(record, offset, targets, side, plan)
+            if offset >= work.skip.get(target, {}).get(source, 0):
+                found.add_row(target, (*row, index_of[source], offset))
+    return found.batches()
+
+
+def _addressed(
+    output: ProducedRecord, offset: int, targets: Sequence[str], side: TopicPartition, plan: Plan
+) -> tuple[TopicPartition, tuple[bytes | None, bytes | None, int, Headers]]:
+    topic, partition, key, value, timestamp, headers = output
+    if topic not in targets:
+        return side, (None, pickle.dumps(output), timestamp, ((_SIDE_OUTPUT, None),))
+    if partition is None:
+        count = plan.partitions[topic]
+        # A record without a key may go anywhere, but on a re-read to the same place again.
+        partition = offset % count if key is None else default_partition(key, count)
+    return TopicPartition(topic, partition), (key, value, timestamp, headers)
+
+
+class _Sorted:
+    """What goes to each target, in the order in which it came, whether as rows or as batches."""
+
+    def __init__(self, counted: frozenset[str]) -> None:
+        self._counted = counted
+        self._parts: dict[TopicPartition, list[ShuffledBatch | list[Row]]] = {}
+
+    def add_row(self, target: TopicPartition, row: Row) -> None:
+        parts = self._parts.setdefault(target, [])
+        if not parts or isinstance(parts[-1], ShuffledBatch):
+            parts.append([])
+        parts[-1].append(row)  # type: ignore[union-attr]
+
+    def add_batch(self, target: TopicPartition, batch: ShuffledBatch) -> None:
+        self._parts.setdefault(target, []).append(batch)
+
+    def batches(self) -> dict[TopicPartition, ShuffledBatch]:
+        return {
+            target: ShuffledBatch.concat(
+                [
+                    part if isinstance(part, ShuffledBatch) else ShuffledBatch.of_rows(part, target.topic in self._counted)
+                    for part in parts
+                ]
+            )
+            for target, parts in self._parts.items()
+        }
 
 
 def take_side_outputs(batch: ShuffledBatch) -> tuple[ShuffledBatch, list[ProducedRecord]]:
     """Part what a task is to process from what it is only to write."""
-    if not any(headers and headers[0][0] == _SIDE_OUTPUT for headers in batch.headers):
+    if batch.headers is None:
         return batch, []
-    records, outputs = ShuffledBatch(), []
-    for row in zip(batch.keys, batch.values, batch.timestamps, batch.headers, batch.sources, batch.offsets):
-        if row[3] and row[3][0][0] == _SIDE_OUTPUT:
-            outputs.append(pickle.loads(row[1] or b""))
-        else:
-            records.append(*row)
-    return records, outputs
+    side = [bool(headers) and headers[0][0] == _SIDE_OUTPUT for headers in batch.headers]
+    if not any(side):
+        return batch, []
+    outputs = [pickle.loads(batch.values[row].as_py()) for row, is_side in enumerate(side) if is_side]
+    return batch.take(np.flatnonzero(~np.array(side))), outputs
 
 
 def sources_of(plan: Plan, subtopology: int) -> list[TopicPartition]:

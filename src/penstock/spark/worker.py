@@ -18,6 +18,7 @@ from typing import Any
 
 from pyspark import TaskContext, cloudpickle
 
+from penstock.columns import count_of
 from penstock.errors import PenstockError, StreamsError, TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.kafka.clients import producer_config
@@ -145,14 +146,15 @@ class LaneWorker:
     def _fetch(
         self, turn: ProcessTurn, fed: dict[TopicPartition, ShuffledBatch], answer: LaneAnswer
     ) -> dict[TopicPartition, ShuffledBatch]:
+        parts = {target: [batch] for target, batch in fed.items()}
         self.tasks.catch_up_globals(turn.global_ends)
         for work in turn.upstream:
             batches, consumed = self.tasks.upstream(work)
             answer.records += consumed
             for target, batch in batches.items():
-                fed.setdefault(target, ShuffledBatch()).extend(batch)
+                parts.setdefault(target, []).append(batch)
         self.tasks.fetch(turn.work)
-        return fed
+        return {target: ShuffledBatch.concat(batches) for target, batches in parts.items()}
 
     def _process(self, turn: ProcessTurn, fed: Mapping[TopicPartition, ShuffledBatch], answer: LaneAnswer) -> list[TaskCommit]:
         commits = []
@@ -167,7 +169,7 @@ class LaneWorker:
 
     def _commit(self, turn: ProcessTurn, commits: Sequence[TaskCommit], answer: LaneAnswer) -> None:
         offsets: dict[TopicPartition, OffsetAndMetadata] = {p: o for commit in commits for p, o in commit.offsets.items()}
-        answer.produced = sum(len(commit.outputs) + len(commit.changelogs) for commit in commits)
+        answer.produced = sum(count_of(commit.outputs) + count_of(commit.changelogs) for commit in commits)
         if not answer.produced and not offsets:
             return
         self.producer.begin()
@@ -175,7 +177,8 @@ class LaneWorker:
             collector = self.tasks.running[commit.task_id].task.collector
             self.producer.write(commit.outputs, collector.handle_send_error)
             dead_letters, _ = collector.drain()
-            self.producer.write([*dead_letters, *commit.changelogs])
+            self.producer.write(dead_letters)
+            self.producer.write(commit.changelogs)
         if self.application.config.eos_enabled:
             self.producer.commit(offsets, turn.group_metadata)
         else:
@@ -244,11 +247,11 @@ def packed(application: Application) -> bytes:
 
 
 def _batches(blobs: Iterable[tuple[int, bytes]]) -> dict[TopicPartition, ShuffledBatch]:
-    found: dict[TopicPartition, ShuffledBatch] = {}
+    found: dict[TopicPartition, list[ShuffledBatch]] = {}
     for _, blob in blobs:
         target, data = pickle.loads(blob)
-        found.setdefault(target, ShuffledBatch()).extend(ShuffledBatch.from_bytes(data))
-    return found
+        found.setdefault(target, []).append(ShuffledBatch.from_bytes(data))
+    return {target: ShuffledBatch.concat(batches) for target, batches in found.items()}
 
 
 def _refuse_second_attempts() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.clock import ManualClock
+from penstock.columns import records_of
 from penstock.config import StreamsConfig
 from penstock.errors import NoSuchElementError, TopologyError
 from penstock.handlers import LogAndContinueExceptionHandler, production_exception_handler
@@ -231,7 +232,7 @@ class TopologyTestDriver(DriverStores):
 
     def _keep(self, commit: TaskCommit) -> None:
         for records in (commit.outputs, commit.changelogs):
-            for record in records:
+            for record in records_of(records):
                 self._outputs.setdefault(record.topic, deque()).append(record)
                 partition = TopicPartition(record.topic, record.partition or _PARTITION)
                 self._output_offsets[partition] = self._output_offsets.get(partition, 0) + 1
@@ -239,7 +240,7 @@ class TopologyTestDriver(DriverStores):
     def _feed_back(self, commit: TaskCommit) -> None:
         """Records for repartition topics, and for whatever else the topology reads, go in again."""
         for records in (commit.outputs, commit.changelogs):
-            for topic, _, key, value, timestamp, headers in records:
+            for topic, _, key, value, timestamp, headers in records_of(records):
                 partition = self._input_partition(topic)
                 if partition is not None:
                     self._enqueue(partition, RawRecord(topic, _PARTITION, 0, timestamp, key, value, headers))

@@ -2,9 +2,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from penstock.columns import Columns, RawColumns
 from penstock.errors import StreamsError
 from penstock.operators import KStreamMapBatches
-from penstock.operators.map_batches import batch_of, records_of
+from penstock.operators.map_batches import batch_of, columns_of
 from penstock.record import Record
 from tests.unit.operators.fakes import FakeContext, run
 
@@ -33,19 +34,21 @@ def test_should_give_the_same_record_by_record_and_in_batches():
     batched.init(many)
     for record in records:
         single.process(record)
-    batched.process_batch(records)
+    headers = [record.headers for record in records]
+    keys, values, times = ([getattr(record, name) for record in records] for name in ("key", "value", "timestamp"))
+    batched.process_columns(Columns(keys, values, times, headers, RawColumns("t", 0, range(5), times, keys, values)))
     assert one.forwarded == many.forwarded == [(str(n), "X" * n, n) for n in range(2, 5)]
 
 
 def test_should_turn_records_into_columns_and_back():
-    records = [Record("a", {"x": [1]}, 1, HEADERS), Record(None, {"x": None}, 2)]
-    assert records_of(batch_of(records)) == records
-    assert batch_of([Record("a", 1, 1)]).schema.names == ["key", "value", "timestamp"]
+    columns = (["a", None], [{"x": [1]}, {"x": None}], [1, 2], [HEADERS, ()])
+    assert columns_of(batch_of(*columns)) == columns
+    assert batch_of(["a"], [1], [1]).schema.names == ["key", "value", "timestamp"]
 
 
 def test_should_accept_tables_and_extra_columns_in_any_order():
     table = pa.table({"extra": [1], "timestamp": pa.array([5], pa.int32()), "value": ["v"], "key": ["k"]})
-    assert records_of(table) == [Record("k", "v", 5)]
+    assert columns_of(table) == (["k"], ["v"], [5], [()])
 
 
 @pytest.mark.parametrize(
@@ -67,4 +70,4 @@ def test_should_say_what_the_function_must_return(result, message):
 @pytest.mark.parametrize("values", [[object()], ["a", 1], [2**70]])
 def test_should_say_which_column_arrow_cannot_hold(values):
     with pytest.raises(StreamsError, match="map_batches cannot put the values"):
-        batch_of([Record("k", value, 1) for value in values])
+        batch_of(["k"] * len(values), values, [1] * len(values))

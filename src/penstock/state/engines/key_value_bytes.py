@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from penstock.errors import InvalidStateStoreError
 from penstock.state.iterators import ByteIterator, empty_iterator, is_inverted, prefix_end
@@ -40,6 +40,14 @@ class KeyValueBytesStore(KeyValueStore[bytes, bytes]):
         """Set many at once."""
         for key, value in entries:
             self.put(key, value)
+
+    def write_through(self, entries: Sequence[tuple[bytes, bytes | None]], timestamps: Sequence[int]) -> None:
+        """Set many at once; there is no cache on the way here."""
+        self.put_all(entries)
+
+    def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of many keys."""
+        return [self.get(key) for key in keys]
 
     def delete(self, key: bytes) -> bytes | None:
         """Remove a key; returns what was there."""

@@ -27,6 +27,11 @@ class Overlay:
             self._sorted.add(key)
         self.entries[key] = value
 
+    def put_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Set or (None) delete many keys."""
+        self.entries.update(entries)
+        self._sorted = None
+
     def delete_range(self, key_from: bytes, key_to: bytes) -> None:
         """Delete all keys from one (included) to another (not included), here and below."""
         for key in self._keys(key_from, key_to, to_inclusive=False):

@@ -172,9 +172,7 @@ class RocksDBStore(KeyValueBytesStore):
     def put_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Set many at once."""
         self._validate_open()
-        put = self._overlay.put
-        for key, value in entries:
-            put(key, value)
+        self._overlay.put_all(entries)
 
     def delete_range(self, key_from: bytes, key_to: bytes) -> None:
         """Delete all keys from one (included) to another (not included) without reading them."""

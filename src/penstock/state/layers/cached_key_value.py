@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from penstock.change import Change
@@ -89,6 +89,28 @@ class CachingKeyValueStore(WrappedKeyValueStore):
         """Set many at once."""
         for key, value in entries:
             self.put(key, value)
+
+    def multi_get(self, keys: Sequence[bytes]) -> list[Any]:
+        """The values of many keys; they are not put into the cache."""
+        if not self._open:
+            self.validate_store_open()
+        if not len(self._entries):
+            found: list[Any] = self._wrapped.multi_get(keys)
+            return found
+        cached = {key: entry.value for key in keys if (entry := self._entries.get(key)) is not None}
+        missing = [key for key in keys if key not in cached]
+        cached.update(zip(missing, self._wrapped.multi_get(missing)))
+        return [cached[key] for key in keys]
+
+    def write_through(self, entries: Sequence[tuple[bytes, bytes | None]], timestamps: Sequence[int]) -> None:
+        """Set many at once in the store below; what waits in the cache goes first."""
+        if not self._open:
+            self.validate_store_open()
+        if len(self._entries):
+            self._cache.flush(self._cache_name)
+            for key, _ in entries:
+                self._cache.delete(self._cache_name, key)
+        self._wrapped.write_through(entries, timestamps)
 
     def delete(self, key: bytes) -> Any:
         """Remove a key; returns what was there."""

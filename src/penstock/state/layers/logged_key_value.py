@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from penstock.state.engines.lru import LruKeyValueStore
@@ -44,6 +44,11 @@ class ChangeLoggingKeyValueStore(WrappedKeyValueStore):
         for key, value in written:
             self._log(key, value)
 
+    def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of many keys."""
+        found: list[bytes | None] = self._wrapped.multi_get(keys)
+        return found
+
     def delete(self, key: bytes) -> Any:
         """Remove a key; returns what was there."""
         previous = self._wrapped.delete(key)
@@ -60,6 +65,20 @@ class ChangeLoggingKeyValueStore(WrappedKeyValueStore):
 
 class ChangeLoggingTimestampedKeyValueStore(ChangeLoggingKeyValueStore):
     """Logs the value alone, with its own timestamp as the record's; deletions at the time of the record processed."""
+
+    def write_through(self, entries: Sequence[tuple[bytes, bytes | None]], timestamps: Sequence[int]) -> None:
+        """Set many at once, and log them at once."""
+        self._wrapped.write_through(entries, timestamps)
+        read = int.from_bytes
+        self._context.log_columns(
+            self._name,
+            [key for key, _ in entries],
+            [None if value is None else value[TIMESTAMP_SIZE:] for _, value in entries],
+            [
+                timestamp if value is None else read(value[:TIMESTAMP_SIZE], "big", signed=True)
+                for (_, value), timestamp in zip(entries, timestamps)
+            ],
+        )
 
     def _log(self, key: bytes, value: bytes | None) -> None:
         if value is None:

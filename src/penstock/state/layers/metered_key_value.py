@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.change import Change
 from penstock.record import Record
+from penstock.serde_codecs import serialize_boolean, serialize_bytes, serialize_double, serialize_long
 from penstock.serdes import as_serializer
 from penstock.state.iterators import PeekingIterator
 from penstock.state.layers.metrics import StoreMetrics
@@ -17,6 +18,8 @@ from penstock.state.value_and_timestamp import TIMESTAMP_SIZE
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+_EXACT: dict[Any, type] = {serialize_long: int, serialize_double: float, serialize_boolean: bool, serialize_bytes: bytes}
 
 _METERED = ("get", "put", "put_if_absent", "put_all", "delete", "commit")
 
@@ -93,6 +96,11 @@ class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]
         if any(key is None for key, _ in given):
             self._refuse_none_key()
         self._wrapped.put_all([(self._raw_key(key), self._raw_from_value(value)) for key, value in given])
+
+    def multi_get(self, keys: Sequence[K]) -> list[V | None]:
+        """The values of many keys."""
+        value_from = self._value_from_raw
+        return [value_from(raw) for raw in self._wrapped.multi_get(self._serdes.raw_keys(keys))]
 
     def delete(self, key: K) -> V | None:
         """Remove a key; returns what was there."""
@@ -178,3 +186,41 @@ class MeteredTimestampedKeyValueStore(MeteredKeyValueStore[K, ValueAndTimestamp[
         if value is None:
             return None
         return ValueAndTimestamp(value, int.from_bytes(raw[:TIMESTAMP_SIZE], "big", signed=True))
+
+    def raw_keys(self, keys: Sequence[K]) -> list[bytes]:
+        """Many keys as bytes."""
+        return self._serdes.raw_keys(keys)
+
+    def through_bytes(self, value: V) -> V:
+        """What comes back of a value that is written and read."""
+        raw = self._serdes.raw_value(value)
+        return self._serdes.value_from(raw)  # type: ignore[no-any-return]
+
+    @property
+    def exact_type(self) -> type | None:
+        """The type whose values come back from their bytes exactly as they were; None where the serde promises nothing."""
+        return _EXACT.get(as_serializer(self._value_serde))
+
+    def rows_of(self, raw_keys: Sequence[bytes]) -> list[tuple[V, int] | None]:
+        """Value and timestamp of many keys, as plain pairs."""
+        raw: list[bytes | None] = self._wrapped.multi_get(raw_keys)
+        there = [one for one in raw if one is not None]
+        if not there:
+            return [None] * len(raw)
+        read = int.from_bytes
+        values = iter(self._serdes.values_from([one[TIMESTAMP_SIZE:] for one in there]))
+        rows = [None if one is None else (next(values), read(one[:TIMESTAMP_SIZE], "big", signed=True)) for one in raw]
+        return [None if row is None or row[0] is None else row for row in rows]
+
+    def write_rows_through(
+        self, raw_keys: Sequence[bytes], values: Sequence[V | None], timestamps: Sequence[int], record_times: Sequence[int]
+    ) -> None:
+        """Set many rows past the cache; no flush listener hears of it, the caller tells of the changes itself.
+
+        A row has its own timestamp; one that is deleted goes at the time of the record that did it.
+        """
+        stamped = [
+            None if raw is None else timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + raw
+            for raw, timestamp in zip(self._serdes.raw_values(values), timestamps)
+        ]
+        self._wrapped.write_through(list(zip(raw_keys, stamped)), record_times)

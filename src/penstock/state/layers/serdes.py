@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.errors import SerializationError, StreamsError
+from penstock.serde_columns import deserialize_column, serialize_column
 from penstock.serdes import WrappingNullable, as_deserializer, as_serializer
 from penstock.state.store import StateStoreContext
 
@@ -22,10 +23,39 @@ class StoreSerdes:
         self.topic = changelog_topic(context, store_name)
         key_serde = _or_default(key_serde, context, "key", store_name)
         value_serde = _or_default(value_serde, context, "value", store_name)
+        self._serialize_key, self._serialize_value = as_serializer(key_serde), as_serializer(value_serde)
+        self._deserialize_value = as_deserializer(value_serde)
         self.raw_key = _serializer(as_serializer(key_serde), self.topic, store_name, "key")
         self.raw_value = _serializer(as_serializer(value_serde), self.topic, store_name, "value")
         self.key_from = _deserializer(as_deserializer(key_serde), self.topic, store_name, "key")
         self.value_from = _deserializer(as_deserializer(value_serde), self.topic, store_name, "value")
+
+    def raw_keys(self, keys: Sequence[Any]) -> list[bytes]:
+        """Many keys as bytes."""
+        try:
+            raw = serialize_column(self._serialize_key, self.topic, list(keys))  # type: ignore[arg-type]
+            if {bytes}.issuperset(map(type, raw)):
+                return raw  # type: ignore[return-value]
+        except Exception:  # noqa: BLE001  (key by key, the error says which)
+            pass
+        return [self.raw_key(key) for key in keys]
+
+    def raw_values(self, values: Sequence[Any]) -> list[bytes | None]:
+        """Many values as bytes; None stays None."""
+        try:
+            raw = serialize_column(self._serialize_value, self.topic, list(values))  # type: ignore[arg-type]
+            if {bytes}.issuperset(map(type, raw)):
+                return raw
+        except Exception:  # noqa: BLE001  (value by value, the error says which)
+            pass
+        return [None if value is None else self.raw_value(value) for value in values]
+
+    def values_from(self, raw: list[bytes]) -> list[Any]:
+        """Many values from their bytes."""
+        try:
+            return deserialize_column(self._deserialize_value, self.topic, raw)  # type: ignore[arg-type]
+        except Exception:  # noqa: BLE001  (value by value, the error says which)
+            return [self.value_from(one) for one in raw]
 
 
 def _or_default(serde: Any, context: StateStoreContext, which: str, store_name: str) -> Any:

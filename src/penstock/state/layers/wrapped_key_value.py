@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from penstock.state.layers.wrapped import WrappedStateStore
@@ -27,6 +27,14 @@ class WrappedKeyValueStore(WrappedStateStore, KeyValueStore[Any, Any]):
     def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
         """Set many at once."""
         self._wrapped.put_all(entries)
+
+    def multi_get(self, keys: Sequence[Any]) -> list[Any]:
+        """The values of many keys."""
+        return [self.get(key) for key in keys]
+
+    def write_through(self, entries: Sequence[tuple[Any, Any]], timestamps: Sequence[int]) -> None:
+        """Set many at once, by records of these times, without waiting in a cache; no flush listener hears of it."""
+        self.put_all(entries)
 
     def delete(self, key: Any) -> Any:
         """Remove a key; returns what was there."""

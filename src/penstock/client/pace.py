@@ -1,0 +1,69 @@
+"""How large turns should be, and whether they need more than one lane."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+SMALL = 2_000
+"""Up to this many records a turn is small: one lane carries it, and the next turn may wait for the commit interval."""
+
+# A backlog of this many records is spread over all lanes, and gathered when turns have stayed small for this long.
+_SPREAD_ABOVE, _GATHER_AFTER = 20_000, 30.0
+_FIRST_TURN = 50_000
+# A turn should work for about this long: as long as a quarter of the backlog takes, within bounds. A turn's fixed cost, and
+# the rows that an aggregate writes once a turn, are paid less often when there is much to catch up on.
+_SHORTEST, _LONGEST = 0.5, 3.0
+_GROWTH = 4
+
+
+@dataclass
+class Pace:
+    """Learns from each turn what a turn costs in any case, and what a record costs beyond that.
+
+    >>> pace = Pace()
+    >>> pace.max_records(1_000_000, backlog=80_000)
+    50000
+    >>> pace.account(50_000, seconds=1.0)  # the first turn also warms up
+    >>> pace.account(20_000, seconds=0.3)
+    >>> pace.max_records(1_000_000, backlog=500_000)
+    80000
+    """
+
+    fixed_seconds: float | None = None
+    record_seconds: float = 0.0
+    last_records: int = 0
+    small_since: float = field(default_factory=time.monotonic)
+    spread: bool = False
+
+    def max_records(self, limit: int, backlog: int) -> int:
+        """As many records as take about as long as a turn should."""
+        if self.fixed_seconds is None:
+            return min(limit, _FIRST_TURN)
+        allowed = max(_FIRST_TURN // 10, _GROWTH * self.last_records)
+        if self.record_seconds > 0:
+            seconds = min(_LONGEST, max(_SHORTEST, backlog * self.record_seconds / 4))
+            allowed = min(allowed, int(seconds / self.record_seconds))
+        return max(1_000, min(limit, allowed))
+
+    def account(self, records: int, seconds: float) -> None:
+        """Learn from a turn that had records."""
+        if not records:
+            return
+        self.last_records = max(records, self.last_records // 2)
+        # What the shortest turns take is fixed; slowly forgotten, in case the machine gets slower.
+        self.fixed_seconds = seconds if self.fixed_seconds is None else min(seconds, self.fixed_seconds * 1.05)
+        if records > SMALL:
+            cost = max(0.0, seconds - self.fixed_seconds) / records
+            self.record_seconds = cost if not self.record_seconds else 0.5 * self.record_seconds + 0.5 * cost
+
+    def wants_spread(self, backlog: int) -> bool:
+        """Whether the tasks belong on all lanes, with hysteresis."""
+        now = time.monotonic()
+        if backlog > SMALL:
+            self.small_since = now
+        if backlog > _SPREAD_ABOVE:
+            self.spread = True
+        elif self.spread and now - self.small_since > _GATHER_AFTER:
+            self.spread = False
+        return self.spread

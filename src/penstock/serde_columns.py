@@ -1,0 +1,106 @@
+"""Serdes over columns: the built-in ones in one call, all others value by value.
+
+Whatever is not plain (a null, a value of another type, broken text) makes the fast call fail, and the column is done value by
+value with the serde itself: the bytes, and the errors, are always those of the serde.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from penstock.serde_codecs import (
+    deserialize_bytes,
+    deserialize_double,
+    deserialize_integer,
+    deserialize_long,
+    deserialize_string,
+    serialize_bytes,
+    serialize_double,
+    serialize_integer,
+    serialize_long,
+    serialize_string,
+)
+
+_Column = Callable[[list[Any]], list[Any]]
+
+
+def serialize_column(serializer: Callable[[str, Any], bytes | None], topic: str, values: list[Any]) -> list[bytes | None]:
+    """`serializer(topic, value)` of each value.
+
+    >>> serialize_column(serialize_long, "topic", [1, None])
+    [b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01', None]
+    """
+    fast = _fast(_SERIALIZERS, serializer)
+    if fast is not None:
+        try:
+            return fast(values)
+        except (TypeError, ValueError, struct.error, OverflowError):
+            pass  # not plain: the serializer says what it does with it
+    return [serializer(topic, value) for value in values]
+
+
+def deserialize_column(deserializer: Callable[[str, bytes | None], Any], topic: str, data: list[bytes | None]) -> list[Any]:
+    """`deserializer(topic, bytes)` of each entry."""
+    fast = _fast(_DESERIALIZERS, deserializer)
+    if fast is not None:
+        try:
+            return fast(data)
+        except (TypeError, ValueError, struct.error):
+            pass
+    return [deserializer(topic, value) for value in data]
+
+
+def _fast(table: dict[Any, _Column], function: Any) -> _Column | None:
+    try:
+        return table.get(function)
+    except TypeError:  # a user's serde object that does not hash
+        return None
+
+
+def _encode(values: list[Any]) -> list[Any]:
+    return list(map(str.encode, values))
+
+
+def _decode(data: list[Any]) -> list[Any]:
+    return list(map(bytes.decode, data))
+
+
+def _same_bytes(values: list[Any]) -> list[Any]:
+    if not {bytes, type(None)}.issuperset(map(type, values)):
+        raise TypeError("not only bytes")
+    return values
+
+
+def _packing(letter: str, size: int) -> _Column:
+    def pack(values: list[Any]) -> list[Any]:
+        packed = struct.pack(f">{len(values)}{letter}", *values)
+        return [packed[at : at + size] for at in range(0, len(packed), size)]
+
+    return pack
+
+
+def _unpacking(letter: str, size: int) -> _Column:
+    def unpack(data: list[Any]) -> list[Any]:
+        if not {size}.issuperset(map(len, data)):
+            raise ValueError("not all of the same size")
+        return list(struct.unpack(f">{len(data)}{letter}", b"".join(data)))
+
+    return unpack
+
+
+_SERIALIZERS: dict[Any, _Column] = {
+    serialize_string: _encode,
+    serialize_bytes: _same_bytes,
+    serialize_long: _packing("q", 8),
+    serialize_integer: _packing("i", 4),
+    serialize_double: _packing("d", 8),
+}
+_DESERIALIZERS: dict[Any, _Column] = {
+    deserialize_string: _decode,
+    deserialize_bytes: _same_bytes,
+    deserialize_long: _unpacking("q", 8),
+    deserialize_integer: _unpacking("i", 4),
+    deserialize_double: _unpacking("d", 8),
+}

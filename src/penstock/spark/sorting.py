@@ -1,0 +1,133 @@
+"""Columns of output sorted by the partition they go to; before a count, one row for each key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.columns import ProducedColumns
+from penstock.hashing import default_partitions
+from penstock.record import Headers
+from penstock.spark.batch import ShuffledBatch
+
+if TYPE_CHECKING:
+    from penstock.spark.batch import Longs
+
+
+def sorted_columns(
+    produced: ProducedColumns, source: int, partitions: int, skip: Mapping[int, int]
+) -> Iterator[tuple[int, ShuffledBatch]]:
+    """The rows for each partition; `skip` tells up to which offset a partition has consumed the source before."""
+    keys, values = pa.array(produced.keys, pa.binary()), pa.array(produced.values, pa.binary())
+    offsets = np.array(produced.offsets, np.int64)
+    targets = _targets(keys, offsets, partitions)
+    batch = ShuffledBatch(
+        keys, values, np.array(produced.timestamps, np.int64), np.full(len(keys), source), offsets, produced.headers
+    )
+    kept = _not_consumed(targets, offsets, partitions, skip)
+    yield from _split(batch, targets, kept, partitions)
+
+
+def counted_columns(
+    produced: ProducedColumns, source: int, partitions: int, skip: Mapping[int, int]
+) -> Iterator[tuple[int, ShuffledBatch]]:
+    """The same with one row for each key, in the order of their last records; rows without a key or value stay single."""
+    if None in produced.keys or None in produced.values:
+        whole = [key is not None and value is not None for key, value in zip(produced.keys, produced.values)]
+        incomplete = [row for row, complete in enumerate(whole) if not complete]
+        for target, batch in sorted_columns(_rows(produced, incomplete), source, partitions, skip):
+            batch.weights, batch.ranks = np.ones(len(batch), np.int64), np.maximum.accumulate(batch.timestamps)
+            yield target, batch
+        produced = _rows(produced, [row for row, complete in enumerate(whole) if complete])
+    if not len(produced):
+        return
+    encoded = pa.array(produced.keys, pa.binary()).dictionary_encode()
+    codes, distinct = encoded.indices.to_numpy(), encoded.dictionary
+    offsets, timestamps = np.array(produced.offsets, np.int64), np.array(produced.timestamps, np.int64)
+    targets = default_partitions(distinct, partitions).astype(np.int64)
+    ranks = _latest_so_far(timestamps, targets[codes], partitions)
+    rows = np.arange(len(codes))
+    kept = _not_consumed(targets[codes], offsets, partitions, skip)
+    if kept is not None:
+        codes, rows = codes[kept], rows[kept]
+    weights = np.bincount(codes, minlength=len(distinct))
+    last = np.zeros(len(distinct), np.int64)
+    last[codes] = rows  # of several rows with a key the last one stays
+    latest = np.full(len(distinct), -1, np.int64)
+    np.maximum.at(latest, codes, timestamps[rows])
+    there = np.flatnonzero(weights)
+    there = there[np.argsort(last[there])]
+    headers: list[Headers] | None = None
+    if produced.headers is not None:
+        headers = [produced.headers[row] for row in last[there]]
+    there_keys = distinct.take(pa.array(there))
+    nothing = pa.array([b""] * len(there), pa.binary())
+    batch = ShuffledBatch(
+        there_keys,
+        nothing,
+        latest[there],
+        np.full(len(there), source),
+        offsets[last[there]],
+        headers,
+        weights[there],
+        ranks[last[there]],
+    )
+    yield from _split(batch, targets[there], None, partitions)
+
+
+def _targets(keys: pa.Array, offsets: Longs, partitions: int) -> Longs:
+    targets: Longs = default_partitions(keys, partitions).astype(np.int64)
+    without = targets < 0
+    if without.any():
+        # A record without a key may go anywhere, but on a re-read to the same place again.
+        targets[without] = offsets[without] % partitions
+    return targets
+
+
+def _latest_so_far(timestamps: Longs, targets: Longs, partitions: int) -> Longs:
+    """The highest timestamp up to each row, among the rows for the same target."""
+    if (np.diff(timestamps) >= 0).all():
+        return timestamps
+    latest: Longs = timestamps.copy()
+    for target in range(partitions):
+        rows = np.flatnonzero(targets == target)
+        latest[rows] = np.maximum.accumulate(timestamps[rows])
+    return latest
+
+
+def _not_consumed(targets: Longs, offsets: Longs, partitions: int, skip: Mapping[int, int]) -> Longs | None:
+    """The rows that their target has not consumed yet; None where that is all of them."""
+    if not skip:
+        return None
+    consumed: Longs = np.array([skip.get(target, 0) for target in range(partitions)], np.int64)
+    left: Longs = np.flatnonzero(offsets >= consumed[targets])
+    return left
+
+
+def _split(batch: ShuffledBatch, targets: Longs, kept: Longs | None, partitions: int) -> Iterator[tuple[int, ShuffledBatch]]:
+    order = np.argsort(targets if kept is None else targets[kept], kind="stable")
+    if kept is not None:
+        order = kept[order]
+    ordered = batch.take(order)
+    ends = np.searchsorted(targets[order], np.arange(partitions), side="right")
+    start = 0
+    for target, end in enumerate(ends):
+        if end > start:
+            yield target, ordered.slice(start, int(end))
+        start = int(end)
+
+
+def _rows(produced: ProducedColumns, rows: list[int]) -> ProducedColumns:
+    return ProducedColumns(
+        produced.topic,
+        produced.partition,
+        [produced.keys[row] for row in rows],
+        [produced.values[row] for row in rows],
+        [produced.timestamps[row] for row in rows],
+        None if produced.headers is None else [produced.headers[row] for row in rows],
+        produced.origin,
+        None if produced.offsets is None else [produced.offsets[row] for row in rows],
+    )

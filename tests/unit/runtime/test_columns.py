@@ -1,0 +1,201 @@
+"""Columns and single records give the same outputs, changelogs, offsets and stores, whatever comes in."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock import (
+    Branched,
+    Consumed,
+    EmitStrategy,
+    Grouped,
+    JoinWindows,
+    Materialized,
+    Produced,
+    Serdes,
+    SessionWindows,
+    SlidingWindows,
+    StreamJoined,
+    StreamsBuilder,
+    TimeWindows,
+)
+from penstock.columns import RawColumns, records_of
+from penstock.ids import TopicPartition
+from penstock.metrics import Metrics
+from penstock.record import RawRecord
+from tests.unit.runtime.harness import TASK, Harness, config
+
+STRING, LONG, JSON = Serdes.string(), Serdes.long(), Serdes.json()
+TEXT = Produced(STRING, STRING)
+
+Build = Callable[[StreamsBuilder], Any]
+
+
+def picky(value: str) -> str:
+    if "x" in value:
+        raise ValueError(f"does not like {value}")
+    return value.upper()
+
+
+def yields_and_fails(value: str) -> Any:
+    for letter in value:
+        if letter == "x":
+            raise ValueError("x")
+        yield letter
+
+
+def table(serde: Any = LONG, caching: bool = True, store_type: Any = "rocksdb") -> Materialized[Any, Any]:
+    return Materialized("table", STRING, serde, caching=caching, store_type=store_type)
+
+
+def grouped(builder: StreamsBuilder) -> Any:
+    return builder.stream("in", Consumed(STRING, STRING)).group_by_key(Grouped(None, STRING, STRING))
+
+
+def append(_key: str, value: str, seen: Any) -> Any:
+    seen.append(value)
+    return seen
+
+
+def forget_on_x(_key: str, value: str, seen: Any) -> Any:
+    return None if value == "x" else f"{seen}{value}"
+
+
+def branches(builder: StreamsBuilder) -> None:
+    split = builder.stream("in", Consumed(STRING, STRING)).split(name="s-")
+    split = split.branch(lambda k, v: v > "b", Branched("high")).branch(lambda k, v: picky(v) == "A", Branched("a"))
+    for name, stream in split.default_branch(Branched("rest")).items():
+        stream.to(f"out{name}", TEXT)
+
+
+def stateless(apply: Callable[[Any], Any]) -> Build:
+    return lambda builder: apply(builder.stream("in", Consumed(STRING, STRING))).to("out", TEXT)
+
+
+def windowed(windows: Any, emit: EmitStrategy | None = None, caching: bool = True) -> Build:
+    def build(builder: StreamsBuilder) -> None:
+        stream = grouped(builder).windowed_by(windows)
+        stream = stream if emit is None else stream.emit_strategy(emit)
+        counts = stream.count(Materialized("table", STRING, LONG, caching=caching))
+        counts.to_stream(lambda w, _: f"{w.key}@{w.window.start}").to("out", Produced(STRING, LONG))
+
+    return build
+
+
+def stream_table(builder: StreamsBuilder) -> None:
+    rows = builder.table("rows", Consumed(STRING, STRING), Materialized("rows"))
+    builder.stream("in", Consumed(STRING, STRING)).left_join(rows, lambda v, row: f"{v}-{row}").to("out", TEXT)
+
+
+def stream_stream(builder: StreamsBuilder) -> None:
+    left = builder.stream("in", Consumed(STRING, STRING))
+    right = builder.stream("rows", Consumed(STRING, STRING))
+    joined = left.outer_join(right, lambda a, b: f"{a}-{b}", JoinWindows(5, grace=2), StreamJoined(STRING, STRING, STRING))
+    joined.to("out", TEXT)
+
+
+CASES: dict[str, Build] = {
+    "map": stateless(lambda s: s.map(lambda k, v: (v, k or "")).filter(lambda k, v: k is not None)),
+    "values": stateless(lambda s: s.map_values(str.upper)),
+    "picky": stateless(lambda s: s.map_values(picky).filter_not(lambda k, v: v == "A")),
+    "flat values": stateless(lambda s: s.flat_map_values(yields_and_fails)),
+    "flat": stateless(lambda s: s.flat_map(lambda k, v: [(v, k or "-"), (v, "2")] if v else None)),
+    "keys": stateless(lambda s: s.select_key(lambda k, v: picky(v))),
+    "peek": stateless(lambda s: s.peek(lambda k, v: picky(v))),
+    "branches": branches,
+    "count": lambda b: grouped(b).count(table()).to_stream().to("out", Produced(STRING, LONG)),
+    "count uncached": lambda b: grouped(b).count(table(caching=False)).to_stream().to("out", Produced(STRING, LONG)),
+    "count in memory": lambda b: grouped(b).count(table(store_type="in_memory")).to_stream().to("out", Produced(STRING, LONG)),
+    "count as double": lambda b: grouped(b).aggregate(lambda: 0, lambda k, v, n: n + 1, table(Serdes.double()))
+    .to_stream().map_values(str).to("out", TEXT),
+    "filtered count": lambda b: grouped(b).count(table()).filter(lambda k, n: n % 2 == 0).to_stream()
+    .map_values(str).to("out", TEXT),
+    "reduce": lambda b: grouped(b).reduce(lambda a, v: max(a, picky(v)), table(STRING)).to_stream().to("out", TEXT),
+    "reduce uncached": lambda b: grouped(b).reduce(max, table(STRING, False)).to_stream().to("out", TEXT),
+    "lists": lambda b: grouped(b).aggregate(list, append, table(JSON)).to_stream().map_values(json.dumps).to("out", TEXT),
+    "lists uncached": lambda b: grouped(b).aggregate(list, append, table(JSON, False)).map_values(json.dumps)
+    .to_stream().to("out", TEXT),
+    "forgetful": lambda b: grouped(b).aggregate(str, forget_on_x, table(STRING)).to_stream().to("out", TEXT),
+    "forgetful uncached": lambda b: grouped(b).aggregate(str, forget_on_x, table(STRING, False)).to_stream().to("out", TEXT),
+    "old values": lambda b: grouped(b).aggregate(list, append, table(JSON)).filter(lambda k, v: len(v) % 2, Materialized("f"))
+    .to_stream().map_values(json.dumps).to("out", TEXT),
+    "windows": windowed(TimeWindows(5, grace=3)),
+    "windows uncached": windowed(TimeWindows(5, grace=3), caching=False),
+    "hopping": windowed(TimeWindows(6, grace=0, advance=2)),
+    "on close": windowed(TimeWindows(5, grace=3), EmitStrategy.on_window_close()),
+    "sliding": windowed(SlidingWindows(5, grace=3)),
+    "sessions": windowed(SessionWindows(3, grace=3)),
+    "stream-table": stream_table,
+    "stream-stream": stream_stream,
+}  # fmt: skip
+
+ROWS = st.tuples(
+    st.sampled_from(["a", "b", "c", "d", None]),
+    st.sampled_from(["a", "b", "cc", "x", "", None]),
+    st.integers(0, 30),
+    st.sampled_from([(), (), (("h", b"1"),), (("h", b"2"), ("n", None))]),
+)
+TURNS = st.lists(st.tuples(st.lists(ROWS, max_size=60), st.lists(ROWS, max_size=20)), min_size=1, max_size=3)
+
+
+def run(build: Build, turns: Any, columns: bool, **options: Any) -> Any:
+    builder = StreamsBuilder()
+    build(builder)
+    with tempfile.TemporaryDirectory() as folder:
+        handler = {"processing.exception.handler": "log_and_continue", "deserialization.exception.handler": "log_and_continue"}
+        harness = Harness(builder.build(), Path(folder), config().with_values({**handler, **options}))
+        harness.metrics = Metrics("INFO", clock=harness.clock)
+        task = harness.open()
+        assert task._takes_columns is (build is not stream_stream)
+        task._takes_columns = task._takes_columns and columns
+        seen: list[Any] = []
+        at = {"in": 0, "rows": 0}
+        for turn in turns:
+            for topic, rows in zip(("in", "rows"), turn):
+                partition = TopicPartition(topic, TASK.partition)
+                if partition not in task.input_partitions:
+                    continue
+                raw = [
+                    RawRecord(*partition, at[topic] + i, t, k and k.encode(), v if v is None else v.encode(), h)
+                    for i, (k, v, t, h) in enumerate(rows)
+                ]
+                at[topic] += len(rows)
+                task.add_records(partition, RawColumns.of(*partition, raw) if columns else raw)
+            task.update_lags(dict.fromkeys(task.input_partitions, 0))
+            task.process_all()
+            commit = task.prepare_commit()
+            by_topic: dict[str, list[Any]] = {}
+            for record in (*records_of(commit.outputs), *records_of(commit.changelogs)):
+                by_topic.setdefault(record.topic, []).append(tuple(record))
+            seen.append((by_topic, commit.offsets, task.stream_time))
+            task.post_commit({})
+        stores = {s.name: list(s.all()) for s in task.topology.state_stores if hasattr(s, "all")}
+        dropped = {
+            name: metric.metric_value
+            for name, metric in harness.metrics.metrics().items()
+            if "dropped" in name.name and "total" in name.name
+        }
+        task.close_dirty()
+        return seen, stores, dropped
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _columns_from_the_first_record() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("penstock.runtime.task._MIN_ROWS", 1)
+        yield
+
+
+@pytest.mark.parametrize("case", CASES)
+@settings(max_examples=10, deadline=None)
+@given(turns=TURNS)
+def test_should_give_the_same_for_columns_and_for_records(case: str, turns: Any) -> None:
+    assert run(CASES[case], turns, columns=True) == run(CASES[case], turns, columns=False)
