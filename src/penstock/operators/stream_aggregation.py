@@ -12,7 +12,7 @@ from penstock.operators.aggregation import AggregationProcessor
 from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
 
 # Keys of these types are equal exactly where their bytes are, so that they can stand for their bytes.
-_LIKE_THEIR_BYTES = frozenset({str, bytes, int})
+LIKE_THEIR_BYTES = frozenset({str, bytes, int})
 
 Row = tuple[Any, int]
 """A row of the table: its value and its timestamp."""
@@ -139,7 +139,7 @@ class DistinctKeys:
         self.identities: list[Any] = keys
         self.distinct: list[Any] = []
         self.raw: list[bytes] = []
-        if len(kinds) == 1 and kinds <= _LIKE_THEIR_BYTES:
+        if len(kinds) == 1 and kinds <= LIKE_THEIR_BYTES:
             self.distinct = list(dict.fromkeys(keys))
             self.raw = raw_keys(self.distinct)
         if not self.raw or len(set(self.raw)) < len(self.raw):

@@ -20,9 +20,13 @@ class EmitThrottle:
         self._interval_ms = int(app_configs.get(interval_config, DEFAULT_EMIT_INTERVAL_MS))
         self._next_time_ms = 0
 
+    def is_due(self, now_ms: int) -> bool:
+        """Whether the interval has passed."""
+        return now_ms >= self._next_time_ms
+
     def may_emit(self, now_ms: int) -> bool:
         """Whether the interval has passed; the next one begins now if so."""
-        if now_ms < self._next_time_ms:
+        if not self.is_due(now_ms):
             return False
         # From now, not from the time that was due: a clock that jumps must not let a burst through.
         self._next_time_ms = now_ms + self._interval_ms

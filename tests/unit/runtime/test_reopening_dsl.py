@@ -84,7 +84,8 @@ def counted(windows: Any, emit: EmitStrategy | None = None, suppressed: Any = No
         stream: Any = builder.stream("left", TEXT).group_by_key(BY_KEY).windowed_by(windows)
         if emit is not None:
             stream = stream.emit_strategy(emit)
-        table = stream.count(Materialized("counts", key_serde=STRING, value_serde=Serdes.long()))
+        # Kept for long: a session that has expired from the store may still be in a cache, which a task that moves has not.
+        table = stream.count(Materialized("counts", key_serde=STRING, value_serde=Serdes.long(), retention=10_000))
         return (table if suppressed is None else table.suppress(suppressed)).to_stream()
 
     return topology

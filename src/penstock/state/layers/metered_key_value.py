@@ -7,7 +7,6 @@ from typing import Any, Generic, TypeVar
 
 from penstock.change import Change
 from penstock.record import Record
-from penstock.serde_codecs import serialize_boolean, serialize_bytes, serialize_double, serialize_long
 from penstock.serdes import as_serializer
 from penstock.state.iterators import PeekingIterator
 from penstock.state.layers.metrics import StoreMetrics
@@ -18,8 +17,6 @@ from penstock.state.value_and_timestamp import TIMESTAMP_SIZE
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-_EXACT: dict[Any, type] = {serialize_long: int, serialize_double: float, serialize_boolean: bool, serialize_bytes: bytes}
 
 _METERED = ("get", "put", "put_if_absent", "put_all", "delete", "commit")
 
@@ -187,19 +184,23 @@ class MeteredTimestampedKeyValueStore(MeteredKeyValueStore[K, ValueAndTimestamp[
             return None
         return ValueAndTimestamp(value, int.from_bytes(raw[:TIMESTAMP_SIZE], "big", signed=True))
 
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """Find the serdes and open the wrapped store."""
+        super().init(context, root)
+        self._exact_type = self._serdes.exact_type
+
     def raw_keys(self, keys: Sequence[K]) -> list[bytes]:
         """Many keys as bytes."""
         return self._serdes.raw_keys(keys)
 
     def through_bytes(self, value: V) -> V:
         """What comes back of a value that is written and read."""
-        raw = self._serdes.raw_value(value)
-        return self._serdes.value_from(raw)  # type: ignore[no-any-return]
+        return self._serdes.through_bytes(value)  # type: ignore[no-any-return]
 
     @property
     def exact_type(self) -> type | None:
         """The type whose values come back from their bytes exactly as they were; None where the serde promises nothing."""
-        return _EXACT.get(as_serializer(self._value_serde))
+        return self._exact_type
 
     def rows_of(self, raw_keys: Sequence[bytes]) -> list[tuple[V, int] | None]:
         """Value and timestamp of many keys, as plain pairs."""

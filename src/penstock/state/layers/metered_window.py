@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.change import Change
@@ -189,3 +190,21 @@ class MeteredTimestampedWindowStore(MeteredWindowStore[K, ValueAndTimestamp[V]],
         if value is None:
             return None
         return ValueAndTimestamp(value, int.from_bytes(raw[:TIMESTAMP_SIZE], "big", signed=True))
+
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """Find the serdes and open the wrapped store."""
+        super().init(context, root)
+        self._exact_type = self._serdes.exact_type
+
+    def raw_keys(self, keys: Sequence[K]) -> list[bytes]:
+        """Many keys as bytes."""
+        return self._serdes.raw_keys(keys)
+
+    def through_bytes(self, value: V) -> V:
+        """What comes back of a value that is written and read."""
+        return self._serdes.through_bytes(value)  # type: ignore[no-any-return]
+
+    @property
+    def exact_type(self) -> type | None:
+        """The type whose values come back from their bytes exactly as they were; None where the serde promises nothing."""
+        return self._exact_type

@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.errors import SerializationError, StreamsError
+from penstock.serde_codecs import serialize_boolean, serialize_bytes, serialize_double, serialize_long
 from penstock.serde_columns import deserialize_column, serialize_column
 from penstock.serdes import WrappingNullable, as_deserializer, as_serializer
 from penstock.state.store import StateStoreContext
+
+_EXACT: dict[Any, type] = {serialize_long: int, serialize_double: float, serialize_boolean: bool, serialize_bytes: bytes}
 
 
 def changelog_topic(context: StateStoreContext, store_name: str) -> str:
@@ -29,6 +32,18 @@ class StoreSerdes:
         self.raw_value = _serializer(as_serializer(value_serde), self.topic, store_name, "value")
         self.key_from = _deserializer(as_deserializer(key_serde), self.topic, store_name, "key")
         self.value_from = _deserializer(as_deserializer(value_serde), self.topic, store_name, "value")
+
+    @property
+    def exact_type(self) -> type | None:
+        """The type whose values come back from their bytes exactly as they were; None where the serde promises nothing."""
+        try:
+            return _EXACT.get(self._serialize_value)
+        except TypeError:  # a user's serde object that does not hash
+            return None
+
+    def through_bytes(self, value: Any) -> Any:
+        """What comes back of a value that is written and read."""
+        return self.value_from(self.raw_value(value))
 
     def raw_keys(self, keys: Sequence[Any]) -> list[bytes]:
         """Many keys as bytes."""
