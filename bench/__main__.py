@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench import report
+from bench import others, profile, report
 from bench.job import Bench
 from bench.jobs import JOBS
 from bench.runner import Result, run_jobs
@@ -33,8 +33,6 @@ def main() -> None:
     # A request to end is an exception, so that everything that was started is ended on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if arguments.profile is not None:
-        from bench import profile
-
         profile.run(arguments.profile, arguments.scale)
         return
     numbers, rounds = ([1, 5], 1) if arguments.quick else (arguments.jobs, arguments.rounds)
@@ -46,8 +44,6 @@ def main() -> None:
 
     def finished(result: Result, bench: Bench) -> None:
         if arguments.others and result.number == 1:
-            from bench import others
-
             others.add(result, bench, log)
         report.write(result, folder)
         print(report.page(result), flush=True)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -46,11 +47,11 @@ class Application:
     It ends with its standard input, so that it also ends when this process is killed.
     """
 
-    def __init__(self, side: Side, spec: Spec, extra: Mapping[str, str] | None = None) -> None:
+    def __init__(self, side: Side, spec: Spec) -> None:
         self._side = side
         start = kafka_streams.command() if side == "java" else [sys.executable, "-m", "bench.penstock_app"]
-        more = [f"{key}={value}" for key, value in (extra or {}).items()]
-        self._command = [*start, *spec.arguments(), *more]
+        self._command = [*start, *spec.arguments()]
+        self.is_up = threading.Event()
         self.restored = 0
         self.started = 0.0
         self.up = 0.0  # seconds from the start of the process to RUNNING
@@ -82,6 +83,7 @@ class Application:
             word, _, count = line.strip().partition(" ")
             if word == "RUNNING":
                 self.up, self.restored = time.monotonic() - self.started, int(count)
+                self.is_up.set()
                 return self.up
         self._process.wait(_CLOSE_SECONDS)
         raise RuntimeError(f"{self._side} ended before it ran:\n{self.last_words()}")

@@ -8,7 +8,7 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -90,6 +90,8 @@ class Job(ABC):
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
         self.notes: list[str] = []
+        self.observe: Callable[[Application], AbstractContextManager[object]] = lambda _: nullcontext()
+        self.extra_settings: dict[str, str] = {}
 
     @abstractmethod
     def feed(self) -> None:
@@ -139,9 +141,11 @@ class Job(ABC):
         create_topic(self.bench.bootstrap, sink, partitions or self.partitions)
         if prepare is not None:
             prepare(name)
-        spec = Spec(topology, name, self.bench.bootstrap, folder, source, sink, other, settings or {})
+        spec = Spec(
+            topology, name, self.bench.bootstrap, folder, source, sink, other, {**(settings or {}), **self.extra_settings}
+        )
         try:
-            with Application(side, spec) as app:
+            with Application(side, spec) as app, self.observe(app):
                 yield app, spec
             delete_topics(self.bench.bootstrap, name)
         finally:

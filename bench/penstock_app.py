@@ -6,13 +6,20 @@ it runs, and how many records it restored before; it ends when its standard inpu
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from bench import topologies
 from penstock import KafkaStreams, StateRestoreListener
 from penstock.ids import TopicPartition
+
+# Where to write what each turn took; only when profiling.
+TURNS_FILE = "BENCH_TURNS_FILE"
 
 
 class _Restored(StateRestoreListener):
@@ -20,6 +27,19 @@ class _Restored(StateRestoreListener):
 
     def on_restore_end(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
         self.total += total_restored
+
+
+def _record_turns(streams: KafkaStreams, path: Path) -> None:
+    """A JSON line for each turn: its records, its seconds, and the seconds of its steps in each lane."""
+    events = streams._conductor._events  # type: ignore[union-attr]
+    told, file = events.on_turn, path.open("w")
+
+    def on_turn(turn: Any, answers: Mapping[int, Any], seconds: float) -> None:
+        told(turn, answers, seconds)
+        lanes = [dict(answer.seconds) for answer in answers.values()]
+        print(json.dumps({"records": turn.records, "seconds": seconds, "lanes": lanes}), file=file, flush=True)
+
+    events.on_turn = on_turn
 
 
 def main(arguments: list[str]) -> None:
@@ -41,6 +61,8 @@ def main(arguments: list[str]) -> None:
 
         streams.set_state_listener(listen)
         streams.start()
+        if path := os.environ.get(TURNS_FILE):
+            _record_turns(streams, Path(path))
         while sys.stdin.buffer.read(1):
             continue
 

@@ -50,8 +50,9 @@ class Output:
 
 @dataclass(frozen=True)
 class Finished:
-    """When the last result was committed (monotonic clock), and how many records the output has."""
+    """When the first and the last result were committed (monotonic clock), and how many records the output has."""
 
+    first: float
     at: float
     records: int
 
@@ -69,6 +70,7 @@ def wait_until_finished(
     admin, output = Admin({"bootstrap.servers": bootstrap, "log_level": 3}), Output()
     watched = [TopicPartition(topic, number) for number in range(partitions)]
     ends: dict[TopicPartition, int]
+    first = 0.0
     deadline, ends, moved = time.monotonic() + timeout, {}, time.monotonic()
     settings = {"bootstrap.servers": bootstrap, "group.id": f"reader-{topic}", "isolation.level": "read_committed"}
     with closing(Consumer({**settings, "enable.auto.commit": False, "fetch.wait.max.ms": 10})) as reader:
@@ -77,13 +79,14 @@ def wait_until_finished(
         while True:
             now, found = time.monotonic(), admin.log_ends(watched, committed_only=True)
             if found != ends:
+                first = first or (now if any(found.values()) else 0.0)
                 ends, moved = found, now
             elif now - moved > _QUIET_SECONDS and any(ends.values()):
                 _read(reader, ends, positions, output)
                 if output.is_complete(expected):
                     if expected.records is not None and output.records != expected.records:
                         raise AssertionError(f"{topic} has {output.records} records, not {expected.records}")
-                    return Finished(moved, output.records)
+                    return Finished(first, moved, output.records)
             check_alive()
             tick()
             if time.monotonic() > deadline:

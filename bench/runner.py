@@ -38,7 +38,7 @@ def run_jobs(
     """Each job with a broker of its own, so that none inherits the other's topics; `finished` is called after each."""
     for number in numbers:
         job_type = JOBS[number]
-        with DevBroker(overrides={"log.retention.ms": "-1"}) as broker:
+        with DevBroker(overrides={"log.retention.ms": "-1"}).start(300) as broker:
             bench = Bench(broker.bootstrap_servers, scale, quick)
             job = job_type(bench)
             log(f"job {number}: {job.title}")

@@ -36,8 +36,8 @@ class Memory(Throughput):
         self.expected = feed_lines(self.bench)
         self.notes.append(
             "Proportional set size: pages that processes share are divided among them. Kafka Streams' JVM runs with its "
-            "defaults, a heap of up to a quarter of the machine; Spark's with its default of 1 GB. The idle session has run one task "
-            "on each core."
+            "defaults, a heap of up to a quarter of the machine; Spark's with its default of 1 GB. The idle session has run one "
+            "task on each core."
         )
 
     def variants(self) -> list[str]:

@@ -20,7 +20,7 @@ EOS, ALO, ALO_100 = "exactly_once_v2", "at_least_once", "at_least_once, commit.i
 
 
 @cache
-def feed_lines(bench: Bench) -> Expected:
+def feed_lines(bench: Bench, topic: str = SOURCE) -> Expected:
     """Write the lines once for all jobs that read them; what the counts must be."""
     lines, vocabulary = bench.scaled(LINES), bench.scaled(VOCABULARY, 100)
     chosen = numpy.random.default_rng(1).integers(0, vocabulary, (lines, WORDS))
@@ -30,8 +30,8 @@ def feed_lines(bench: Bench) -> Expected:
         for number, line in enumerate(chosen.tolist()):
             yield b"%d" % number, b" ".join([words[i] for i in line]), 0, -1
 
-    create_topic(bench.bootstrap, SOURCE, PARTITIONS)
-    write(bench.bootstrap, SOURCE, items())
+    create_topic(bench.bootstrap, topic, PARTITIONS)
+    write(bench.bootstrap, topic, items())
     counts = numpy.bincount(chosen.ravel(), minlength=vocabulary).tolist()
     return Expected({word: long_bytes(count) for word, count in zip(words, counts) if count})
 
