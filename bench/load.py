@@ -35,6 +35,7 @@ def write(bootstrap: str, topic: str, items: Iterable[Item]) -> int:
             "bootstrap.servers": bootstrap,
             "partitioner": "murmur2_random",
             "enable.idempotence": True,  # keeps the order also where the first batches to a new topic are sent twice
+            "log_level": 3,
             "linger.ms": 50,
             "batch.size": 1_000_000,
             "queue.buffering.max.messages": 500_000,

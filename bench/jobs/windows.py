@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy
+from confluent_kafka import Producer
 
 from bench.application import Side
 from bench.job import EXACTLY_ONCE, Measures, Row, Run, size_row, time_row
@@ -42,6 +43,7 @@ class Windows(Throughput):
         create_topic(self.bench.bootstrap, SOURCE, self.partitions)
         write(self.bench.bootstrap, SOURCE, items())
         self.far = _START + records + 10 * WINDOW_MS
+        self.ticker = Producer({"bootstrap.servers": self.bench.bootstrap, "log_level": 3})
         self._tick()
         self.expected = Expected({key + struct.pack(">q", start): long_bytes(count) for (key, start), count in counts.items()})
         self.on_close = Expected(self.expected.last, len(self.expected.last))
@@ -75,4 +77,6 @@ class Windows(Throughput):
 
     def _tick(self) -> None:
         """A record far ahead in each partition: all windows before it are closed, and its own never is."""
-        write(self.bench.bootstrap, SOURCE, [(b"far-%d" % number, b"x", self.far, number) for number in range(self.partitions)])
+        for number in range(self.partitions):
+            self.ticker.produce(SOURCE, b"x", b"far-%d" % number, number, timestamp=self.far)
+        self.ticker.poll(0)
