@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 
 from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
 
-_LOOK_EVERY, _QUIET_SECONDS = 0.05, 1.5
+_LOOK_EVERY, _QUIET_SECONDS, _CHECK_EVERY = 0.05, 1.5, 3.0
 
 
 @dataclass
@@ -55,6 +55,7 @@ class Finished:
     first: float
     at: float
     records: int
+    probe_cpu: float  # CPU seconds that this looking took until then
 
 
 def wait_until_finished(
@@ -70,38 +71,45 @@ def wait_until_finished(
     admin, output = Admin({"bootstrap.servers": bootstrap, "log_level": 3}), Output()
     watched = [TopicPartition(topic, number) for number in range(partitions)]
     ends: dict[TopicPartition, int]
-    first = 0.0
+    first, cpu, began = 0.0, 0.0, time.process_time()
     deadline, ends, moved = time.monotonic() + timeout, {}, time.monotonic()
-    settings = {"bootstrap.servers": bootstrap, "group.id": f"reader-{topic}", "isolation.level": "read_committed"}
-    with closing(Consumer({**settings, "enable.auto.commit": False, "fetch.wait.max.ms": 10})) as reader:
-        reader.assign([ClientPartition(topic, number, 0) for number in range(partitions)])
-        positions = dict.fromkeys(range(partitions), 0)
-        while True:
-            now, found = time.monotonic(), admin.log_ends(watched, committed_only=True)
-            if found != ends:
-                first = first or (now if any(found.values()) else 0.0)
-                ends, moved = found, now
-            elif now - moved > _QUIET_SECONDS and any(ends.values()):
-                _read(reader, ends, positions, output)
-                if output.is_complete(expected):
-                    if expected.records is not None and output.records != expected.records:
-                        raise AssertionError(f"{topic} has {output.records} records, not {expected.records}")
-                    return Finished(first, moved, output.records)
-            check_alive()
-            tick()
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{topic}: {output.missing(expected)}")
-            time.sleep(_LOOK_EVERY)
+    positions, checked = dict.fromkeys(range(partitions), 0), 0.0
+    while True:
+        found = admin.log_ends(watched, committed_only=True)
+        now = time.monotonic()
+        if found != ends:
+            first = first or (now if any(found.values()) else 0.0)
+            ends, moved, cpu = found, now, time.process_time() - began
+        elif now - moved > _QUIET_SECONDS and now - checked > _CHECK_EVERY and any(ends.values()):
+            _read(bootstrap, ends, positions, output)
+            if output.is_complete(expected):
+                if expected.records is not None and output.records != expected.records:
+                    raise AssertionError(f"{topic} has {output.records} records, not {expected.records}")
+                return Finished(first, moved, output.records, cpu)
+            checked = time.monotonic()
+        check_alive()
+        tick()
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{topic}: {output.missing(expected)}")
+        time.sleep(_LOOK_EVERY)
 
 
-def _read(reader: Consumer, ends: Mapping[TopicPartition, int], positions: dict[int, int], output: Output) -> None:
-    """Read on up to the ends; a partition's last offset may be a transaction's marker, which no consumer sees."""
-    quiet = 0
-    while quiet < 5 and any(positions[p.partition] < end for p, end in ends.items()):
-        messages = reader.consume(20_000, 0.1)
-        quiet = 0 if messages else quiet + 1
-        for message in messages:
-            if message.error() is None:
-                output.take(message.key(), message.value())
-        for at in reader.position([ClientPartition(p.topic, p.partition) for p in ends]):
-            positions[at.partition] = max(positions[at.partition], at.offset)
+def _read(bootstrap: str, ends: Mapping[TopicPartition, int], positions: dict[int, int], output: Output) -> None:
+    """Read on up to the ends; a partition's last offset may be a transaction's marker, which no consumer sees.
+
+    The consumer lives no longer than that: one that is open fetches ahead.
+    """
+    left = [p for p, end in ends.items() if positions[p.partition] < end]
+    if not left:
+        return
+    settings = {"bootstrap.servers": bootstrap, "group.id": f"reader-{left[0].topic}", "isolation.level": "read_committed"}
+    with closing(Consumer({**settings, "enable.auto.commit": False, "enable.partition.eof": True})) as reader:
+        reader.assign([ClientPartition(p.topic, p.partition, positions[p.partition]) for p in left])
+        unfinished = {p.partition for p in left}
+        while unfinished:
+            for message in reader.consume(20_000, 0.1):
+                if message.error() is None:
+                    output.take(message.key(), message.value())
+                    positions[message.partition()] = message.offset() + 1
+                elif message.error().code() == KafkaError._PARTITION_EOF:
+                    unfinished.discard(message.partition())

@@ -23,6 +23,9 @@ from penstock import (
 
 STRING, LONG = Serdes.string(), Serdes.long()
 WINDOW_MS = 10_000
+# Closed windows are looked for once a second by the clock on the wall. A backlog is read at hundreds of seconds of event time in
+# that second, and what the store has dropped by then is never seen: keep it.
+RETENTION_MS = 86_400_000
 
 _Build = Callable[[StreamsBuilder, KStream, str, str], None]
 
@@ -50,7 +53,7 @@ def _wordcount_opaque(_: StreamsBuilder, lines: KStream, __: str, sink: str) -> 
 def _windows(strategy: EmitStrategy) -> _Build:
     def build(_: StreamsBuilder, events: KStream, __: str, sink: str) -> None:
         windowed = events.group_by_key(Grouped(key_serde=STRING, value_serde=STRING)).windowed_by(TimeWindows(WINDOW_MS, grace=0))
-        counts = windowed.emit_strategy(strategy).count(Materialized(key_serde=STRING, value_serde=LONG))
+        counts = windowed.emit_strategy(strategy).count(Materialized(key_serde=STRING, value_serde=LONG, retention=RETENTION_MS))
         counts.to_stream().to(sink, Produced(WindowedSerdes.time_windowed(STRING, WINDOW_MS), LONG))
 
     return build

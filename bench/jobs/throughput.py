@@ -37,6 +37,7 @@ class Throughput(Job):
                 "start-up": up,
                 "cpu": cpu.cpu,
                 "cpu with start-up": cpu_seconds(app.pid),
+                "probe cpu": done.probe_cpu,
                 "output records": float(done.records),
                 "pss": memory.peak_pss,
                 "rss": memory.peak_rss,

@@ -19,6 +19,7 @@ import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.WindowStore;
 
 /** The topologies of bench/topologies.py, line by line. */
 final class Topologies {
@@ -65,7 +66,7 @@ final class Topologies {
         events.groupByKey(Grouped.with(STRING, STRING))
             .windowedBy(TimeWindows.ofSizeWithNoGrace(WINDOW))
             .emitStrategy(strategy)
-            .count(Materialized.with(STRING, LONG))
+            .count(Materialized.<String, Long, WindowStore<Bytes, byte[]>>with(STRING, LONG).withRetention(Duration.ofDays(1)))
             .toStream()
             .to(sink, Produced.with(WindowedSerdes.timeWindowedSerdeFrom(String.class, WINDOW.toMillis()), LONG));
     }
