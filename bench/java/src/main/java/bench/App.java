@@ -5,6 +5,8 @@ import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.streams.CloseOptions;
+import org.apache.kafka.streams.CloseOptions.GroupMembershipOperation;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
@@ -47,7 +49,8 @@ public final class App {
         while (System.in.read() >= 0) {
             continue;
         }
-        streams.close(Duration.ofSeconds(30));
+        // Leave the group, as penstock does: a next start under the same id would wait for the old members' sessions to end.
+        streams.close(CloseOptions.timeout(Duration.ofSeconds(30)).withGroupMembershipOperation(GroupMembershipOperation.LEAVE_GROUP));
     }
 
     private record Restored(AtomicLong total) implements StateRestoreListener {
