@@ -8,9 +8,9 @@ from html import escape
 
 from bench.job import Row
 
-_WIDTH, _LEFT, _RIGHT, _LINE, _TOP = 900, 400, 60, 26, 70
+_WIDTH, _LEFT, _RIGHT, _LINE, _TOP = 960, 450, 60, 26, 70
 _STYLE = """
-  text { font: 13px system-ui, sans-serif; fill: #1f2328 } .title { font-size: 16px; font-weight: 600 } .small { font-size: 11px }
+  text { font: 12px system-ui, sans-serif; fill: #1f2328 } .title { font-size: 16px; font-weight: 600 } .small { font-size: 11px }
   .muted { fill: #59636e } .grid { stroke: #d1d9e0 } .one { stroke: #59636e } .good { fill: #1a7f37 } .bad { fill: #bc4c00 }
   .none { fill: #59636e } .goal { stroke: #0969da; stroke-width: 3 }
   @media (prefers-color-scheme: dark) {

@@ -45,7 +45,7 @@ def page(result: Result) -> str:
 
 def summary(results: list[Result]) -> str:
     """The headline rows of all jobs."""
-    rows = [[f"[{r.number}]({r.name}.md)", *_cells(row)] for r in results for row in r.rows if row.headline or row.goal]
+    rows = [[f"[{r.number} {r.name}]({r.name}.md)", *_cells(row)] for r in results for row in r.rows if row.headline or row.goal]
     environments = [r.environment for r in results]
     commits = {e["commit"] for e in environments}
     parts = [

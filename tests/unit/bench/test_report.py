@@ -30,8 +30,8 @@ def test_should_write_a_page_per_job_and_a_summary_of_all(tmp_path: Path) -> Non
     assert "| v | 1 | java | 48 | - |" in page
     assert "| exactly_once_v2, from RUNNING | Quix Streams | 300 | s |" in page
     assert "a note" in page
-    assert "[1](wordcount.md)" in summary
-    assert "[5](latency.md)" in summary
+    assert "[1 wordcount](wordcount.md)" in summary
+    assert "[5 latency](latency.md)" in summary
     assert "different commits" in summary
     assert (tmp_path / "ratios.svg").exists()
 
