@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from bench import kafka_streams
 from bench.processes import end_session
@@ -19,7 +19,7 @@ from bench.processes import end_session
 Side = Literal["java", "penstock"]
 SIDES: tuple[Side, Side] = ("java", "penstock")
 _ROOT = Path(__file__).parent.parent
-_CLOSE_SECONDS = 60.0
+_START_SECONDS, _CLOSE_SECONDS = 900.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,16 @@ class Application:
     def wait_until_running(self) -> float:
         """Returns at RUNNING, with the seconds since the process was started."""
         assert self._process.stdout is not None
-        for line in self._process.stdout:
+        watchdog = threading.Timer(_START_SECONDS, self._process.kill)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            return self._read_until_running(self._process.stdout)
+        finally:
+            watchdog.cancel()
+
+    def _read_until_running(self, output: IO[str]) -> float:
+        for line in output:
             word, _, count = line.strip().partition(" ")
             if word == "RUNNING":
                 self.up, self.restored = time.monotonic() - self.started, int(count)

@@ -44,7 +44,7 @@ class Memory(Throughput):
         return [EOS]
 
     def run(self, side: Side, variant: str) -> Measures:
-        measures = self.measure(side, "wordcount", SOURCE, self.expected, settings=settings_of(variant))
+        measures = self.measure(side, "wordcount", SOURCE, self.expected, settings=settings_of(variant), watch_memory=True)
         if side == "java":
             idle = idle_session_memory()
             measures |= {"idle pss": idle.peak_pss, "idle rss": idle.peak_rss}

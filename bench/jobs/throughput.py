@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 
 from bench.application import Side
 from bench.job import Job, Measures
@@ -11,7 +12,7 @@ from bench.processes import CpuWatch, MemoryWatch, cpu_seconds
 
 
 class Throughput(Job):
-    """Measures `seconds` from RUNNING, `with start-up` from the start of the process, `cpu`, and the peak of memory."""
+    """Measures `seconds` from RUNNING, `with start-up` from the start of the process, `cpu`, and on demand the peak of memory."""
 
     def measure(
         self,
@@ -24,12 +25,14 @@ class Throughput(Job):
         partitions: int | None = None,
         prepare: Callable[[str], None] | None = None,
         settings: Mapping[str, str] | None = None,
+        watch_memory: bool = False,
     ) -> Measures:
         count = partitions or self.partitions
         with self.application(side, topology, source, other, count, prepare, settings) as (app, spec):
             up = app.wait_until_running()
             ran = app.started + up
-            with MemoryWatch(app.pid) as memory, CpuWatch(app.pid) as cpu:
+            memory = MemoryWatch(app.pid)
+            with memory if watch_memory else nullcontext(), CpuWatch(app.pid) as cpu:
                 done = wait_until_finished(self.bench.bootstrap, spec.sink, count, expected, app.check_alive, tick=tick)
             return {
                 "seconds": done.at - ran,
@@ -39,6 +42,5 @@ class Throughput(Job):
                 "cpu with start-up": cpu_seconds(app.pid),
                 "probe cpu": done.probe_cpu,
                 "output records": float(done.records),
-                "pss": memory.peak_pss,
-                "rss": memory.peak_rss,
+                **({"pss": memory.peak_pss, "rss": memory.peak_rss} if watch_memory else {}),
             }
