@@ -46,7 +46,7 @@ lint: setup       ## Formatting, types and import contracts.
 	@$(BIN)/lint-imports --no-cache > .venv/imports.log || { cat .venv/imports.log >&2; exit 1; }
 
 bench: setup      ## Measure beside Kafka Streams (Java), all jobs; about an hour, into bench/results.
-	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench --others
 
 bench-quick: setup      ## WordCount and latency beside Kafka Streams, in under 6 minutes.
 	@$(BIN)/python -m bench --quick
@@ -57,4 +57,4 @@ lock: setup       ## Pin the development tools anew from pyproject.toml.
 	  --group dev pyproject.toml -o requirements-dev.lock
 
 clean:            ## Remove what the build made.
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/.venv-* bench/java/target

@@ -1,4 +1,4 @@
-"""WordCount with Faust, at-least-once (it has no exactly-once that works with tables): the same arguments, in the environment."""
+"""WordCount with Faust, at-least-once, its default: BOOTSTRAP, SOURCE, SINK and STATE_DIR come from the environment."""
 
 import os
 import struct
