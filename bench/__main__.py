@@ -33,7 +33,11 @@ def main() -> None:
     # A request to end is an exception, so that everything that was started is ended on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if arguments.profile is not None:
-        profile.run(arguments.profile, arguments.scale)
+        page = profile.run(arguments.profile, arguments.scale)
+        folder = arguments.results or _RESULTS / ("trial" if arguments.scale != 1 else "")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"profile-{JOBS[arguments.profile].name}.md").write_text(page)
+        print(page)
         return
     numbers, rounds = ([1, 5], 1) if arguments.quick else (arguments.jobs, arguments.rounds)
     folder = arguments.results or _RESULTS / ("quick" if arguments.quick else "trial" if arguments.scale != 1 else "")

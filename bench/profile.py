@@ -14,41 +14,59 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench import report, tools
+from bench import environment, report, tools
 from bench.application import Application
 from bench.job import Bench
 from bench.jobs import JOBS
 from bench.penstock_app import TURNS_FILE
-from bench.processes import session_of
+from bench.processes import ProcessStat, session_of
 from penstock.kafka.dev_broker import DevBroker
 
 _RATE = 100
-_SHOWN = 30
+_SHOWN = 15
 
 
-def run(number: int, scale: float) -> None:
-    """Run a job's first variant on penstock and print the breakdown."""
+def run(number: int, scale: float) -> str:
+    """Run a job's first variant on penstock; the breakdown as a page."""
     with tempfile.TemporaryDirectory(prefix="bench-profile-") as name, DevBroker().start(300) as broker:
         folder = Path(name)
         (folder / "events").mkdir()
         os.environ[TURNS_FILE] = str(folder / "turns.jsonl")
         job = JOBS[number](Bench(broker.bootstrap_servers, scale, quick=True))
         job.extra_settings = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": (folder / "events").as_uri()}
-        job.observe = lambda app: _spying(app, folder)
+        snapshots: list[list[ProcessStat]] = []
+        job.observe = lambda app: _spying(app, folder, snapshots)
         job.feed()
         variant = job.variants()[0]
         measures = job.run_penstock(variant)
-        print(f"# Profile of job {number}, {variant}\n")
-        print(", ".join(f"{key} {report.number(value)}" for key, value in measures.items()), "\n")
+        told = ", ".join(f"{key} {report.number(value)}" for key, value in measures.items())
+        parts = [
+            f"# Profile of job {number}: {job.title}",
+            f"penstock, {variant}, sizes times {scale:g}, commit {environment.describe()['commit']}; slowed down by py-spy.",
+            told,
+        ]
         if (folder / "turns.jsonl").exists():
-            print("## Turns\n\n" + turns((folder / "turns.jsonl").read_text().splitlines()) + "\n")
+            parts += ["## Turns", turns((folder / "turns.jsonl").read_text().splitlines())]
+        if len(snapshots) == 2:
+            parts += ["## Processes", processes(*snapshots)]
         for log in (folder / "events").rglob("*"):
             if log.is_file() and log.stat().st_size and not log.name.startswith((".", "appstatus")):
-                print("## Spark\n\n" + spark_tasks(log.read_text().splitlines()) + "\n")
+                parts += ["## Spark", spark_tasks(log.read_text().splitlines())]
         for phase in ("start-up", "running"):
             stacks = {path.stem.split("@")[1]: path.read_text() for path in sorted(folder.glob(f"{phase}@*.raw"))}
             if stacks:
-                print(f"## Python, {phase}\n\n" + hot_functions(stacks) + "\n")
+                parts += [f"## Python, {phase}", hot_functions(stacks)]
+        return "\n\n".join(parts) + "\n"
+
+
+def processes(at_running: list[ProcessStat], at_end: list[ProcessStat]) -> str:
+    """CPU seconds of each process, at RUNNING and from then on."""
+    before = {stat.pid: stat.cpu_seconds for stat in at_running}
+    rows = [
+        [str(stat.pid), stat.command, f"{before.get(stat.pid, 0.0):.1f}", f"{stat.cpu_seconds - before.get(stat.pid, 0.0):.1f}"]
+        for stat in sorted(at_end, key=lambda stat: stat.pid)
+    ]
+    return report.table(["pid", "process", "CPU s until RUNNING", "CPU s from then on"], rows)
 
 
 # -- penstock's own timings --------------------------------------------------------------------------------------------
@@ -124,8 +142,8 @@ def spark_tasks(lines: list[str]) -> str:
 
 
 @contextmanager
-def _spying(app: Application, folder: Path) -> Iterator[None]:
-    """py-spy on each Python process: one record until RUNNING, another from then on."""
+def _spying(app: Application, folder: Path, snapshots: list[list[ProcessStat]]) -> Iterator[None]:
+    """py-spy on each Python process: one record until RUNNING, another from then on; the processes at RUNNING and at the end."""
     try:
         spy = tools.environment("tools", "py-spy") / "py-spy"
     except RuntimeError as exc:
@@ -138,6 +156,8 @@ def _spying(app: Application, folder: Path) -> Iterator[None]:
     def watch() -> None:
         while not ended.wait(0.2):
             phase = "running" if app.is_up.is_set() else "start-up"
+            if app.is_up.is_set() and not snapshots:
+                snapshots.append(session_of(app.pid))
             for old in [key for key in recorders if key[0] != phase]:
                 _end(recorders.pop(old))
             for stat in session_of(app.pid):
@@ -167,6 +187,7 @@ def _spying(app: Application, folder: Path) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
+        snapshots.append(session_of(app.pid))
         for recorder in recorders.values():
             _end(recorder)
 
