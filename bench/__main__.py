@@ -14,6 +14,7 @@ from bench.jobs import JOBS
 from bench.runner import Result, run_jobs
 
 _RESULTS = Path(__file__).parent / "results"
+_QUICK_SCALE = 0.5
 
 
 def main() -> None:
@@ -23,7 +24,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=_numbers, default=list(JOBS), help=f"which jobs, as 1,3 (default: all): {known}")
     parser.add_argument("--rounds", type=int, default=3, help="how often each side runs each job")
     parser.add_argument("--scale", type=float, default=1.0, help="sizes of the inputs, as a factor; results go to results/trial")
-    parser.add_argument("--quick", action="store_true", help="jobs 1 and 5, one round, in under 6 minutes; to results/quick")
+    parser.add_argument(
+        "--quick", action="store_true", help="jobs 1 (half of its input) and 5, one round, in under 6 minutes; to results/quick"
+    )
     parser.add_argument("--others", action="store_true", help="also measure Quix Streams and Faust on job 1 (installs them)")
     parser.add_argument(
         "--profile", type=int, metavar="JOB", help="run penstock's side of a job and tell where a turn's time goes"
@@ -39,7 +42,9 @@ def main() -> None:
         (folder / f"profile-{JOBS[arguments.profile].name}.md").write_text(page)
         print(page)
         return
-    numbers, rounds = ([1, 5], 1) if arguments.quick else (arguments.jobs, arguments.rounds)
+    numbers, rounds, scale = arguments.jobs, arguments.rounds, arguments.scale
+    if arguments.quick:
+        numbers, rounds, scale = [1, 5], 1, min(scale, _QUICK_SCALE)
     folder = arguments.results or _RESULTS / ("quick" if arguments.quick else "trial" if arguments.scale != 1 else "")
     started = time.monotonic()
 
@@ -52,7 +57,7 @@ def main() -> None:
         report.write(result, folder)
         print(report.page(result), flush=True)
 
-    run_jobs(numbers, rounds, arguments.scale, arguments.quick, finished, log)
+    run_jobs(numbers, rounds, scale, arguments.quick, finished, log)
     log(f"results are in {folder}")
 
 

@@ -32,7 +32,7 @@ class Latency(Job):
 
     def feed(self) -> None:
         self.runs = 0
-        self.warm, self.seconds, self.idle = (8.0, 15.0, 10.0) if self.bench.quick or self.bench.scale < 1 else (15.0, 40.0, 20.0)
+        self.warm, self.seconds, self.idle = (6.0, 14.0, 6.0) if self.bench.quick or self.bench.scale < 1 else (15.0, 40.0, 20.0)
         self.notes.append(
             f"Per rate {self.warm:.0f} s of warm-up, then {self.seconds:.0f} s measured. CPU is that of all processes of a side: "
             "penstock's Python driver, its JVM and its workers; Kafka Streams' JVM. Idle: no records for some seconds."
