@@ -33,7 +33,12 @@ def run(number: int, scale: float) -> str:
         (folder / "events").mkdir()
         os.environ[TURNS_FILE] = str(folder / "turns.jsonl")
         job = JOBS[number](Bench(broker.bootstrap_servers, scale, quick=True))
-        job.extra_settings = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": (folder / "events").as_uri()}
+        job.extra_settings = {
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.rolling.enabled": "false",
+            "spark.eventLog.dir": (folder / "events").as_uri(),
+        }
         snapshots: list[list[ProcessStat]] = []
         job.observe = lambda app: _spying(app, folder, snapshots)
         job.feed()
@@ -50,7 +55,7 @@ def run(number: int, scale: float) -> str:
         if len(snapshots) == 2:
             parts += ["## Processes", processes(*snapshots)]
         for log in (folder / "events").rglob("*"):
-            if log.is_file() and log.stat().st_size and not log.name.startswith((".", "appstatus")):
+            if log.is_file() and log.stat().st_size and not log.name.startswith("."):
                 parts += ["## Spark", spark_tasks(log.read_text().splitlines())]
         for phase in ("start-up", "running"):
             stacks = {path.stem.split("@")[1]: path.read_text() for path in sorted(folder.glob(f"{phase}@*.raw"))}
