@@ -20,7 +20,7 @@ lines = app.topic(source, key_type=bytes, value_type=bytes, key_serializer="raw"
 words = app.topic(
     f"faust-{sink}-words", partitions=4, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw"
 )
-counts = app.Table("counts", default=int, partitions=4, key_type=bytes, value_type=int, key_serializer="raw")
+counts = app.Table("counts", default=int, partitions=4, key_type=str, value_type=int)
 results = app.topic(sink, key_serializer="raw", value_serializer="raw")
 
 
@@ -34,8 +34,9 @@ async def split(stream):  # type: ignore[no-untyped-def]
 @app.agent(words)
 async def count(stream):  # type: ignore[no-untyped-def]
     async for word in stream:
-        counts[word] += 1
-        await results.send(key=word, value=struct.pack(">q", counts[word]))
+        name = word.decode()
+        counts[name] += 1
+        await results.send(key=word, value=struct.pack(">q", counts[name]))
 
 
 if __name__ == "__main__":
