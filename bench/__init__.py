@@ -1,1 +1,1 @@
-"""Measured beside Kafka Streams (Java), on the same broker and the same topics."""
+"""penstock measured beside Kafka Streams (Java), on the same broker and the same topics; `python -m bench --help`."""

@@ -1,41 +1,71 @@
-"""`make bench`: run the jobs, interleaved on one broker, and write the table."""
+"""`python -m bench`: run jobs and write tables and a plot."""
 
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 import time
 from pathlib import Path
 
-from bench import wordcount
-from penstock.kafka.dev_broker import DevBroker
+from bench import others, profile, report
+from bench.job import Bench
+from bench.jobs import JOBS
+from bench.runner import Result, run_jobs
 
 _RESULTS = Path(__file__).parent / "results"
+_QUICK_SCALE = 0.5
 
 
 def main() -> None:
+    """Parse the command line and run."""
     parser = argparse.ArgumentParser(prog="bench", description="penstock beside Kafka Streams (Java)")
-    parser.add_argument("--lines", type=int, default=1_000_000)
-    parser.add_argument("--rounds", type=int, default=2)
+    known = "; ".join(f"{number} {job.name}" for number, job in JOBS.items())
+    parser.add_argument("--jobs", type=_numbers, default=list(JOBS), help=f"which jobs, as 1,3 (default: all): {known}")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each side runs each job")
+    parser.add_argument("--scale", type=float, default=1.0, help="sizes of the inputs, as a factor; results go to results/trial")
+    parser.add_argument(
+        "--quick", action="store_true", help="jobs 1 (half of its input) and 5, one round, in under 6 minutes; to results/quick"
+    )
+    parser.add_argument("--others", action="store_true", help="also measure Quix Streams and Faust on job 1 (installs them)")
+    parser.add_argument(
+        "--profile", type=int, metavar="JOB", help="run penstock's side of a job and tell where a turn's time goes"
+    )
+    parser.add_argument("--results", type=Path, help="where to write instead")
     arguments = parser.parse_args()
-    rows = [
-        "| guarantee | round | Kafka Streams (s) | penstock (s) | ratio | with start-up (s) | ratio |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    with DevBroker() as broker:
-        expected = wordcount.feed(broker.bootstrap_servers, "lines", arguments.lines)
-        for guarantee in ("exactly_once_v2", "at_least_once"):
-            for number in range(1, arguments.rounds + 1):
-                name = f"{guarantee.replace('_', '-')}-{number}-{time.time_ns()}"
-                java = wordcount.run_java(broker.bootstrap_servers, "lines", guarantee, f"java-{name}", expected)
-                ours = wordcount.run_penstock(broker.bootstrap_servers, "lines", guarantee, f"penstock-{name}", expected)
-                rows.append(
-                    f"| {guarantee} | {number} | {java[0]:.1f} | {ours[0]:.1f} | {java[0] / ours[0]:.2f} "
-                    f"| {java[1]:.1f} / {ours[1]:.1f} | {java[1] / ours[1]:.2f} |"
-                )
-                print(rows[-1], flush=True)
-    _RESULTS.mkdir(exist_ok=True)
-    title = f"# WordCount, {arguments.lines:,} lines of {wordcount.WORDS} words, {wordcount.PARTITIONS} partitions\n\n"
-    (_RESULTS / "wordcount.md").write_text(title + "\n".join(rows) + "\n")
+    # A request to end is an exception, so that everything that was started is ended on the way out.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if arguments.profile is not None:
+        page = profile.run(arguments.profile, arguments.scale)
+        folder = arguments.results or _RESULTS / ("trial" if arguments.scale != 1 else "")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"profile-{JOBS[arguments.profile].name}.md").write_text(page)
+        print(page)
+        return
+    numbers, rounds, scale = arguments.jobs, arguments.rounds, arguments.scale
+    if arguments.quick:
+        numbers, rounds, scale = [1, 5], 1, min(scale, _QUICK_SCALE)
+    folder = arguments.results or _RESULTS / ("quick" if arguments.quick else "trial" if arguments.scale != 1 else "")
+    started = time.monotonic()
+
+    def log(text: str) -> None:
+        print(f"[{time.monotonic() - started:6.0f} s] {text}", flush=True)
+
+    def finished(result: Result, bench: Bench) -> None:
+        if arguments.others and result.number == 1:
+            others.add(result, bench, log)
+        report.write(result, folder)
+        print(report.page(result), flush=True)
+
+    run_jobs(numbers, rounds, scale, arguments.quick, finished, log)
+    log(f"results are in {folder}")
+
+
+def _numbers(text: str) -> list[int]:
+    chosen = [int(part) for part in text.split(",")]
+    if unknown := [number for number in chosen if number not in JOBS]:
+        raise argparse.ArgumentTypeError(f"there is no job {unknown[0]}; there are {', '.join(map(str, JOBS))}")
+    return chosen
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Kafka Streams (Java), built with Maven, run as a child process."""
+"""Kafka Streams (Java), built with Maven."""
 
 from __future__ import annotations
 
@@ -9,33 +9,15 @@ from pathlib import Path
 _PROJECT = Path(__file__).parent / "java"
 
 
-class JavaApplication:
-    """One run of a Java program of `bench/java`; a context manager that ends it."""
+def command() -> list[str]:
+    """How to start `bench.App`; compiles where sources have changed."""
+    return ["java", "-cp", f"{_PROJECT}/target/classes:{_class_path()}", "bench.App"]
 
-    def __init__(self, main: str, *arguments: str) -> None:
-        self._command = ["java", "-cp", f"{_PROJECT}/target/classes:{_class_path()}", main, *arguments]
 
-    def __enter__(self) -> JavaApplication:
-        self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        return self
-
-    def wait_until_running(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.strip() == "RUNNING":
-                return
-        raise RuntimeError(f"{self._command[-1]} ended before it ran")
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(40)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
+def version() -> str:
+    """The version of kafka-streams that is on the class path."""
+    jars = [Path(entry).name for entry in _class_path().split(":")]
+    return next(jar[len("kafka-streams-") : -len(".jar")] for jar in jars if jar.startswith("kafka-streams-"))
 
 
 def _class_path() -> str:
@@ -43,8 +25,20 @@ def _class_path() -> str:
     if shutil.which("mvn") is None:
         raise SystemExit("the bench needs Maven to build Kafka Streams (Java)")
     listed = _PROJECT / "target" / "classpath.txt"
-    sources = max(path.stat().st_mtime for path in _PROJECT.rglob("*.java"))
-    if not listed.exists() or listed.stat().st_mtime < sources:
+    changed = max(path.stat().st_mtime for path in [*_PROJECT.rglob("*.java"), _PROJECT / "pom.xml"])
+    if not listed.exists() or listed.stat().st_mtime < changed:
         goals = ["compile", "dependency:build-classpath", f"-Dmdep.outputFile={listed}"]
-        subprocess.run(["mvn", "-q", "-f", str(_PROJECT / "pom.xml"), *goals], check=True)
+        for offline in (["-o"], []):
+            # Offline first: what has been downloaded once builds without a network.
+            done = subprocess.run(
+                ["mvn", "-q", "-B", *offline, "-f", str(_PROJECT / "pom.xml"), *goals],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode == 0:
+                listed.touch()
+                break
+        else:
+            raise SystemExit(f"Kafka Streams (Java) could not be built:\n{done.stdout[-2000:]}")
     return listed.read_text().strip()

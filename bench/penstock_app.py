@@ -1,0 +1,71 @@
+"""penstock's side as a process of its own, the twin of `java/.../App.java`.
+
+`python -m bench.penstock_app TOPOLOGY APPLICATION_ID BOOTSTRAP STATE_DIR SOURCE OTHER SINK [key=value ...]` prints RUNNING when
+it runs, and how many records it restored before; it ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench import topologies
+from penstock import KafkaStreams, StateRestoreListener
+from penstock.ids import TopicPartition
+
+# Where to write what each turn took; only when profiling.
+TURNS_FILE = "BENCH_TURNS_FILE"
+
+
+class _Restored(StateRestoreListener):
+    total = 0
+
+    def on_restore_end(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
+        self.total += total_restored
+
+
+def _record_turns(streams: KafkaStreams, path: Path) -> None:
+    """A JSON line for each turn: its records, its seconds, and the seconds of its steps in each lane."""
+    events = streams._conductor._events  # type: ignore[union-attr]
+    told, file = events.on_turn, path.open("w")
+
+    def on_turn(turn: Any, answers: Mapping[int, Any], seconds: float) -> None:
+        told(turn, answers, seconds)
+        lanes = [dict(answer.seconds) for answer in answers.values()]
+        print(json.dumps({"records": turn.records, "seconds": seconds, "lanes": lanes}), file=file, flush=True)
+
+    events.on_turn = on_turn
+
+
+def main(arguments: list[str]) -> None:
+    topology, application_id, bootstrap, state_dir, source, other, sink, *settings = arguments
+    config = {"application.id": application_id, "bootstrap.servers": bootstrap, "state.dir": state_dir}
+    config |= dict(setting.split("=", 1) for setting in settings)
+    restored, done = _Restored(), threading.Event()
+    with KafkaStreams(topologies.named(topology, source, other, sink), config) as streams:
+        streams.set_global_state_restore_listener(restored)
+
+        def listen(new: object, _: object) -> None:
+            name = getattr(new, "name", "")
+            if name == "RUNNING" and not done.is_set():
+                print("RUNNING", restored.total, flush=True)
+                done.set()
+            elif name == "ERROR":
+                print(f"{application_id} failed: {streams.failure!r}", file=sys.stderr, flush=True)
+                os._exit(1)
+
+        streams.set_state_listener(listen)
+        streams.start()
+        if path := os.environ.get(TURNS_FILE):
+            _record_turns(streams, Path(path))
+        while sys.stdin.buffer.read(1):
+            continue
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
