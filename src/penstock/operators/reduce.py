@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.operators.aggregation import AggregationSupplier
-from penstock.operators.stream_aggregation import Row, StreamAggregationProcessor
+from penstock.operators.stream_aggregation import StreamAggregationProcessor
+from penstock.operators.table_columns import Row
 from penstock.operators.types import Reducer
 from penstock.processor import Processor
 from penstock.record import Record

@@ -6,8 +6,10 @@ import logging
 from typing import Any
 
 from penstock.change import Change
+from penstock.columns import Columns
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
+from penstock.operators.table_columns import Row, TableColumns
 from penstock.processor import Processor
 from penstock.record import Record
 
@@ -45,7 +47,9 @@ class KTableSource:
         return self.queryable_name is not None
 
 
-class _KTableSourceProcessor(Processor[Any, Any, Any, Change[Any]]):
+class _KTableSourceProcessor(TableColumns, Processor[Any, Any, Any, Change[Any]]):
+    _keeps_latest_time = False  # a row has the time of the record it came with
+
     def __init__(self, queryable_name: str | None, send_old_values: bool) -> None:
         self._queryable_name = queryable_name
         self._send_old_values = send_old_values
@@ -58,6 +62,7 @@ class _KTableSourceProcessor(Processor[Any, Any, Any, Change[Any]]):
             self._forwarder = TimestampedTupleForwarder(
                 self._store.store, context, TimestampedCacheFlushListener(context), self._send_old_values
             )
+            self._take_columns(self._store.store)
 
     def process(self, record: Record[Any, Any]) -> None:
         key, value = record.key, record.value
@@ -75,6 +80,17 @@ class _KTableSourceProcessor(Processor[Any, Any, Any, Change[Any]]):
         if code != PUT_RETURN_CODE_NOT_PUT:
             change = Change(value, None if old is None else old.value, code == PUT_RETURN_CODE_IS_LATEST)
             self._forwarder.maybe_forward(record.with_value(change))
+
+    def _folded(self, key: Any, value: Any, row: Row | None) -> tuple[Any, Any]:
+        return value, None if row is None else row[0]
+
+    def _complete(self, columns: Columns) -> Columns:
+        """The rows with a key; one without a value deletes."""
+        if None not in columns.keys:
+            return columns
+        without = [row for row, key in enumerate(columns.keys) if key is None]
+        self._context.rows_dropped(columns, without, "Skipping record due to null key.")
+        return columns.take([row for row, key in enumerate(columns.keys) if key is not None])
 
     def _warn_out_of_order(self, store: KeyValueStoreWrapper, record: Record[Any, Any], old_timestamp: int) -> None:
         metadata = self._context.record_metadata

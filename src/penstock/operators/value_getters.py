@@ -7,6 +7,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from penstock.errors import StreamsError
 from penstock.operators.store_wrapper import KeyValueStoreWrapper
+from penstock.operators.table_columns import DistinctKeys
+from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
+
+_UNCHANGEABLE = frozenset({str, bytes, int, float, bool})
 
 
 class KTableValueGetter(ABC):
@@ -24,6 +28,10 @@ class KTableValueGetter(ABC):
     @abstractmethod
     def is_versioned(self) -> bool:
         """Whether earlier versions of a row can be asked for."""
+
+    def get_many(self, keys: list[Any]) -> dict[Any, Any] | None:
+        """The values of many keys, read at once; None where they have to be asked for one by one."""
+        return None
 
     def close(self) -> None:  # noqa: B027  most getters hold nothing
         """Release what `init` took."""
@@ -80,6 +88,22 @@ class KTableStoreValueGetter(KTableValueGetter):
     def init(self, context: Any) -> None:
         """Take the store."""
         self._store = KeyValueStoreWrapper(context, self._store_name)
+
+    def get_many(self, keys: list[Any]) -> dict[Any, Any] | None:
+        """The values of many keys.
+
+        Not where a function that gets the same object twice could tell: then each record gets one of its own.
+        """
+        table = self._store.store
+        if not keys or type(table) is not MeteredTimestampedKeyValueStore:
+            return None
+        distinct = DistinctKeys(keys, table.raw_keys)
+        if distinct.identities is not keys:
+            return None
+        rows = table.rows_of(distinct.raw)
+        if not _UNCHANGEABLE.issuperset(type(row[0]) for row in rows if row is not None):
+            return None
+        return {key: row[0] for key, row in zip(distinct.distinct, rows) if row is not None}
 
     def get(self, key: Any, as_of: int | None = None) -> Any:
         """The row with its timestamp, or None."""

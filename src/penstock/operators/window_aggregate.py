@@ -9,7 +9,7 @@ from typing import Any
 from penstock.columns import Columns
 from penstock.errors import TopologyError
 from penstock.operators.skipped import skip_expired, skip_record
-from penstock.operators.stream_aggregation import LIKE_THEIR_BYTES, Row
+from penstock.operators.table_columns import LIKE_THEIR_BYTES, Row
 from penstock.operators.time_window_processor import TimeWindowAggregateProcessor, WindowAggregateValueGetterSupplier
 from penstock.record import NO_TIMESTAMP, Record
 from penstock.state.layers.metered_window import MeteredTimestampedWindowStore

@@ -47,6 +47,7 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
     ) -> None:
         super().__init__(task_id, config, state_manager, metrics, cache)
         self.record_collector = record_collector
+        self.is_only_run = True
         self._task: StreamTask | None = None
 
     def attach(self, task: StreamTask) -> None:

@@ -15,6 +15,7 @@ The order of the calls, by whoever runs it (a stream thread, the test driver):
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -49,6 +50,7 @@ _BROKER_LIMIT = 4096
 
 # Fewer records than this are processed one by one: setting up columns costs more than it saves.
 _MIN_ROWS = 32
+_MIN_RUN = 4  # on average, where partitions alternate
 
 
 class TaskCommit(NamedTuple):
@@ -238,7 +240,7 @@ class StreamTask:
         self.metrics.consumed(partition, queue.source.name, raw)
         columns = queue.source.read_columns(raw)
         node = queue.source.children[0]
-        context.system_time_ms, context.current_node = now, node
+        context.system_time_ms, context.current_node, context.is_only_run = now, node, True
         with self._failures_of_columns():
             node.processor.process_counts(columns, weights)  # type: ignore[attr-defined]
         self._next_offsets[partition] = next_offset
@@ -265,6 +267,10 @@ class StreamTask:
         """Process what is ready as columns; False with what it has done where the rest has to go record by record."""
         group, context = self.partition_group, self.context
         runs = group.take_runs(now)
+        if len(runs) > 1 and sum(len(raw) for _, raw in runs) < _MIN_RUN * len(runs):
+            group.put_back(runs)
+            return 0, False
+        runs_of = Counter(queue.partition for queue, _ in runs)
         processed = 0
         for index, (queue, raw) in enumerate(runs):
             try:
@@ -277,6 +283,7 @@ class StreamTask:
                 return processed, False
             context.system_time_ms = now
             context.current_node = queue.source
+            context.is_only_run = runs_of[queue.partition] == 1
             with self._failures_of_columns():
                 context.forward_columns(columns)
             group.consumed(queue, raw)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.columns import Columns
 from penstock.errors import StreamsError, TopologyError
+from penstock.operators.rows import each_row
 from penstock.operators.skipped import skip_record
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
 from penstock.processor import Processor
@@ -87,6 +89,8 @@ class KStreamKTableJoinProcessor(Processor[Any, Any, Any, Any]):
             carried = context.processor_metadata_for_key(self._stream_time_key)
             if carried is not None:
                 self._buffer.observed_stream_time = max(self._buffer.observed_stream_time, carried)
+        elif not self._is_versioned:
+            self.process_columns = self._process_columns
 
     def process(self, record: Record[Any, Any]) -> None:
         """Join one record, or hold it back."""
@@ -98,6 +102,33 @@ class KStreamKTableJoinProcessor(Processor[Any, Any, Any, Any]):
             self._join(record, table_key)
         else:
             self._hold_back(record)
+
+    def _process_columns(self, columns: Columns) -> None:
+        """The same for many records; the rows of all keys are read at once where the table has them in a store."""
+        context, joiner, left_join = self._context, self._joiner, self._left_join
+        mapper = self._key_mapper
+        table_keys, columns = (columns.keys, columns) if mapper is None else each_row(context, columns, mapper)
+        rows = self._value_getter.get_many([key for key in table_keys if key is not None])
+        get, done, joined = self._get, [], []
+        for number, (table_key, value) in enumerate(zip(table_keys, columns.values)):
+            try:
+                if value is None or (table_key is None and not left_join):
+                    context.record_context = columns.context(number)
+                    skip_record(context, "null join key or value")
+                    continue
+                table_value = None
+                if table_key is not None:
+                    if rows is not None:
+                        table_value = rows.get(table_key)
+                    else:
+                        row = get(table_key)
+                        table_value = None if row is None else row.value
+                if table_value is not None or left_join:
+                    joined.append(joiner(columns.keys[number], value, table_value))
+                    done.append(number)
+            except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
+                context.row_failed(columns, number, exc)
+        context.forward_columns((columns if len(done) == len(columns) else columns.take(done)).with_values(joined))
 
     def _hold_back(self, record: Record[Any, Any]) -> None:
         buffer, context = self._buffer, self._context
