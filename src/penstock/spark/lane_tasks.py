@@ -27,7 +27,7 @@ from penstock.spark.vectors import without_vector
 from penstock.state.cache import RecordCache
 from penstock.state.directory import StateDirectory
 
-_RESTORE_STEP = 50_000
+_RESTORE_STEP = 200_000
 
 
 class _OpenTask:
@@ -128,7 +128,7 @@ class LaneTasks:
             while position < end and time.monotonic() < deadline:
                 until = min(end, position + _RESTORE_STEP)
                 records = self._restorer.fetch([FetchRange(partition.topic, partition.partition, position, until)])[partition]
-                state.restore(partition, list(records), until)
+                state.restore(partition, records, until)
                 restored += len(records)
                 position = until
             if restored or position < end:
