@@ -20,6 +20,7 @@ from penstock.client.assignment import tasks_to_lanes
 from penstock.client.failures import error_of, is_transient
 from penstock.client.pace import SMALL, Pace
 from penstock.client.positions import Positions
+from penstock.client.summary import Summary
 from penstock.client.turns import Turn, plan_turn
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
@@ -70,6 +71,7 @@ class Conductor:
         self._events = events
         self._clock = SystemClock()
         self._pace = Pace()
+        self._summary = Summary(config["log.summary.interval.ms"])
         self._globals: list[TopicPartition] = []
         self.member: GroupMember | None = None
         self._membership: Membership | None = None
@@ -196,6 +198,7 @@ class Conductor:
         seconds = time.monotonic() - started
         self._pace.account(turn.records, seconds)
         self._events.on_turn(turn, answers, seconds)
+        self._summary.account(turn, answers)
         self._housekeeping()
         self._idle.set()
         rest = self._config["commit.interval.ms"] / 1000 - seconds
@@ -298,6 +301,7 @@ class Conductor:
     def _housekeeping(self) -> None:
         """Now and then: look where lanes are, show the lag of sources before a shuffle, and purge repartition topics."""
         now = time.monotonic()
+        self._summary.tell()
         if now - self._last_housekeeping["places"] > _PLACES_EVERY:
             self._last_housekeeping["places"] = now
             if not self._fleet.is_well_placed:
