@@ -12,8 +12,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from penstock.errors import BrokerError, TopologyError
 from penstock.ids import TopicPartition
+from penstock.kafka.clients import is_access_error, open_client, refused
 
 _TIMEOUT = 30.0
+_STEP = 2.0
 _UNKNOWN_SECONDS = 3.0  # a broker that comes back does not know its topics in the first moment
 
 
@@ -22,15 +24,13 @@ class Admin:
 
     def __init__(self, client_config: Mapping[str, Any]) -> None:
         self._bootstrap = str(client_config.get("bootstrap.servers"))
-        self._config = dict(client_config)
-        self._client = AdminClient(self._config)
+        self._refusal: KafkaError | None = None
+        self._config = {**client_config, "error_cb": self._on_error}
+        self._client = self._opened()
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
         """Number of partitions of each topic that exists."""
-        try:
-            metadata = self._client.list_topics(timeout=_TIMEOUT)
-        except KafkaException as exc:
-            raise self._unreachable(exc) from exc
+        metadata = self._metadata()
         wanted = None if topics is None else set(topics)
         return {
             name: len(topic.partitions)
@@ -45,7 +45,7 @@ class Admin:
             self._client.create_topics([topic])[name].result(_TIMEOUT)
         except KafkaException as exc:
             if exc.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise BrokerError(f"the internal topic {name} could not be created: {exc.args[0].str()}") from exc
+                raise refused(f"creating the internal topic {name}", exc.args[0]) from exc
             self._check_partitions(name, partitions)
             return
         self._wait_for(name)
@@ -57,7 +57,7 @@ class Admin:
                 future.result(_TIMEOUT)
             except KafkaException as exc:
                 if exc.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise BrokerError(f"the topic {name} could not be deleted: {exc.args[0].str()}") from exc
+                    raise refused(f"deleting the topic {name}", exc.args[0]) from exc
 
     def topic_configs(self, name: str) -> dict[str, str]:
         """The configuration of a topic, defaults included."""
@@ -92,6 +92,9 @@ class Admin:
                 answers = self._client.list_offsets(asked, isolation_level=level, request_timeout=_TIMEOUT)
                 return {TopicPartition(p.topic, p.partition): future.result(_TIMEOUT).offset for p, future in answers.items()}
             except KafkaException as exc:
+                if is_access_error(exc.args[0]):
+                    topics = ", ".join(sorted({p.topic for p in asked}))
+                    raise refused(f"reading the offsets of {topics}", exc.args[0]) from exc
                 gone = self._missing(asked)
                 if gone and time.monotonic() > deadline - _TIMEOUT + _UNKNOWN_SECONDS:
                     raise TopologyError(
@@ -102,9 +105,33 @@ class Admin:
                     raise self._unreachable(exc) from exc
                 # librdkafka's admin client keeps the leader epochs it has seen for minutes, and is fenced with them when a
                 # broker has been restarted.
-                self._client = AdminClient(self._config)
+                self._client = self._opened()
                 time.sleep(0.1)
         return {}
+
+    def _opened(self) -> AdminClient:
+        return open_client("admin client", AdminClient, self._config)
+
+    def _on_error(self, error: KafkaError) -> None:
+        """librdkafka tells a refused login or certificate here, and goes on trying."""
+        if is_access_error(error):
+            self._refusal = error
+
+    def _metadata(self) -> Any:
+        """What the brokers know of their topics; asked in small steps, so that a refused login is told at once."""
+        deadline = time.monotonic() + _TIMEOUT
+        self._refusal = None
+        while True:
+            try:
+                return self._client.list_topics(timeout=min(_STEP, _TIMEOUT))
+            except KafkaException as exc:
+                self._client.poll(0)
+                if self._refusal is not None:
+                    raise refused(f"talking to the brokers at {self._bootstrap}", self._refusal) from exc
+                if is_access_error(exc.args[0]):
+                    raise refused(f"talking to the brokers at {self._bootstrap}", exc.args[0]) from exc
+                if time.monotonic() > deadline:
+                    raise self._unreachable(exc) from exc
 
     def _missing(self, asked: Iterable[ClientPartition]) -> list[str]:
         """The partitions that do not exist; raises where the brokers do not even tell that."""
