@@ -210,6 +210,9 @@ class Conductor:
     def _open(self, membership: Membership) -> None:
         """Own the tasks of this generation: producers first, which ends what a crash left open; then offsets, then stores."""
         self._events.on_rebalancing()
+        unknown = [unit for unit in membership.units if unit not in self._units]
+        if unknown:
+            raise TaskMigratedError(f"the group has work that this instance does not know yet ({', '.join(unknown)})")
         tasks = [task for unit in membership.units for task in self._units[unit]]
         lanes = range(len(self._fleet.lanes))
         self._fleet.place()

@@ -15,7 +15,7 @@ from penstock.ids import TopicPartition
 from penstock.kafka.clients import is_access_error, open_client, refused
 
 _TIMEOUT = 30.0
-_STEP = 2.0
+_STEP = 1.5
 _UNKNOWN_SECONDS = 3.0  # a broker that comes back does not know its topics in the first moment
 
 
@@ -24,7 +24,7 @@ class Admin:
 
     def __init__(self, client_config: Mapping[str, Any]) -> None:
         self._bootstrap = str(client_config.get("bootstrap.servers"))
-        self._refusal: KafkaError | None = None
+        self._last_error: KafkaError | None = None
         self._config = {**client_config, "error_cb": self._on_error}
         self._client = self._opened()
 
@@ -102,7 +102,7 @@ class Admin:
                         "create it and start again"
                     ) from exc
                 if time.monotonic() > deadline:
-                    raise self._unreachable(exc) from exc
+                    raise self._unreachable(exc.args[0]) from exc
                 # librdkafka's admin client keeps the leader epochs it has seen for minutes, and is fenced with them when a
                 # broker has been restarted.
                 self._client = self._opened()
@@ -114,24 +114,24 @@ class Admin:
 
     def _on_error(self, error: KafkaError) -> None:
         """librdkafka tells a refused login or certificate here, and goes on trying."""
-        if is_access_error(error):
-            self._refusal = error
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._last_error = error
 
     def _metadata(self) -> Any:
-        """What the brokers know of their topics; asked in small steps, so that a refused login is told at once."""
+        """What the brokers know of their topics; asked in small steps, so that a refused login is told soon."""
         deadline = time.monotonic() + _TIMEOUT
-        self._refusal = None
+        refusals = 0
         while True:
             try:
                 return self._client.list_topics(timeout=min(_STEP, _TIMEOUT))
             except KafkaException as exc:
                 self._client.poll(0)
-                if self._refusal is not None:
-                    raise refused(f"talking to the brokers at {self._bootstrap}", self._refusal) from exc
-                if is_access_error(exc.args[0]):
-                    raise refused(f"talking to the brokers at {self._bootstrap}", exc.args[0]) from exc
+                reason = self._last_error or exc.args[0]
+                refusals = refusals + 1 if is_access_error(reason) else 0
+                if refusals > 1:  # not once: a broker that dies in the middle of a handshake looks the same
+                    raise refused(f"talking to the brokers at {self._bootstrap}", reason) from exc
                 if time.monotonic() > deadline:
-                    raise self._unreachable(exc) from exc
+                    raise self._unreachable(reason) from exc
 
     def _missing(self, asked: Iterable[ClientPartition]) -> list[str]:
         """The partitions that do not exist; raises where the brokers do not even tell that."""
@@ -150,9 +150,9 @@ class Admin:
         """A topic is known to a broker a moment after it was created."""
         _until(lambda: name in self.partition_counts([name]), f"the new topic {name} did not show up in the metadata")
 
-    def _unreachable(self, exc: KafkaException) -> BrokerError:
+    def _unreachable(self, reason: KafkaError) -> BrokerError:
         return BrokerError(
-            f"the brokers at {self._bootstrap} do not answer ({exc.args[0].str()}): check bootstrap.servers and the network"
+            f"the brokers at {self._bootstrap} do not answer ({reason.str()}): check bootstrap.servers and the network"
         )
 
 

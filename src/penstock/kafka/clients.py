@@ -131,18 +131,18 @@ def open_client(what: str, make: Callable[[dict[str, Any]], C], settings: Mappin
 
 
 def is_access_error(error: KafkaError) -> bool:
-    """Whether the brokers do not let the client in."""
-    return error.code() in _ACCESS_ERRORS
+    """Whether the brokers do not let the client in; one that misses a certificate of ours closes the line with an alert."""
+    return error.code() in _ACCESS_ERRORS or "SSL alert" in error.str()
 
 
-def refused(doing: str, error: KafkaError, advice: str = "") -> BrokerError:
+def refused(doing: str, error: KafkaError) -> BrokerError:
     """A broker's refusal in penstock's words; what more patience cannot cure is a `BrokerAccessError`."""
     if is_access_error(error):
         return BrokerAccessError(
             f"{doing} is not allowed ({error.name()}, {error.str()}): check security.protocol, the credentials and certificates, "
             "and the rights the brokers give them"
         )
-    return BrokerError(f"{doing} failed: {error.name()}, {error.str()}{advice}")
+    return BrokerError(f"{doing} failed: {error.name()}, {error.str()}")
 
 
 def _consumer(given: Mapping[str, Any]) -> dict[str, Any]:

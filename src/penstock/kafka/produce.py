@@ -325,6 +325,9 @@ class LaneProducer:
                 f"{doing} was refused ({error.name()}): another member of the group has taken over this work"
             ) from cause
         self._producer.poll(0)
+        if error.code() == KafkaError._INCONSISTENT:  # records were not delivered; their reports tell why
+            self._raise_failure(self._failures)
+            raise RecordsRefusedError(f"{doing} failed: {error.str()}", self._topics) from cause
         topics = [topic for topic, reported in self._failures if reported.code() == error.code()]
         if error.code() in _ABOUT_RECORDS:
             raise RecordsRefusedError(f"{doing} failed: {error.str()}", topics, error.code() in _TOO_LARGE) from cause
