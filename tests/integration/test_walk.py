@@ -27,14 +27,15 @@ class Walk:
         self.settings = folder / "app.toml"
         self.settings.write_text(
             f'application.id = "walk"\nbootstrap.servers = "{kafka.bootstrap_servers}"\n'
-            'processing.guarantee = "exactly_once_v2"\nnum.stream.threads = 1\nstatestore.cache.max.bytes = 0\n'
+            'processing.guarantee = "exactly_once_v2"\nstatestore.cache.max.bytes = 0\n'
             'session.timeout.ms = 6000\nheartbeat.interval.ms = 500\n[spark]\nmaster = "local[2]"\n'
         )
         self._folder = folder
 
-    def run(self, instance: str) -> tuple[str, ...]:
+    def run(self, instance: str, threads: int = 1) -> tuple[str, ...]:
         """The command that runs an instance with a state folder of its own."""
-        settings = ("--config", str(self.settings), "-c", f"state.dir={self._folder / instance}")
+        threaded = ("-c", f"num.stream.threads={threads}")
+        settings = ("--config", str(self.settings), "-c", f"state.dir={self._folder / instance}", *threaded)
         return ("run", "examples.wordcount:topology", *settings)
 
     def feed(self, *lines: str) -> None:
@@ -89,6 +90,14 @@ def test_should_walk_from_run_to_reset(walk: Walk, start: Start) -> None:
     walk.feed("hello again")
     first = start(*walk.run("one"))
     walk.wait_for_counts()
+
+    # One more thread: stopped cleanly and started with two, it goes on from its stores.
+    assert first.end(signal.SIGTERM) == 0
+    first = start(*walk.run("one", threads=2))
+    walk.feed("one more thread")
+    walk.wait_for_counts()
+    assert re.search(r" 2 +p0\n", walk.wait_for_status(r"lag 0\n"))
+    assert "restoring" not in "".join(first.errors)
 
     # A second instance stands by; the first is killed, and the second takes over from its last commit.
     second = start(*walk.run("two"))
