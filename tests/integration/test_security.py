@@ -16,6 +16,7 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 
 from penstock import (
     BrokerAccessError,
+    BrokerError,
     Consumed,
     KafkaStreams,
     Materialized,
@@ -202,7 +203,19 @@ def test_should_fail_at_once_where_it_has_no_right_to_read(with_sasl: tuple[Kafk
     assert source in str(streams.failure)
 
 
-def test_should_stay_a_member_of_its_group_when_it_only_has_its_part_of_the_rights(with_tls: Any, start: Any) -> None:
+def test_should_say_that_it_may_not_join_its_group(with_sasl: tuple[Kafka, Settings], start: Any) -> None:
+    kafka, security = with_sasl
+    source, table, sink = names = [unique(name) for name in ("in", "names", "out")]
+    kafka.create(*names)
+    application = unique("no-group")
+    deny(kafka, application, AclOperation.READ, ResourceType.GROUP)
+    streams = start(every_client(source, table, sink), kafka, security, **{"application.id": application})
+    wait_until(lambda: streams.state.name == "ERROR", "the application notices")
+    assert isinstance(streams.failure, BrokerError)
+    assert "group" in str(streams.failure).lower()
+
+
+def test_should_take_its_security_by_prefix(with_tls: Any, start: Any) -> None:
     kafka, security = with_tls
     source, table, sink = names = [unique(name) for name in ("in", "names", "out")]
     kafka.create(*names)
@@ -222,13 +235,14 @@ def test_should_pickle_with_its_secrets_and_print_without(with_sasl: tuple[Kafka
     assert APP_PASSWORD not in f"{again} {again!r}"
 
 
-def deny(kafka: Kafka, topic: str, operation: AclOperation) -> None:
-    acl = AclBinding(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:app", "*", operation, AclPermissionType.DENY)
-    others = [
-        AclBinding(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:app", "*", other, AclPermissionType.ALLOW)
-        for other in (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
-    ]
-    for future in kafka.admin.create_acls([acl, *others]).values():
+def deny(kafka: Kafka, name: str, operation: AclOperation, kind: ResourceType = ResourceType.TOPIC) -> None:
+    """Take one right on a topic or a group from the application; it keeps the right to look."""
+
+    def acl(operation: AclOperation, permission: AclPermissionType) -> AclBinding:
+        return AclBinding(kind, name, ResourcePatternType.LITERAL, "User:app", "*", operation, permission)
+
+    bindings = [acl(operation, AclPermissionType.DENY), acl(AclOperation.DESCRIBE, AclPermissionType.ALLOW)]
+    for future in kafka.admin.create_acls(bindings).values():
         future.result(30)
 
 
