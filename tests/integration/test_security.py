@@ -110,8 +110,15 @@ def every_client(source: str, table: str, sink: str) -> Topology:
     return builder.build()
 
 
-@pytest.mark.parametrize("broker", ["with_sasl", "with_tls"])
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize(
+    ("broker", "guarantee"),
+    [
+        ("with_sasl", "exactly_once_v2"),
+        ("with_tls", "at_least_once"),
+        pytest.param("with_sasl", "at_least_once", marks=pytest.mark.slow),
+        pytest.param("with_tls", "exactly_once_v2", marks=pytest.mark.slow),
+    ],
+)
 def test_should_let_every_client_in(
     broker: str, guarantee: str, request: Any, start: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

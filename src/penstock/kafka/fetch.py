@@ -32,6 +32,15 @@ _LONG_READS = {
     "fetch.message.max.bytes": 4 << 20,
 }
 
+_OF_THE_CONNECTION = (
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError._TIMED_OUT,
+    KafkaError._SSL,
+    KafkaError._AUTHENTICATION,
+)
+
 
 class FetchRange(NamedTuple):
     """Offsets `start` to `end` (not included) of one partition."""
@@ -185,6 +194,6 @@ def _fail(error: KafkaError, partition: TopicPartition) -> None:
     if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
         raise BrokerError(f"{partition} does not exist any more: the topic was deleted or recreated while the application runs")
     if error.fatal() or not error.retriable():
-        if error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT):
+        if error.code() in _OF_THE_CONNECTION:
             return  # librdkafka reconnects by itself; the deadline decides
         raise refused(f"reading {partition}", error) from KafkaException(error)
