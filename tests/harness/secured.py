@@ -14,6 +14,8 @@ _JAAS = (
     f'username="admin" password="{ADMIN_PASSWORD}" user_admin="{ADMIN_PASSWORD}" user_app="{APP_PASSWORD}";'
 )
 
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+
 
 def _listeners(protocol: str) -> dict[str, str]:
     return {
@@ -25,11 +27,12 @@ def _listeners(protocol: str) -> dict[str, str]:
 
 
 def sasl_broker() -> DevBroker:
-    """Users `admin` and `app`; rights are granted unless a topic's ACL says otherwise."""
+    """Users `admin` and `app` of PLAIN; users of SCRAM can be added. Rights are granted unless an ACL says otherwise."""
     return DevBroker(
         overrides={
             **_listeners("SASL_PLAINTEXT"),
-            "sasl.enabled.mechanisms": "PLAIN",
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+            "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": _SCRAM,
             "sasl.mechanism.inter.broker.protocol": "PLAIN",
             "listener.name.sasl_plaintext.plain.sasl.jaas.config": _JAAS,
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

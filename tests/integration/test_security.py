@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from penstock import (
     BrokerAccessError,
@@ -155,6 +164,26 @@ def test_should_let_every_client_in(
     told = caplog.text + "".join(run.stdout + run.stderr for run in (shown, refused, done)) + repr(second._config)
     for secret in (APP_PASSWORD, KEY_PASSWORD):
         assert secret not in told
+
+
+def test_should_log_in_with_scram(with_sasl: tuple[Kafka, Settings], start: Any) -> None:
+    kafka, _ = with_sasl
+    source, table, sink = names = [unique(name) for name in ("in", "names", "out")]
+    kafka.create(*names)
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    kafka.admin.alter_user_scram_credentials([UserScramCredentialUpsertion("scrambled", info, b"scr-s3cret")])[
+        "scrambled"
+    ].result(30)
+    security = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "scrambled",
+        "sasl.password": "scr-s3cret",
+    }
+    kafka.feed(table, texts(("1", "anna")))
+    kafka.feed(source, texts(("a", "1")))
+    start(every_client(source, table, sink), kafka, security, **{"application.id": unique("scram")})
+    assert counts(kafka, sink, 1) == {"anna": [1]}
 
 
 def test_should_keep_secrets_out_of_spark(with_sasl: tuple[Kafka, Settings], start: Any, spark: Any) -> None:
