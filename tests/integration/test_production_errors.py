@@ -73,6 +73,26 @@ def test_should_go_on_without_the_records_that_are_refused(guarantee: str, kafka
 
 
 @GUARANTEES
+def test_should_give_up_the_one_record_for_which_its_batch_is_refused(guarantee: str, kafka: Kafka, run: Run) -> None:
+    (source,), sink = topics(kafka, "in", partitions=1), unique("recent")
+    kafka.create(sink, partitions=1, configs={"message.timestamp.before.max.ms": "3600000"})
+    records = some_large(30, set())
+    records[7] = records[7]._replace(timestamp=1_000)  # of 1970: the broker refuses it, and the batch it is in
+    kafka.feed(source, records)
+    application = unique("old")
+    config = {
+        "application.id": application,
+        "processing.guarantee": guarantee,
+        "production.exception.handler": "log_and_continue",
+    }
+    run(pipe(source, sink), config)
+    wait_until(lambda: kafka.has_consumed(application, source), "everything is processed")
+    found = numbers_of(kafka.read(sink))
+    expected = [i for i in range(30) if i != 7]
+    assert (found if guarantee == "exactly_once_v2" else sorted(set(found))) == expected
+
+
+@GUARANTEES
 def test_should_split_batches_that_are_too_large_without_asking_anybody(guarantee: str, kafka: Kafka, run: Run) -> None:
     (source,), sink = topics(kafka, "in", partitions=1), small_topic(kafka)
     kafka.feed(source, some_large(200, set()))

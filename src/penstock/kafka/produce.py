@@ -66,6 +66,16 @@ _MAY_PASS = frozenset(
         KafkaError._MSG_TIMED_OUT,
     }
 )
+# A broker judges a batch as a whole: beside a record of this kind, others are refused that it would take.
+_OF_A_BATCH = frozenset(
+    {
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.INVALID_RECORD,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    }
+)
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 # A transaction that has failed takes no more records; why it failed is told by its commit.
 _FAILED_STATE = (KafkaError._STATE, KafkaError._FATAL, KafkaError._PREV_IN_PROGRESS)
@@ -74,10 +84,11 @@ _FAILED_STATE = (KafkaError._STATE, KafkaError._FATAL, KafkaError._PREV_IN_PROGR
 class RecordsRefusedError(BrokerError):
     """The brokers refused some of the records; which ones, and of which topics, is told when they are written one by one."""
 
-    def __init__(self, message: str, topics: Iterable[str] = (), too_large: bool = False) -> None:
+    def __init__(self, message: str, topics: Iterable[str] = (), code: int = 0) -> None:
         super().__init__(message)
         self.topics = frozenset(topics)
-        self.too_large = too_large
+        self.too_large = code in _TOO_LARGE
+        self.of_a_batch = code in _OF_A_BATCH
 
 
 class Verdict(NamedTuple):
@@ -90,6 +101,11 @@ class Verdict(NamedTuple):
     def too_large(self) -> bool:
         """Whether the record is larger than its topic takes."""
         return self.error.code() in _TOO_LARGE
+
+    @property
+    def of_a_batch(self) -> bool:
+        """Whether it was said of a whole batch, in which only one record may be wrong."""
+        return self.error.code() in _OF_A_BATCH
 
 
 class LaneProducer:
@@ -116,15 +132,24 @@ class LaneProducer:
         self._failures: list[tuple[str, KafkaError]] = []
         self._ends: dict[TopicPartition, int] = {}
         self._topics: set[str] = set()
+        self.alone = False
         self._open()
 
     def _open(self) -> None:
-        self._producer = open_client("producer", Producer, self._config)
+        settings = {**self._config, "batch.num.messages": 1} if self.alone else self._config
+        self._producer = open_client("producer", Producer, settings)
         if self.transactional:
             self._call("opening transactions", self._producer.init_transactions, _TIMEOUT)
 
     def begin(self) -> None:
         """Open the turn's transaction."""
+        if self.alone:
+            self.alone = False
+            self._producer.close()
+            self._open()
+        self._begin()
+
+    def _begin(self) -> None:
         self._failures.clear()
         self._ends.clear()
         self._topics.clear()
@@ -188,7 +213,7 @@ class LaneProducer:
                 self._producer.poll(0)
 
     def write_one_by_one(self, records: Sequence[ProducedRecord]) -> dict[int, Verdict]:
-        """Write records, each in a batch that holds no more than the broker takes; which ones it refuses, by their index.
+        """Write records with a report for each; which ones the brokers refuse, by their index.
 
         A transaction takes nothing more after its first refusal: there may be others behind it.
         """
@@ -248,16 +273,20 @@ class LaneProducer:
         if left:
             raise BrokerError(f"{left} records were not acknowledged within {_TIMEOUT:.0f} s: check that the brokers are up")
 
-    def start_over(self, reason: RecordsRefusedError | None = None) -> None:
-        """Forget what this turn wrote and begin again, with batches the brokers take where they were too large."""
+    def start_over(self, reason: RecordsRefusedError | None = None, alone: bool = False) -> None:
+        """Forget what this turn wrote and begin again, with batches the brokers take.
+
+        Where they were too large, they are smaller from now on; `alone` makes each record a batch of its own in this turn.
+        """
         self.abort()
         if reason is not None and reason.too_large:
             # A batch is refused as a whole, and librdkafka does not split it as Java's producer does.
             self._config |= largest_batch(self._client_config, reason.topics)
+        self.alone = self.alone or alone or (reason is not None and reason.of_a_batch)
         # Anew in any case: after a refusal librdkafka may go on with sequence numbers that the broker does not expect.
         self._producer.close()
         self._open()
-        self.begin()
+        self._begin()
 
     def abort(self) -> None:
         """Give up the open transaction, best effort: a fenced producer has nothing left to abort."""
@@ -330,7 +359,7 @@ class LaneProducer:
             raise RecordsRefusedError(f"{doing} failed: {error.str()}", self._topics) from cause
         topics = [topic for topic, reported in self._failures if reported.code() == error.code()]
         if error.code() in _ABOUT_RECORDS:
-            raise RecordsRefusedError(f"{doing} failed: {error.str()}", topics, error.code() in _TOO_LARGE) from cause
+            raise RecordsRefusedError(f"{doing} failed: {error.str()}", topics, error.code()) from cause
         if is_access_error(error) and (topics or self._topics):
             doing = f"writing to {', '.join(sorted({*topics} or self._topics))}"
         if error.code() == KafkaError.TOPIC_EXCEPTION:

@@ -89,6 +89,9 @@ def _write_again(
         if not verdicts:
             finish()
             return
+        if not producer.alone and any(verdict.of_a_batch for verdict in verdicts.values()):
+            producer.start_over(alone=True)  # each in a batch of its own: which of them it is shows then
+            continue
         for index, verdict in _all_that_are_too_large(left, verdicts).items():
             part, record = left[index]
             part.decide(record, production_error(record, verdict))

@@ -25,6 +25,7 @@ class Limited:
 
     def __init__(self, transactional: bool) -> None:
         self.transactional = transactional
+        self.alone = False
         self.written: list[bytes] = []
         self.committed: list[bytes] = []
         self.passes = 0
@@ -52,12 +53,12 @@ class Limited:
                 self._take(entry)
         return verdicts
 
-    def start_over(self, reason: Any = None) -> None:
+    def start_over(self, reason: Any = None, alone: bool = False) -> None:
         self.begin()
 
     def finish(self) -> None:
         if self._refused:
-            raise RecordsRefusedError("too large", self._refused, True)
+            raise RecordsRefusedError("too large", self._refused, KafkaError.MSG_SIZE_TOO_LARGE)
         if self.transactional:
             self.committed = self.written
 
