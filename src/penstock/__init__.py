@@ -41,6 +41,7 @@ from penstock.dsl.session_windowed import SessionWindowedKStream
 from penstock.dsl.suppressed import BufferConfig, Suppressed
 from penstock.dsl.time_windowed import TimeWindowedKStream
 from penstock.errors import (
+    BrokerAccessError,
     BrokerError,
     BufferFullError,
     ConfigError,
@@ -278,6 +279,7 @@ __all__ = [
     "TaskMigratedError",
     "BufferFullError",
     "BrokerError",
+    "BrokerAccessError",
 ]
 
 _LAZY = {

@@ -22,6 +22,7 @@
         ├── TaskMigratedError            the work belongs to another member now
         ├── BufferFullError              suppress(... shut_down_when_full) has no room
         └── BrokerError                  the brokers cannot be reached or refuse
+            └── BrokerAccessError        credentials, certificates or rights: waiting does not help
 
 The user's own exception stays visible as `__cause__`.
 """
@@ -115,3 +116,7 @@ class BufferFullError(StreamsError):
 
 class BrokerError(StreamsError):
     """The brokers cannot be reached, or refuse what was asked."""
+
+
+class BrokerAccessError(BrokerError):
+    """The brokers do not let the application in: wrong credentials or certificates, or rights it does not have."""

@@ -11,9 +11,11 @@ from penstock import (
     Materialized,
     Processor,
     Produced,
+    ProductionExceptionHandler,
     PunctuationType,
     Record,
     Repartitioned,
+    Response,
     Serdes,
     Stores,
     StreamsBuilder,
@@ -115,3 +117,11 @@ def joined(left: str, right: str, sink: str) -> Topology:
     table = builder.table(right, TEXT, Materialized("right", string, string))
     builder.stream(left, TEXT).join(table, lambda a, b: f"{a}+{b}").to(sink, Produced(string, string))
     return builder.build()
+
+
+class GivesUpChangelogs(ProductionExceptionHandler):
+    """Goes on without changelog records that are refused, and fails for others."""
+
+    def handle_error(self, context: Any, record: Any, exception: Exception) -> Response:
+        """Resume for changelogs."""
+        return Response.resume() if record.topic.endswith("-changelog") else Response.fail()

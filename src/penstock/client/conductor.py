@@ -20,6 +20,7 @@ from penstock.client.assignment import tasks_to_lanes
 from penstock.client.failures import error_of, is_transient
 from penstock.client.pace import SMALL, Pace
 from penstock.client.positions import Positions
+from penstock.client.summary import Summary
 from penstock.client.turns import Turn, plan_turn
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
@@ -70,6 +71,7 @@ class Conductor:
         self._events = events
         self._clock = SystemClock()
         self._pace = Pace()
+        self._summary = Summary(config["log.summary.interval.ms"])
         self._globals: list[TopicPartition] = []
         self.member: GroupMember | None = None
         self._membership: Membership | None = None
@@ -196,6 +198,7 @@ class Conductor:
         seconds = time.monotonic() - started
         self._pace.account(turn.records, seconds)
         self._events.on_turn(turn, answers, seconds)
+        self._summary.account(turn, answers)
         self._housekeeping()
         self._idle.set()
         rest = self._config["commit.interval.ms"] / 1000 - seconds
@@ -207,6 +210,9 @@ class Conductor:
     def _open(self, membership: Membership) -> None:
         """Own the tasks of this generation: producers first, which ends what a crash left open; then offsets, then stores."""
         self._events.on_rebalancing()
+        unknown = [unit for unit in membership.units if unit not in self._units]
+        if unknown:
+            raise TaskMigratedError(f"the group has work that this instance does not know yet ({', '.join(unknown)})")
         tasks = [task for unit in membership.units for task in self._units[unit]]
         lanes = range(len(self._fleet.lanes))
         self._fleet.place()
@@ -298,6 +304,7 @@ class Conductor:
     def _housekeeping(self) -> None:
         """Now and then: look where lanes are, show the lag of sources before a shuffle, and purge repartition topics."""
         now = time.monotonic()
+        self._summary.tell()
         if now - self._last_housekeeping["places"] > _PLACES_EVERY:
             self._last_housekeeping["places"] = now
             if not self._fleet.is_well_placed:

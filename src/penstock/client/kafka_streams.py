@@ -22,7 +22,7 @@ from penstock.config import StreamsConfig
 from penstock.errors import StreamsError, TopologyError
 from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
-from penstock.kafka.clients import admin_config, member_config
+from penstock.kafka.clients import admin_config, check_client_settings, member_config
 from penstock.kafka.membership import GroupMember, MemberInfo
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
@@ -139,8 +139,11 @@ class KafkaStreams:
 
     def _start(self) -> None:
         config = self._config
-        self._directory = StateDirectory(config["state.dir"], config["application.id"])
+        check_client_settings(config)
+        group_write = config["allow.os.group.write.access"]
+        self._directory = StateDirectory(config["state.dir"], config["application.id"], allow_group_write=group_write)
         self._process_id = str(self._directory.initialize_process_id())
+        self._directory.clean_outdated_dirs_on_startup(config["state.cleanup.dir.max.age.ms"])
         self._admin = Admin(admin_config(config, self._client_id))
         prepared = self._prepared = prepare(self._topology, config, self._admin)
         if self._spark is None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from penstock.clock import SystemClock
 from penstock.handlers import production_exception_handler
 from penstock.ids import TaskId, TopicPartition
-from penstock.kafka.clients import consumer_config, restore_consumer_config
+from penstock.kafka.clients import consumer_config, global_consumer_config, restore_consumer_config
 from penstock.kafka.fetch import FetchRange, RangeFetcher
 from penstock.kafka.produce import LaneProducer
 from penstock.metrics import Metrics
@@ -50,8 +50,13 @@ class LaneTasks:
         self._client_id = client_id
         self._fetcher = RangeFetcher(consumer_config(self._config, f"{client_id}-consumer"))
         self._restorer = RangeFetcher(restore_consumer_config(self._config, f"{client_id}-restore-consumer"))
-        self._directory = StateDirectory(self._config["state.dir"], self._config["application.id"])
-        self._globals = LaneGlobals(application, self._directory, self._restorer, client_id)
+        self._directory = StateDirectory(
+            self._config["state.dir"],
+            self._config["application.id"],
+            allow_group_write=self._config["allow.os.group.write.access"],
+        )
+        self._global_fetcher = RangeFetcher(global_consumer_config(self._config, client_id))
+        self._globals = LaneGlobals(application, self._directory, self._global_fetcher, client_id)
         self._clock = SystemClock()
         self._metrics = Metrics()
         self._restoring: dict[TaskId, _OpenTask] = {}
@@ -249,6 +254,7 @@ class LaneTasks:
         self._globals.close()
         self._fetcher.close()
         self._restorer.close()
+        self._global_fetcher.close()
 
     def _close(self, task_id: TaskId) -> None:
         opened = self.running.pop(task_id, None) or self._restoring.pop(task_id)
