@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from penstock.client.listeners import StandbyUpdateListener, StateRestoreListener, SuspendReason
 from penstock.client.state import State
 from penstock.config import StreamsConfig, UnknownConfigWarning
 from penstock.dead_letters import ErrorHandlerContext
@@ -58,6 +59,7 @@ from penstock.errors import (
     StateStoreNotAvailableError,
     StreamsError,
     StreamsNotStartedError,
+    StreamsTimeoutError,
     TaskCorruptedError,
     TaskError,
     TaskMigratedError,
@@ -133,7 +135,7 @@ from penstock.windows import (
 )
 
 if TYPE_CHECKING:
-    from penstock.client.kafka_streams import KafkaStreams, StateRestoreListener, StreamThreadExceptionResponse
+    from penstock.client.kafka_streams import KafkaStreams, StreamThreadExceptionResponse
     from penstock.kafka.dev_broker import DevBroker
     from penstock.testing.input_topic import TestInputTopic
     from penstock.testing.mock_processor_context import MockProcessorContext
@@ -230,6 +232,8 @@ __all__ = [
     "KafkaStreams",
     "State",
     "StateRestoreListener",
+    "StandbyUpdateListener",
+    "SuspendReason",
     "StreamThreadExceptionResponse",
     "StreamsConfig",
     "UnknownConfigWarning",
@@ -276,13 +280,13 @@ __all__ = [
     "ProductionError",
     "TaskCorruptedError",
     "TaskMigratedError",
+    "StreamsTimeoutError",
     "BufferFullError",
     "BrokerError",
 ]
 
 _LAZY = {
     "KafkaStreams": "penstock.client.kafka_streams",
-    "StateRestoreListener": "penstock.client.kafka_streams",
     "StreamThreadExceptionResponse": "penstock.client.kafka_streams",
     "DevBroker": "penstock.kafka.dev_broker",
     "TopologyTestDriver": "penstock.testing.topology_test_driver",
