@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.listeners import StandbyUpdateListener, StateRestoreListener, SuspendReason
+from penstock.client.metadata import LagInfo, TaskMetadata, ThreadMetadata
 from penstock.client.state import State
 from penstock.config import StreamsConfig, UnknownConfigWarning
 from penstock.dead_letters import ErrorHandlerContext
@@ -239,6 +240,9 @@ __all__ = [
     "UnknownConfigWarning",
     "Metric",
     "MetricName",
+    "ThreadMetadata",
+    "TaskMetadata",
+    "LagInfo",
     # Exception handlers
     "ErrorHandlerContext",
     "Response",

@@ -30,7 +30,7 @@ STORES = """
 """
 RUNNING = """
     KafkaStreams State StateRestoreListener StandbyUpdateListener SuspendReason StreamThreadExceptionResponse StreamsConfig
-    UnknownConfigWarning Metric MetricName
+    UnknownConfigWarning Metric MetricName ThreadMetadata TaskMetadata LagInfo
     ErrorHandlerContext Response Result SerializationExceptionOrigin
     DeserializationExceptionHandler LogAndFailExceptionHandler LogAndContinueExceptionHandler
     ProcessingExceptionHandler LogAndFailProcessingExceptionHandler LogAndContinueProcessingExceptionHandler

@@ -19,6 +19,7 @@ from functools import partial
 from penstock.client.assignment import tasks_to_lanes
 from penstock.client.failures import error_of, is_transient
 from penstock.client.lane_changes import LaneChange, LaneChanges
+from penstock.client.metadata import TaskMetadata
 from penstock.client.pace import SMALL, Pace
 from penstock.client.positions import Positions
 from penstock.client.turns import Turn, plan_turn
@@ -48,6 +49,7 @@ class Events:
     on_assigned: Callable[[], None] = lambda: None
     on_failure: Callable[[BaseException, int | None], bool] = lambda error, lane: False
     on_restore: Callable[[RestoreProgress, str], None] = lambda progress, what: None
+    on_housekeeping: Callable[[], None] = lambda: None
     on_answers: Callable[[Mapping[int, LaneAnswer]], None] = lambda answers: None
     on_account: Callable[[Turn, Mapping[int, LaneAnswer], float], None] = lambda turn, answers, seconds: None
     on_turn: Callable[[Turn, Mapping[int, LaneAnswer], float], None] = lambda turn, answers, seconds: None
@@ -95,7 +97,7 @@ class Conductor:
         self._halted = False
         self._shutdown_requested = False
         self._ends: dict[TopicPartition, int] = {}
-        self._idle_until: dict[TaskId, int] = {}
+        self._idle_until: dict[TaskId, int | None] = {}
         self._restoring: dict[TopicPartition, RestoreProgress] = {}
         self._last_housekeeping = {"lag": 0.0, "metrics": 0.0, "purge": time.monotonic(), "places": time.monotonic()}
 
@@ -168,6 +170,31 @@ class Conductor:
     def owners(self) -> dict[TaskId, int]:
         """The lane of each task."""
         return dict(self._owners)
+
+    def task_metadata(self, task_id: TaskId) -> TaskMetadata:
+        """A task as it is now."""
+        positions, ends = self._positions, dict(self._ends)
+        inputs = positions.inputs(task_id)
+        deadline = self._idle_until.get(task_id)
+        return TaskMetadata(
+            task_id,
+            frozenset(inputs),
+            {p: positions.committed_sum(p) for p in inputs},
+            {p: positions.end_sum(p, ends) for p in inputs},
+            None if deadline is None else deadline - max(0, int(self._config["max.task.idle.ms"])),
+        )
+
+    def changelogs(self) -> dict[TopicPartition, str]:
+        """The changelog of each store that a task here has."""
+        return {
+            TopicPartition(changelog, task.partition): store
+            for task in self.owners
+            for store, changelog in self._plan.subtopologies[task.subtopology].store_to_changelog.items()
+        }
+
+    def restoring_positions(self) -> dict[TopicPartition, int]:
+        """How far the stores are that are being restored."""
+        return {partition: progress.position for partition, progress in dict(self._restoring).items()}
 
     @property
     def shares_work(self) -> bool:
@@ -280,6 +307,10 @@ class Conductor:
         ends = self._admin.log_ends(self._positions.sources(), self._config.eos_enabled)
         backlog = sum(max(0, end - self._start_of(p)) for p, end in ends.items())
         self._owners = tasks_to_lanes(tasks, lanes, self._pace.wants_spread(backlog), self._owners)
+        _log.info(
+            "generation %d: this instance has %d of %d units; tasks %s on %d threads",
+            *(membership.generation, len(membership.units), len(self._units), ", ".join(map(str, tasks)) or "none", len(lanes)),
+        )
         self._restore()
         self._opened = True
         self._told_running = True
@@ -352,6 +383,7 @@ class Conductor:
             answers = self._fleet.open(self._owned(self._owners))
             self._check(answers)
             self._take_timers(answers)
+            self._restoring = {progress.partition: progress for answer in answers.values() for progress in answer.restoring}
             restoring = [progress for answer in answers.values() for progress in answer.restoring]
             for what, all_progress in (("batch", restoring), ("end", [p for a in answers.values() for p in a.restored])):
                 for progress in all_progress:
@@ -400,6 +432,7 @@ class Conductor:
     def _take_timers(self, answers: Mapping[int, LaneAnswer]) -> None:
         for answer in answers.values():
             for task, timer in answer.timers.items():
+                self._idle_until[task] = answer.idle_until.get(task)
                 due = min((at for at in (timer, answer.idle_until.get(task)) if at is not None), default=None)
                 if due is None:
                     self._timers.pop(task, None)
@@ -408,6 +441,7 @@ class Conductor:
 
     def _housekeeping(self) -> None:
         """Now and then: look where lanes are, show the lag of sources before a shuffle, and purge repartition topics."""
+        self._events.on_housekeeping()
         now = time.monotonic()
         if now - self._last_housekeeping["places"] > _PLACES_EVERY:
             self._last_housekeeping["places"] = now

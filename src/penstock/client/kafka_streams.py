@@ -18,6 +18,7 @@ from penstock.client.assignment import assign_units, units_of
 from penstock.client.conductor import Conductor, Events
 from penstock.client.lane_changes import LaneChange
 from penstock.client.listeners import StandbyUpdateListener, StateListener, StateRestoreListener
+from penstock.client.metadata import LagInfo, ThreadMetadata, store_lags, thread_metadata
 from penstock.client.metrics.application_metrics import ApplicationMetrics
 from penstock.client.metrics.prometheus import render
 from penstock.client.metrics.server import MetricsServer
@@ -25,10 +26,11 @@ from penstock.client.positions import Positions
 from penstock.client.preparation import Prepared, prepare
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
+from penstock.client.summary import TurnSummary
 from penstock.client.turns import Turn
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
-from penstock.errors import StreamsError, StreamsTimeoutError, TopologyError
+from penstock.errors import StreamsError, StreamsNotStartedError, StreamsTimeoutError, TopologyError
 from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, member_config
@@ -97,6 +99,7 @@ class KafkaStreams:
             lambda: self._state,
             self._threads,
         )
+        self._summary = TurnSummary(self._config["log.summary.interval.ms"], self._thread_name)
         self._metrics_server: MetricsServer | None = None
         self._wishes_shutdown = False
         self._paused = False
@@ -172,6 +175,7 @@ class KafkaStreams:
             self._on_assigned,
             self._on_failure,
             self._on_restore,
+            lambda: self._summary.tell({thread.index: thread for thread in self._threads.alive()}),
             self._metrics.answered,
             self._on_account,
         )
@@ -302,6 +306,37 @@ class KafkaStreams:
         """
         return self._metrics.metrics()
 
+    def metadata_for_local_threads(self) -> set[ThreadMetadata]:
+        """The stream threads of this instance, with their tasks.
+
+        for thread in streams.metadata_for_local_threads():
+            print(thread.thread_name, thread.thread_state, [str(task.task_id) for task in thread.active_tasks])
+        """
+        conductor = self._require_running("its threads")
+        owners = conductor.owners
+        return {
+            thread_metadata(
+                self._client_id,
+                thread,
+                [conductor.task_metadata(task) for task, lane in owners.items() if lane == thread.index],
+            )
+            for thread in self._threads.all()
+        }
+
+    def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
+        """How far the stores of this instance are behind their changelogs, by store and partition."""
+        conductor = self._require_running("its stores' lags")
+        stores = conductor.changelogs()
+        ends = self._admin.log_ends(list(stores), self._config.eos_enabled) if stores else {}
+        return store_lags(stores, conductor.restoring_positions(), ends)
+
+    def _require_running(self, what: str) -> Conductor:
+        if self._state.has_not_started:
+            raise StreamsNotStartedError(f"the application has not been started, so it cannot tell of {what}: call start() first")
+        if not self._state.is_running_or_rebalancing or self._conductor is None:
+            raise StreamsError(f"the application cannot tell of {what}: it is {self._state.name}")
+        return self._conductor
+
     def metrics_text(self) -> str:
         """The same in Prometheus' text format, as it is served on `metrics.port`."""
         return render(self.metrics())
@@ -388,6 +423,11 @@ class KafkaStreams:
 
     def _on_account(self, turn: Turn, answers: Mapping[int, LaneAnswer], seconds: float) -> None:
         self._metrics.turned(turn, answers, seconds)
+        self._summary.turned(answers)
+
+    def _thread_name(self, lane: int | None) -> str | None:
+        thread = None if lane is None else self._threads.at(lane)
+        return None if thread is None else thread.name
 
     def _on_failure(self, error: BaseException, lane: int | None) -> bool:
         """Whether to go on after a failure, as the handler decides; called on the conductor's thread."""
@@ -441,15 +481,18 @@ class KafkaStreams:
 
     def _on_restore(self, progress: RestoreProgress, what: str) -> None:
         listener = self._restore_listener
-        if what == "start":
-            _log.info(
-                "task %s: restoring %s from %s, %d to %d",
-                progress.task_id,
-                progress.store,
-                progress.partition,
-                progress.start,
-                progress.end,
-            )
+        if what != "batch":
+            thread = None if self._conductor is None else self._thread_name(self._conductor.owners.get(progress.task_id))
+            where = (thread, progress.task_id, progress.store, progress.partition)
+            if what == "start":
+                _log.info(
+                    "stream-thread [%s] task [%s] restoring store %s from %s, offsets %d to %d",
+                    *where,
+                    progress.start,
+                    progress.end,
+                )
+            else:
+                _log.info("stream-thread [%s] task [%s] restored store %s from %s up to offset %d", *where, progress.position)
         if listener is None:
             return
         if what == "start":
@@ -517,7 +560,7 @@ class KafkaStreams:
                 raise StreamsError(f"invalid transition from {old.name} to {new.name}")
             self._state = new
             self._changed.notify_all()
-        _log.info("state %s -> %s", old.name, new.name)
+        _log.info("stream-client [%s] State transition from %s to %s", self._client_id, old.name, new.name)
         if self._listener is not None:
             self._listener(new, old)
 
