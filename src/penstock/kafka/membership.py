@@ -40,6 +40,7 @@ from kafka.structs import TopicPartition as ClientPartition
 
 from penstock.errors import BrokerError, TaskMigratedError
 from penstock.ids import TopicPartition
+from penstock.kafka.quiet import keep_down
 from penstock.runtime.carry_over import OffsetAndMetadata
 
 _log = logging.getLogger(__name__)
@@ -126,6 +127,7 @@ class GroupMember:
 
     def start(self) -> None:
         """Begin to join; `on_assigned` tells when that is done."""
+        keep_down()
         self._thread.start()
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float = 15.0) -> None:
