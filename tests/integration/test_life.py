@@ -47,7 +47,7 @@ def test_should_leave_nothing_behind(kafka: Kafka, spark: Any, run: Run) -> None
     assert counts(kafka, out, 4) == up_to(a=2, b=2)
     port = streams.metrics_port
     assert streams.close()
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith(streams._client_id)] == []
+    wait_until(lambda: not [t for t in threading.enumerate() if t.name.startswith(streams._client_id)], "its threads are gone")
     assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
     for topic in (out, f"{config['application.id']}-counts-changelog"):
         assert kafka.ends(topic, committed=True) == kafka.ends(topic, committed=False), "no transaction is open"

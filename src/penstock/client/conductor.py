@@ -217,9 +217,10 @@ class Conductor:
                 self._events.on_failure(error, None)
                 return
             membership = self._begin()
-            if membership is None:
-                continue
             try:
+                if membership is None:
+                    self._stand_by()
+                    continue
                 self._raise_outside_error()
                 self._change_lanes()
                 if self._paused or self._halted or not self._fleet.lanes:
@@ -244,14 +245,16 @@ class Conductor:
             if self._membership is not None and (working or self._changes):
                 self._idle.clear()
                 return self._membership
-            gone = self._membership is None
-            if not gone or not self._told_running:
+            if self._membership is not None or not (self._told_running or self._changes):
                 self._wake.wait(0.1)
-        if gone:
-            self._opened = False  # whatever comes next is opened anew; lanes may come and go meanwhile
+            return None
+
+    def _stand_by(self) -> None:
+        """Between two generations nothing is processed; lanes may come and go, and whatever comes next is opened anew."""
+        if self._membership is None:
+            self._opened = False
             self._change_lanes()
             self._tell_rebalancing()
-        return None
 
     def _tell_rebalancing(self) -> None:
         if self._told_running:
@@ -345,11 +348,13 @@ class Conductor:
             opened = self._opened
             if opened:
                 self._tell_rebalancing()
-            if change.name is None:
-                self._remove_lane(change)
-            else:
-                self._add_lane(change.index, change.name)
-            change.on_done()
+            try:
+                if change.name is None:
+                    self._remove_lane(change.index)
+                else:
+                    self._add_lane(change.index, change.name)
+            finally:
+                change.on_done()
             if opened:
                 self._told_running = True
                 self._events.on_running()
@@ -359,17 +364,17 @@ class Conductor:
         if self._opened:
             self._check(self._fleet.open({index: {}}))
 
-    def _remove_lane(self, change: LaneChange) -> None:
-        left = [lane for lane in self._fleet.lanes if lane != change.index]
+    def _remove_lane(self, index: int) -> None:
+        left = [lane for lane in self._fleet.lanes if lane != index]
         self._pace.spread = self._pace.spread and len(left) > 1
         try:
             if self._opened and left:
                 wanted = tasks_to_lanes(list(self._owners), left, self._pace.spread, self._owners)
-                self._move(wanted, f"away from thread {change.index + 1}")
+                self._move(wanted, f"away from thread {index + 1}")
         finally:
-            self._owners = {task: lane for task, lane in self._owners.items() if lane != change.index}
+            self._owners = {task: lane for task, lane in self._owners.items() if lane != index}
             self._opened = self._opened and bool(left)
-            self._fleet.remove_lane(change.index)
+            self._fleet.remove_lane(index)
 
     def replace_lane(self, old: int, new: int, name: str) -> None:
         """Put a new lane in the place of one that failed; called on the conductor's own thread, with nothing open."""

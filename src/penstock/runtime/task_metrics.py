@@ -111,6 +111,10 @@ class TaskMetrics:
                 f"record-e2e-latency-{suffix}", PROCESSOR_NODE_GROUP, "The age of records at this node", tags
             )
             self.registry.add(sensor, name, measure)
+        if is_source:
+            calls = self._sensor(f"node.{node.name}.process", RecordingLevel.DEBUG)
+            self.registry.add_rate_and_total(calls, PROCESSOR_NODE_GROUP, tags, "process", "calls to process")
+            node.run = _counted(node.run, calls.record)
         node.run = _watched(node.run, sensor.record, clock.now_ms)
 
     def close(self) -> None:
@@ -141,6 +145,14 @@ class TaskMetrics:
                 self.registry.add(sensor, name, measure_total)
             found = self._topics[topic, node, direction] = (count, size)
         return found
+
+
+def _counted(run: Any, count: Callable[[], None]) -> Callable[[Record[Any, Any]], None]:
+    def counted(record: Record[Any, Any]) -> None:
+        count()
+        run(record)
+
+    return counted
 
 
 def _watched(run: Any, record_latency: Callable[[int], None], now_ms: Callable[[], int]) -> Callable[[Record[Any, Any]], None]:
