@@ -145,7 +145,8 @@ class KafkaStreams:
         with self._lock:
             if self._state is not State.CREATED:
                 raise StreamsError(f"the application can be started once; it is {self._state.name}")
-            self._set_state(State.REBALANCING)
+            told = self._change_state(State.REBALANCING)
+        self._tell(told)
         try:
             with self._starting:
                 self._start()
@@ -259,12 +260,8 @@ class KafkaStreams:
     def close(self, timeout: timedelta | float | None = None) -> bool:
         """Commit what is processed and stop; True where that was done within `timeout` (timedelta or milliseconds)."""
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000  # type: ignore[arg-type]
-        with self._lock:
-            if self._state.has_completed_shutdown:
-                return True
-            if not self._state.is_shutting_down:
-                self._set_state(State.PENDING_SHUTDOWN)
-                threading.Thread(target=self._shut_down, name=f"{self._client_id}-close", daemon=True).start()
+        if self._set_state(State.PENDING_SHUTDOWN):
+            threading.Thread(target=self._shut_down, name=f"{self._client_id}-close", daemon=True).start()
         return self._wait_for_end(seconds)
 
     def clean_up(self) -> None:
@@ -410,13 +407,11 @@ class KafkaStreams:
 
     def _on_running(self) -> None:
         self._threads.set_all(ThreadState.PARTITIONS_ASSIGNED, ThreadState.RUNNING)
-        if self._state is State.REBALANCING:
-            self._set_state(State.RUNNING)
+        self._set_state(State.RUNNING)
 
     def _on_rebalancing(self) -> None:
         self._threads.set_all(ThreadState.PARTITIONS_REVOKED)
-        if self._state is State.RUNNING:
-            self._set_state(State.REBALANCING)
+        self._set_state(State.REBALANCING)
 
     def _on_assigned(self) -> None:
         self._threads.set_all(ThreadState.PARTITIONS_ASSIGNED)
@@ -508,12 +503,9 @@ class KafkaStreams:
 
     def _close_to_error(self) -> None:
         """Stop after a failure; nothing where the application stops already."""
-        with self._lock:
-            if not self._state.is_valid_transition(State.PENDING_ERROR):
-                return
-            self._set_state(State.PENDING_ERROR)
-        self._release()
-        self._set_state(State.ERROR)
+        if self._set_state(State.PENDING_ERROR):
+            self._release()
+            self._set_state(State.ERROR)
 
     def _shut_down(self) -> None:
         with self._starting:  # what is being started is started first
@@ -553,16 +545,29 @@ class KafkaStreams:
                 self._changed.wait(left)
         return True
 
-    def _set_state(self, new: State) -> None:
+    def _set_state(self, new: State) -> bool:
+        """Go to another state and tell the listener; False where the application stays as it is."""
+        told = self._change_state(new)
+        self._tell(told)
+        return told is not None
+
+    def _change_state(self, new: State) -> tuple[State, State] | None:
         with self._changed:
             old = self._state
+            if old.refuses(new):
+                return None
             if not old.is_valid_transition(new):
-                raise StreamsError(f"invalid transition from {old.name} to {new.name}")
+                raise StreamsError(f"stream-client [{self._client_id}] Unexpected state transition from {old.name} to {new.name}")
             self._state = new
             self._changed.notify_all()
-        _log.info("stream-client [%s] State transition from %s to %s", self._client_id, old.name, new.name)
-        if self._listener is not None:
-            self._listener(new, old)
+        if old is not new:
+            _log.info("stream-client [%s] State transition from %s to %s", self._client_id, old.name, new.name)
+        return new, old
+
+    def _tell(self, change: tuple[State, State] | None) -> None:
+        """Not under the lock: the listener may ask for anything."""
+        if change is not None and self._listener is not None and change[0] is not change[1]:
+            self._listener(*change)
 
     def _refuse_after_start(self, what: str) -> None:
         if self._state is not State.CREATED:
