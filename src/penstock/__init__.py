@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from penstock.client.listeners import StandbyUpdateListener, StateRestoreListener, SuspendReason
+from penstock.client.listeners import StateRestoreListener
 from penstock.client.metadata import LagInfo, TaskMetadata, ThreadMetadata
 from penstock.client.state import State
 from penstock.config import StreamsConfig, UnknownConfigWarning
@@ -233,8 +233,6 @@ __all__ = [
     "KafkaStreams",
     "State",
     "StateRestoreListener",
-    "StandbyUpdateListener",
-    "SuspendReason",
     "StreamThreadExceptionResponse",
     "StreamsConfig",
     "UnknownConfigWarning",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock import KafkaStreams, LagInfo, StandbyUpdateListener, StreamsError, StreamsNotStartedError, TaskId, TopicPartition
+from penstock import KafkaStreams, LagInfo, StreamsError, StreamsNotStartedError, TaskId, TopicPartition
 from tests.conftest import application_config
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
@@ -72,7 +72,6 @@ def test_should_tell_nothing_before_the_start(kafka: Kafka, spark: Any, tmp_path
     streams = KafkaStreams(
         pipe("in", "out"), application_config(kafka, tmp_path, {"application.id": unique("not-yet")}), spark=spark
     )
-    streams.set_standby_update_listener(StandbyUpdateListener())
     with pytest.raises(StreamsNotStartedError, match="start"):
         streams.metadata_for_local_threads()
     with pytest.raises(StreamsNotStartedError, match="start"):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client import conductor
+from penstock.client import pace
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
 from tests.integration.topologies import count_by_key, remembering, word_count
@@ -80,7 +80,7 @@ def test_should_measure_nodes_stores_and_caches_where_asked_to(kafka: Kafka, run
 
 
 def test_should_show_the_parts_of_a_turn_with_a_shuffle(kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conductor, "_SPREAD_ABOVE", 3)
+    monkeypatch.setattr(pace, "_SPREAD_ABOVE", 3)
     source, out = topics(kafka, "in", "out")
     streams = run(word_count(source, out), {"application.id": unique("parts"), "num.stream.threads": 2})
     kafka.feed(source, texts(*((str(i), "a b c d") for i in range(20))))

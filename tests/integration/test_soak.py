@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from penstock.client import conductor
+from penstock.client import pace
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import topics
 from tests.integration.topologies import word_count
@@ -88,8 +88,8 @@ class Reader(threading.Thread):
 def test_should_lose_and_double_nothing_while_threads_come_and_go(
     kafka: Kafka, spark: Any, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(conductor, "_SPREAD_ABOVE", RATE // 4)  # so that the tasks are on all threads there are
-    monkeypatch.setattr(conductor, "_GATHER_BELOW", 0)
+    monkeypatch.setattr(pace, "_SPREAD_ABOVE", RATE // 4)  # so that the tasks are on all threads there are
+    monkeypatch.setattr(pace, "SMALL", 0)
     source, out = topics(kafka, "lines", "counts", partitions=4)
     config = {
         "application.id": unique("soak"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock import KafkaStreams, ProcessingError, State, StreamThreadExceptionResponse
-from penstock.client import conductor
+from penstock.client import pace
 from penstock.client.stream_threads import ThreadState
 from tests.conftest import application_config
 from tests.harness.kafka import Kafka, unique, wait_until
@@ -37,7 +37,7 @@ def running(streams: Any) -> bool:
 def test_should_move_tasks_to_and_from_threads_that_come_and_go(
     guarantee: str, kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conductor, "_SPREAD_ABOVE", 3)
+    monkeypatch.setattr(pace, "_SPREAD_ABOVE", 3)
     source, out = topics(kafka, "in", "out", partitions=4)
     config = {"application.id": unique("threads"), "processing.guarantee": guarantee, "num.stream.threads": 1}
     streams = run(count_by_key(source, out), config)
@@ -76,7 +76,7 @@ def test_should_keep_its_state_without_threads_and_go_on_with_a_new_one(kafka: K
 
 
 def test_should_leave_threads_idle_that_have_no_task(kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conductor, "_SPREAD_ABOVE", 0)
+    monkeypatch.setattr(pace, "_SPREAD_ABOVE", 0)
     source, out = topics(kafka, "in", "out", partitions=1)
     streams = run(count_by_key(source, out), {"application.id": unique("idle"), "num.stream.threads": 2})
     kafka.feed(source, keyed("aab"))

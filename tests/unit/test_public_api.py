@@ -29,7 +29,7 @@ STORES = """
     ValueAndTimestamp VersionedRecord DslStoreSuppliers RocksDBDslStoreSuppliers InMemoryDslStoreSuppliers RocksDBConfigSetter
 """
 RUNNING = """
-    KafkaStreams State StateRestoreListener StandbyUpdateListener SuspendReason StreamThreadExceptionResponse StreamsConfig
+    KafkaStreams State StateRestoreListener StreamThreadExceptionResponse StreamsConfig
     UnknownConfigWarning Metric MetricName ThreadMetadata TaskMetadata LagInfo
     ErrorHandlerContext Response Result SerializationExceptionOrigin
     DeserializationExceptionHandler LogAndFailExceptionHandler LogAndContinueExceptionHandler

@@ -17,7 +17,7 @@ from penstock import __version__
 from penstock.client.assignment import assign_units, units_of
 from penstock.client.conductor import Conductor, Events
 from penstock.client.lane_changes import LaneChange
-from penstock.client.listeners import StandbyUpdateListener, StateListener, StateRestoreListener
+from penstock.client.listeners import StateListener, StateRestoreListener
 from penstock.client.metadata import LagInfo, ThreadMetadata, store_lags, thread_metadata
 from penstock.client.metrics.application_metrics import ApplicationMetrics
 from penstock.client.metrics.prometheus import render
@@ -26,7 +26,7 @@ from penstock.client.positions import Positions
 from penstock.client.preparation import Prepared, prepare
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
-from penstock.client.summary import TurnSummary
+from penstock.client.thread_summary import TurnSummary
 from penstock.client.turns import Turn
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
@@ -79,7 +79,6 @@ class KafkaStreams:
         self._listener: StateListener | None = None
         self._handler: Callable[[BaseException], StreamThreadExceptionResponse] | None = None
         self._restore_listener: StateRestoreListener | None = None
-        self._standby_listener: StandbyUpdateListener | None = None
         self._client_id = self._config["client.id"] or f"{self._config['application.id']}-{uuid.uuid4()}"
         self._directory: StateDirectory | None = None
         self._fleet: Fleet | None = None
@@ -122,11 +121,6 @@ class KafkaStreams:
         """Tell `listener` how stores are restored."""
         self._refuse_after_start("a restore listener")
         self._restore_listener = listener
-
-    def set_standby_update_listener(self, listener: StandbyUpdateListener | None) -> None:
-        """Tell `listener` how standby copies follow their changelogs."""
-        self._refuse_after_start("a standby update listener")
-        self._standby_listener = listener
 
     # -- life ----------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from penstock.client.summary import TurnSummary
+from penstock.client.thread_summary import TurnSummary
 from penstock.ids import TaskId
 from penstock.spark.messages import LaneAnswer
 
