@@ -15,6 +15,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from penstock.client.listeners import StateRestoreListener
+from penstock.client.metadata import LagInfo, TaskMetadata, ThreadMetadata
 from penstock.client.state import State
 from penstock.config import StreamsConfig, UnknownConfigWarning
 from penstock.dead_letters import ErrorHandlerContext
@@ -59,6 +61,7 @@ from penstock.errors import (
     StateStoreNotAvailableError,
     StreamsError,
     StreamsNotStartedError,
+    StreamsTimeoutError,
     TaskCorruptedError,
     TaskError,
     TaskMigratedError,
@@ -134,7 +137,7 @@ from penstock.windows import (
 )
 
 if TYPE_CHECKING:
-    from penstock.client.kafka_streams import KafkaStreams, StateRestoreListener, StreamThreadExceptionResponse
+    from penstock.client.kafka_streams import KafkaStreams, StreamThreadExceptionResponse
     from penstock.kafka.dev_broker import DevBroker
     from penstock.testing.input_topic import TestInputTopic
     from penstock.testing.mock_processor_context import MockProcessorContext
@@ -236,6 +239,9 @@ __all__ = [
     "UnknownConfigWarning",
     "Metric",
     "MetricName",
+    "ThreadMetadata",
+    "TaskMetadata",
+    "LagInfo",
     # Exception handlers
     "ErrorHandlerContext",
     "Response",
@@ -277,6 +283,7 @@ __all__ = [
     "ProductionError",
     "TaskCorruptedError",
     "TaskMigratedError",
+    "StreamsTimeoutError",
     "BufferFullError",
     "BrokerError",
     "BrokerAccessError",
@@ -284,7 +291,6 @@ __all__ = [
 
 _LAZY = {
     "KafkaStreams": "penstock.client.kafka_streams",
-    "StateRestoreListener": "penstock.client.kafka_streams",
     "StreamThreadExceptionResponse": "penstock.client.kafka_streams",
     "DevBroker": "penstock.kafka.dev_broker",
     "TopologyTestDriver": "penstock.testing.topology_test_driver",

@@ -29,7 +29,8 @@ STORES = """
     ValueAndTimestamp VersionedRecord DslStoreSuppliers RocksDBDslStoreSuppliers InMemoryDslStoreSuppliers RocksDBConfigSetter
 """
 RUNNING = """
-    KafkaStreams State StateRestoreListener StreamThreadExceptionResponse StreamsConfig UnknownConfigWarning Metric MetricName
+    KafkaStreams State StateRestoreListener StreamThreadExceptionResponse StreamsConfig
+    UnknownConfigWarning Metric MetricName ThreadMetadata TaskMetadata LagInfo
     ErrorHandlerContext Response Result SerializationExceptionOrigin
     DeserializationExceptionHandler LogAndFailExceptionHandler LogAndContinueExceptionHandler
     ProcessingExceptionHandler LogAndFailProcessingExceptionHandler LogAndContinueProcessingExceptionHandler
@@ -40,7 +41,7 @@ ERRORS = """
     PenstockError ConfigError TopologyError SerializationError NoSuchElementError StreamsError ProcessorStateError LockError
     InvalidStateStoreError UnknownStateStoreError StateStoreNotAvailableError StateStoreMigratedError
     InvalidStateStorePartitionError StreamsNotStartedError TaskError DeserializationError ProcessingError ProductionError
-    TaskCorruptedError TaskMigratedError BufferFullError BrokerError BrokerAccessError
+    TaskCorruptedError TaskMigratedError StreamsTimeoutError BufferFullError BrokerError BrokerAccessError
 """
 EVERYTHING = " ".join([BUILDING, PROCESSORS, STORES, RUNNING, TESTING, ERRORS]).split()
 

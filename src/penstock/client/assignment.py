@@ -41,12 +41,18 @@ def assign_units(units: Sequence[str], members: Sequence[MemberInfo]) -> dict[st
     return chosen
 
 
-def tasks_to_lanes(tasks: Sequence[TaskId], lanes: int, spread: bool, before: Mapping[TaskId, int]) -> dict[TaskId, int]:
-    """The lane of each task: all in one while one can carry it, else evenly over all; what need not move stays."""
-    if not spread or lanes == 1:
-        home = min(before.values(), default=0) if before else 0
-        return dict.fromkeys(tasks, home if home < lanes else 0)
-    room = {lane: -(-len(tasks) // lanes) for lane in range(lanes)}
+def tasks_to_lanes(
+    tasks: Sequence[TaskId], lanes: Sequence[int], spread: bool, before: Mapping[TaskId, int]
+) -> dict[TaskId, int]:
+    """The lane of each task: all in one while one can carry it, else evenly over all; what need not move stays.
+
+    >>> tasks_to_lanes([TaskId(0, 0), TaskId(0, 1)], [0, 2], True, {TaskId(0, 0): 2, TaskId(0, 1): 1})
+    {TaskId(subtopology=0, partition=0): 2, TaskId(subtopology=0, partition=1): 0}
+    """
+    if not spread or len(lanes) == 1:
+        home = min((lane for lane in before.values() if lane in lanes), default=min(lanes))
+        return dict.fromkeys(tasks, home)
+    room = {lane: -(-len(tasks) // len(lanes)) for lane in lanes}
     chosen: dict[TaskId, int] = {}
     for task_id in tasks:
         lane = before.get(task_id, -1)

@@ -18,9 +18,10 @@ from functools import partial
 
 from penstock.client.assignment import tasks_to_lanes
 from penstock.client.failures import error_of, is_transient
+from penstock.client.lane_changes import LaneChange, LaneChanges
+from penstock.client.metadata import TaskMetadata
 from penstock.client.pace import SMALL, Pace
 from penstock.client.positions import Positions
-from penstock.client.summary import Summary
 from penstock.client.turns import Turn, plan_turn
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
@@ -36,6 +37,7 @@ from penstock.spark.plan import Plan
 _log = logging.getLogger(__name__)
 
 _PLACES_EVERY = 5.0
+_METRICS_EVERY = 1.0
 
 
 @dataclass
@@ -44,8 +46,12 @@ class Events:
 
     on_running: Callable[[], None] = lambda: None
     on_rebalancing: Callable[[], None] = lambda: None
-    on_failure: Callable[[BaseException], bool] = lambda error: False
+    on_assigned: Callable[[], None] = lambda: None
+    on_failure: Callable[[BaseException, int | None], bool] = lambda error, lane: False
     on_restore: Callable[[RestoreProgress, str], None] = lambda progress, what: None
+    on_housekeeping: Callable[[], None] = lambda: None
+    on_answers: Callable[[Mapping[int, LaneAnswer]], None] = lambda answers: None
+    on_account: Callable[[Turn, Mapping[int, LaneAnswer], float], None] = lambda turn, answers, seconds: None
     on_turn: Callable[[Turn, Mapping[int, LaneAnswer], float], None] = lambda turn, answers, seconds: None
 
 
@@ -71,7 +77,6 @@ class Conductor:
         self._events = events
         self._clock = SystemClock()
         self._pace = Pace()
-        self._summary = Summary(config["log.summary.interval.ms"])
         self._globals: list[TopicPartition] = []
         self.member: GroupMember | None = None
         self._membership: Membership | None = None
@@ -86,8 +91,15 @@ class Conductor:
         self._failures = 0
         self._failing_since = 0.0
         self._outside_error: BaseException | None = None
-        self._last_housekeeping = {"lag": 0.0, "purge": time.monotonic(), "places": time.monotonic()}
-        self.lane_count = len(fleet.lanes)
+        self._changes = LaneChanges()
+        self._failed_lane: int | None = None
+        self._told_running = False
+        self._halted = False
+        self._shutdown_requested = False
+        self._ends: dict[TopicPartition, int] = {}
+        self._idle_until: dict[TaskId, int | None] = {}
+        self._restoring: dict[TopicPartition, RestoreProgress] = {}
+        self._last_housekeeping = {"lag": 0.0, "metrics": 0.0, "purge": time.monotonic(), "places": time.monotonic()}
 
     # -- told from outside ---------------------------------------------------------------------------------------------
 
@@ -113,8 +125,26 @@ class Conductor:
     def assigned(self, membership: Membership) -> None:
         """The part of a new generation that is ours."""
         with self._wake:
+            self._shutdown_requested = self._shutdown_requested or membership.shutdown_requested
             self._membership = membership
             self._opened = False
+            self._wake.notify_all()
+
+    def halt(self) -> None:
+        """Start no more turns, and wait for the group's word that all instances stop."""
+        with self._wake:
+            self._halted = True
+
+    def end(self) -> None:
+        """End the loop as the wish of a member that the whole application stops does."""
+        with self._wake:
+            self._shutdown_requested = True
+            self._wake.notify_all()
+
+    def change_lanes(self, change: LaneChange) -> None:
+        """Add or remove a lane between two turns; the change says when that is done."""
+        with self._wake:
+            self._changes.put(change)
             self._wake.notify_all()
 
     def fail(self, error: BaseException) -> None:
@@ -141,6 +171,37 @@ class Conductor:
         """The lane of each task."""
         return dict(self._owners)
 
+    def task_metadata(self, task_id: TaskId) -> TaskMetadata:
+        """A task as it is now."""
+        positions, ends = self._positions, dict(self._ends)
+        inputs = positions.inputs(task_id)
+        deadline = self._idle_until.get(task_id)
+        return TaskMetadata(
+            task_id,
+            frozenset(inputs),
+            {p: positions.committed_sum(p) for p in inputs},
+            {p: positions.end_sum(p, ends) for p in inputs},
+            None if deadline is None else deadline - max(0, int(self._config["max.task.idle.ms"])),
+        )
+
+    def changelogs(self) -> dict[TopicPartition, str]:
+        """The changelog of each store that a task here has."""
+        return {
+            TopicPartition(changelog, task.partition): store
+            for task in self.owners
+            for store, changelog in self._plan.subtopologies[task.subtopology].store_to_changelog.items()
+        }
+
+    def restoring_positions(self) -> dict[TopicPartition, int]:
+        """How far the stores are that are being restored."""
+        return {partition: progress.position for partition, progress in dict(self._restoring).items()}
+
+    @property
+    def shares_work(self) -> bool:
+        """Whether other instances are members of the group."""
+        membership = self._membership
+        return membership is not None and len(membership.hosts) > 1
+
     @property
     def held_units(self) -> tuple[str, ...]:
         """The units whose state is here."""
@@ -150,15 +211,20 @@ class Conductor:
 
     def run(self) -> None:
         """Until stopped, or until a failure that the client does not want to survive."""
-        while not self._closing:
+        while not self._closing and not self._shutdown_requested:
             if self.member is not None and self.member.failure is not None:
-                self._events.on_failure(BrokerError(f"the application cannot be a member of its group: {self.member.failure}"))
+                error = BrokerError(f"the application cannot be a member of its group: {self.member.failure}")
+                self._events.on_failure(error, None)
                 return
             membership = self._begin()
-            if membership is None:
-                continue
             try:
+                if membership is None:
+                    self._stand_by()
+                    continue
                 self._raise_outside_error()
+                self._change_lanes()
+                if self._paused or self._halted or not self._fleet.lanes:
+                    continue
                 if not self._opened:
                     self._open(membership)
                 self._one_turn(membership)
@@ -175,11 +241,25 @@ class Conductor:
     def _begin(self) -> Membership | None:
         """Wait for a membership, and mark the conductor busy under it."""
         with self._wake:
-            if self._membership is None or self._paused or self._closing:
+            working = not (self._paused or self._halted or self._closing or self._shutdown_requested) and self._fleet.lanes
+            if self._membership is not None and (working or self._changes):
+                self._idle.clear()
+                return self._membership
+            if self._membership is not None or not (self._told_running or self._changes):
                 self._wake.wait(0.1)
-                return None
-            self._idle.clear()
-            return self._membership
+            return None
+
+    def _stand_by(self) -> None:
+        """Between two generations nothing is processed; lanes may come and go, and whatever comes next is opened anew."""
+        if self._membership is None:
+            self._opened = False
+            self._change_lanes()
+            self._tell_rebalancing()
+
+    def _tell_rebalancing(self) -> None:
+        if self._told_running:
+            self._told_running = False
+            self._events.on_rebalancing()
 
     def _one_turn(self, membership: Membership) -> None:
         started = time.monotonic()
@@ -192,37 +272,54 @@ class Conductor:
         if self._place(turn.backlog):
             return
         global_ends = self._admin.log_ends(self._globals, True) if self._globals else {}
-        answers = self._fleet.process(turn.work, turn.upstream, self._owners, membership.group_metadata, global_ends, str(turn))
+        metadata, with_metrics = membership.group_metadata, self._wants_metrics(turn, started)
+        answers = self._fleet.process(
+            turn.work, turn.upstream, self._owners, metadata, global_ends, str(turn), with_metrics=with_metrics
+        )
         self._check(answers)
         self._account(turn, answers)
         seconds = time.monotonic() - started
         self._pace.account(turn.records, seconds)
+        self._events.on_account(turn, answers, seconds)
         self._events.on_turn(turn, answers, seconds)
-        self._summary.account(turn, answers)
         self._housekeeping()
         self._idle.set()
         rest = self._config["commit.interval.ms"] / 1000 - seconds
         if rest > 0 and turn.backlog - turn.records < SMALL:
             self._sleep(rest)
 
+    def _wants_metrics(self, turn: Turn, now: float) -> bool:
+        """Once a second, and whenever this may be the last turn for a while."""
+        wanted = turn.backlog <= turn.records or now - self._last_housekeeping["metrics"] > _METRICS_EVERY
+        if wanted:
+            self._last_housekeeping["metrics"] = now
+        return wanted
+
     # -- open ----------------------------------------------------------------------------------------------------------
 
     def _open(self, membership: Membership) -> None:
         """Own the tasks of this generation: producers first, which ends what a crash left open; then offsets, then stores."""
-        self._events.on_rebalancing()
+        self._tell_rebalancing()
+        self._restoring.clear()
         unknown = [unit for unit in membership.units if unit not in self._units]
         if unknown:
             raise TaskMigratedError(f"the group has work that this instance does not know yet ({', '.join(unknown)})")
         tasks = [task for unit in membership.units for task in self._units[unit]]
-        lanes = range(len(self._fleet.lanes))
+        lanes = list(self._fleet.lanes)
         self._fleet.place()
         self._check(self._fleet.open({lane: {} for lane in lanes}))
+        self._events.on_assigned()
         self._positions.load(tasks)
         ends = self._admin.log_ends(self._positions.sources(), self._config.eos_enabled)
         backlog = sum(max(0, end - self._start_of(p)) for p, end in ends.items())
-        self._owners = tasks_to_lanes(tasks, len(lanes), self._pace.wants_spread(backlog), self._owners)
+        self._owners = tasks_to_lanes(tasks, lanes, self._pace.wants_spread(backlog), self._owners)
+        _log.info(
+            "generation %d: this instance has %d of %d units; tasks %s on %d threads",
+            *(membership.generation, len(membership.units), len(self._units), ", ".join(map(str, tasks)) or "none", len(lanes)),
+        )
         self._restore()
         self._opened = True
+        self._told_running = True
         self._events.on_running()
 
     def _start_of(self, partition: TopicPartition) -> int:
@@ -231,11 +328,15 @@ class Conductor:
 
     def _place(self, backlog: int) -> bool:
         """Move tasks if the load asks for it; True where they moved."""
-        wanted = tasks_to_lanes(list(self._owners), len(self._fleet.lanes), self._pace.wants_spread(backlog), self._owners)
+        wanted = tasks_to_lanes(list(self._owners), list(self._fleet.lanes), self._pace.wants_spread(backlog), self._owners)
+        return self._move(wanted, "over all lanes" if self._pace.spread else "together")
+
+    def _move(self, wanted: dict[TaskId, int], where: str) -> bool:
+        """Close the tasks that are to move, then open them where they belong; every turn ends in a commit, so nothing is lost."""
         moved = [task for task, lane in wanted.items() if self._owners[task] != lane]
         if not moved:
             return False
-        _log.info("moving %d of %d tasks: %s", len(moved), len(wanted), "over all lanes" if self._pace.spread else "together")
+        _log.info("moving %d of %d tasks %s: %s", len(moved), len(wanted), where, ", ".join(map(str, moved)))
         staying = {task: lane for task, lane in self._owners.items() if task not in moved}
         self._check(self._fleet.open(self._owned(staying)))
         for task in moved:
@@ -244,12 +345,53 @@ class Conductor:
         self._restore()
         return True
 
+    def _change_lanes(self) -> None:
+        """Add and remove lanes as asked for; the tasks of a lane that goes move to the others first."""
+        while (change := self._changes.take()) is not None:
+            opened = self._opened
+            if opened:
+                self._tell_rebalancing()
+            try:
+                if change.name is None:
+                    self._remove_lane(change.index)
+                else:
+                    self._add_lane(change.index, change.name)
+            finally:
+                change.on_done()
+            if opened:
+                self._told_running = True
+                self._events.on_running()
+
+    def _add_lane(self, index: int, name: str) -> None:
+        self._fleet.add_lane(index, name)
+        if self._opened:
+            self._check(self._fleet.open({index: {}}))
+
+    def _remove_lane(self, index: int) -> None:
+        left = [lane for lane in self._fleet.lanes if lane != index]
+        self._pace.spread = self._pace.spread and len(left) > 1
+        try:
+            if self._opened and left:
+                wanted = tasks_to_lanes(list(self._owners), left, self._pace.spread, self._owners)
+                self._move(wanted, f"away from thread {index + 1}")
+        finally:
+            self._owners = {task: lane for task, lane in self._owners.items() if lane != index}
+            self._opened = self._opened and bool(left)
+            self._fleet.remove_lane(index)
+
+    def replace_lane(self, old: int, new: int, name: str) -> None:
+        """Put a new lane in the place of one that failed; called on the conductor's own thread, with nothing open."""
+        self._owners = {task: new if lane == old else lane for task, lane in self._owners.items()}
+        self._fleet.remove_lane(old)
+        self._fleet.add_lane(new, name)
+
     def _restore(self) -> None:
         started: set[tuple[TaskId, str]] = set()
         while not self._closing:
             answers = self._fleet.open(self._owned(self._owners))
             self._check(answers)
             self._take_timers(answers)
+            self._restoring = {progress.partition: progress for answer in answers.values() for progress in answer.restoring}
             restoring = [progress for answer in answers.values() for progress in answer.restoring]
             for what, all_progress in (("batch", restoring), ("end", [p for a in answers.values() for p in a.restored])):
                 for progress in all_progress:
@@ -261,9 +403,7 @@ class Conductor:
                 return
 
     def _owned(self, owners: Mapping[TaskId, int]) -> dict[int, dict[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]]:
-        owned: dict[int, dict[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]] = {
-            i: {} for i in range(len(self._fleet.lanes))
-        }
+        owned: dict[int, dict[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]] = {lane: {} for lane in self._fleet.lanes}
         for task, lane in owners.items():
             owned[lane][task] = self._positions.of_task(task)
         return owned
@@ -271,12 +411,17 @@ class Conductor:
     # -- poll and account ----------------------------------------------------------------------------------------------
 
     def _poll(self) -> Turn | None:
+        started = time.monotonic()
         sources = self._positions.sources()
         ends = self._admin.log_ends(sources, self._config.eos_enabled) if sources else {}
         now = self._clock.now_ms()
+        self._ends = ends
         due = [task for task, at in self._timers.items() if at <= now and task in self._owners]
         limit = partial(self._pace.max_records, self._config["batch.max.records"])
-        return plan_turn(self._plan, self._positions, ends, self._owners, due, limit)
+        turn = plan_turn(self._plan, self._positions, ends, self._owners, due, limit)
+        if turn is not None:
+            turn.poll_seconds = time.monotonic() - started
+        return turn
 
     def _account(self, turn: Turn, answers: Mapping[int, LaneAnswer]) -> None:
         offsets = {p: o for answer in answers.values() for p, o in answer.offsets.items()}
@@ -295,6 +440,7 @@ class Conductor:
     def _take_timers(self, answers: Mapping[int, LaneAnswer]) -> None:
         for answer in answers.values():
             for task, timer in answer.timers.items():
+                self._idle_until[task] = answer.idle_until.get(task)
                 due = min((at for at in (timer, answer.idle_until.get(task)) if at is not None), default=None)
                 if due is None:
                     self._timers.pop(task, None)
@@ -303,8 +449,8 @@ class Conductor:
 
     def _housekeeping(self) -> None:
         """Now and then: look where lanes are, show the lag of sources before a shuffle, and purge repartition topics."""
+        self._events.on_housekeeping()
         now = time.monotonic()
-        self._summary.tell()
         if now - self._last_housekeeping["places"] > _PLACES_EVERY:
             self._last_housekeeping["places"] = now
             if not self._fleet.is_well_placed:
@@ -344,14 +490,18 @@ class Conductor:
             raise error
 
     def _check(self, answers: Mapping[int, LaneAnswer]) -> None:
-        for answer in answers.values():
+        self._failed_lane = None
+        self._events.on_answers(answers)
+        for lane, answer in answers.items():
             if answer.failure is not None:
+                self._failed_lane = lane
                 raise error_of(answer.failure)
         if any(answer.lost for answer in answers.values()):
             raise TaskMigratedError("a lane lost its worker; its tasks are opened again")
 
     def _survives(self, error: BaseException) -> bool:
         """Whether to go on after a failure: always from the last commit, with everything opened again."""
+        lane, self._failed_lane = self._failed_lane, None
         self._opened = False
         self._timers.clear()
         now = time.monotonic()
@@ -364,4 +514,4 @@ class Conductor:
                 self._sleep(min(5.0, 0.05 * 2 ** min(self._failures, 7)))
                 return True
             _log.error("turns have failed for longer than task.timeout.ms: giving up")
-        return self._events.on_failure(error)
+        return self._events.on_failure(error, lane)

@@ -40,6 +40,7 @@ from kafka.structs import TopicPartition as ClientPartition
 
 from penstock.errors import BrokerAccessError, BrokerError, TaskMigratedError
 from penstock.ids import TopicPartition
+from penstock.kafka.quiet import keep_down
 from penstock.runtime.carry_over import OffsetAndMetadata
 
 _log = logging.getLogger(__name__)
@@ -48,6 +49,10 @@ _POLL_SECONDS = 0.05
 _JOIN_TIMEOUT_MS = 5_000
 _REVOKE_STEP = 0.005
 _RETRY_SECONDS = 0.5
+_LEAVE_SECONDS = 60.0
+
+# Java's AssignorError.SHUTDOWN_REQUESTED: a member that joins with it makes the leader send all members home.
+SHUTDOWN_REQUESTED = 4
 
 _FATAL = (
     AuthorizationError,
@@ -61,12 +66,13 @@ _FATAL = (
 
 @dataclass(frozen=True)
 class MemberInfo:
-    """What a member tells the others when it joins."""
+    """What a member tells the others when it joins; `error_code` is Java's, as its subscriptions carry it."""
 
     process_id: str
     capacity: int = 1
     host: str = ""
     held: tuple[str, ...] = ()
+    error_code: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,12 @@ class Membership:
     units: tuple[str, ...]
     owners: Mapping[str, str] = field(default_factory=dict)
     hosts: Mapping[str, str] = field(default_factory=dict)
+    error_code: int = 0
+
+    @property
+    def shutdown_requested(self) -> bool:
+        """Whether a member wants the whole application to stop."""
+        return self.error_code == SHUTDOWN_REQUESTED
 
 
 AssignUnits = Callable[[Sequence[str], Sequence[MemberInfo]], Mapping[str, Sequence[str]]]
@@ -115,6 +127,7 @@ class GroupMember:
 
     def start(self) -> None:
         """Begin to join; `on_assigned` tells when that is done."""
+        keep_down()
         self._thread.start()
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float = 15.0) -> None:
@@ -158,6 +171,26 @@ class GroupMember:
             self._subscribe(consumer)
 
         self._ask(leave_and_join, timeout)
+
+    def request_rejoin(self) -> None:
+        """Tell the group anew what this member is, without leaving it; returns at once."""
+        self._requests.put((lambda consumer: consumer._coordinator.request_rejoin(), Future()))
+
+    def leave(self) -> None:
+        """Give up all work and stay out of the group until told to join again; returns at once."""
+
+        def give_up_and_leave(consumer: KafkaConsumer) -> None:
+            self._on_revoked().wait(_LEAVE_SECONDS)
+            consumer.unsubscribe()
+
+        self._requests.put((give_up_and_leave, Future()))
+
+    def join_again(self) -> None:
+        """Come back after `leave`, or join for the first time; returns at once."""
+        if self._thread.ident is None:
+            self.start()
+        else:
+            self._requests.put((self._subscribe, Future()))
 
     def close(self, timeout: float = 10.0) -> None:
         """Leave the group."""
@@ -260,10 +293,9 @@ class GroupMember:
         assignment, generation = received
         current = consumer._coordinator._generation
         metadata = group_metadata(self._config["group_id"], generation, current.member_id, self._config.get("group_instance_id"))
+        units, error_code = tuple(assignment["units"]), assignment.get("error", 0)
         self._on_assigned(
-            Membership(
-                generation, metadata, tuple(assignment["units"]), assignment.get("owners", {}), assignment.get("hosts", {})
-            )
+            Membership(generation, metadata, units, assignment.get("owners", {}), assignment.get("hosts", {}), error_code)
         )
 
 
@@ -298,13 +330,16 @@ class _UnitAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-p
 
     def assign(self, cluster: Any, members: Any) -> dict[str, Any]:
         infos = {m.member_id: MemberInfo(**_tupled(json.loads(m.metadata.user_data))) for m in members}
-        chosen = self._assign(self._units(), list(infos.values()))
+        error_code = max((info.error_code for info in infos.values()), default=0)
+        chosen = {} if error_code else self._assign(self._units(), list(infos.values()))
         owners = {unit: process for process, units in chosen.items() for unit in units}
         hosts = {info.process_id: info.host for info in infos.values()}
         return {
             member_id: ConsumerProtocolAssignment(
                 assigned_partitions=[],
-                user_data=json.dumps({"units": list(chosen.get(info.process_id, ())), "owners": owners, "hosts": hosts}).encode(),
+                user_data=json.dumps(
+                    {"units": list(chosen.get(info.process_id, ())), "owners": owners, "hosts": hosts, "error": error_code}
+                ).encode(),
                 version=0,
             )
             for member_id, info in infos.items()
