@@ -73,6 +73,7 @@ class Conductor:
         self._globals: list[TopicPartition] = []
         self.member: GroupMember | None = None
         self._membership: Membership | None = None
+        self._last_membership: Membership | None = None
         self._owners: dict[TaskId, int] = {}
         self._opened = False
         self._timers: dict[TaskId, int] = {}
@@ -111,7 +112,7 @@ class Conductor:
     def assigned(self, membership: Membership) -> None:
         """The part of a new generation that is ours."""
         with self._wake:
-            self._membership = membership
+            self._membership = self._last_membership = membership
             self._opened = False
             self._wake.notify_all()
 
@@ -138,6 +139,27 @@ class Conductor:
     def owners(self) -> dict[TaskId, int]:
         """The lane of each task."""
         return dict(self._owners)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether all tasks are open and restored."""
+        return self._opened and not self._closing
+
+    @property
+    def standby_owners(self) -> Mapping[TaskId, int]:
+        """The lane of each standby task."""
+        return {}
+
+    @property
+    def membership(self) -> Membership | None:
+        """The last generation of the group that this instance was part of; None before the first."""
+        return self._last_membership
+
+    def reopen(self) -> None:
+        """A lane does not answer any more: see to it before the next turn, also if there is nothing to process."""
+        with self._wake:
+            self._opened = False
+            self._wake.notify_all()
 
     @property
     def held_units(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import secrets
 import sys
 import threading
 import time
@@ -16,6 +17,11 @@ from penstock.client.assignment import assign_units, units_of
 from penstock.client.conductor import Conductor, Events
 from penstock.client.positions import Positions
 from penstock.client.preparation import Prepared, prepare
+from penstock.client.queries.local_stores import LocalStores
+from penstock.client.queries.locations import Locations
+from penstock.client.queries.methods import QueryMethods
+from penstock.client.queries.queries import Queries
+from penstock.client.queries.tables import StateTables
 from penstock.client.state import State
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
@@ -62,7 +68,7 @@ class StateRestoreListener:
         """The store is complete."""
 
 
-class KafkaStreams:
+class KafkaStreams(QueryMethods):
     """Runs a topology on Kafka and Spark; also a context manager.
 
     The pipeline runs on the given SparkSession, or on one made from the config's `spark.*` keys (default `local[*]`).
@@ -84,6 +90,7 @@ class KafkaStreams:
         self._handler: Callable[[BaseException], StreamThreadExceptionResponse] | None = None
         self._restore_listener: StateRestoreListener | None = None
         self._client_id = self._config["client.id"] or f"{self._config['application.id']}-{uuid.uuid4()}"
+        self._query_key = secrets.token_bytes(32)
         self._directory: StateDirectory | None = None
         self._fleet: Fleet | None = None
         self._member: GroupMember | None = None
@@ -153,6 +160,9 @@ class KafkaStreams:
         positions = self._positions(prepared)
         conductor = Conductor(config, prepared.plan, self._fleet, self._admin, positions, self._units, events)
         self._conductor = conductor
+        stores = LocalStores(config, self._fleet, conductor, self._directory)
+        self._queries = Queries(stores, self._locations, lambda: self._state)
+        self._tables = StateTables(self._spark, stores)
         if prepared.global_topology is not None:
             topics = set(prepared.global_topology.store_to_topic.values())
             conductor.watch_globals([TopicPartition(t, p) for t in sorted(topics) for p in range(prepared.plan.partitions[t])])
@@ -180,7 +190,13 @@ class KafkaStreams:
             self._process_id,
             self._client_id,
             tuple(entry for entry in sys.path if entry),
+            self._query_key,
         )
+
+    def _locations(self) -> Locations:
+        topology, conductor = self._prepared.global_topology, self._conductor
+        globals_ = frozenset(topology.stores if topology is not None else ())
+        return Locations(self._prepared.plan, self._units, None if conductor is None else conductor.membership, globals_)
 
     def _positions(self, prepared: Prepared) -> Positions:
         group = self._config["application.id"]
@@ -218,6 +234,8 @@ class KafkaStreams:
         self._conductor.replace_plan(prepared.plan, self._positions(prepared), units)
         self._fleet.replace_application(self._application(prepared))
         self._prepared, self._units = prepared, units
+        if self._queries is not None:
+            self._queries.stores.forget()
         self._member.resubscribe(prepared.external_topics)
 
     def close(self, timeout: timedelta | float | None = None) -> bool:
@@ -327,6 +345,8 @@ class KafkaStreams:
     def _release(self) -> None:
         """Give back everything in the opposite order; a session that the user gave goes on."""
         self._ended.set()
+        if self._queries is not None:
+            self._queries.close()
         if self._fleet is not None:
             self._fleet.close(30)
         if self._member is not None:
