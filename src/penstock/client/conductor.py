@@ -155,6 +155,20 @@ class Conductor:
         """The last generation of the group that this instance was part of; None before the first."""
         return self._last_membership
 
+    def lags(self, ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]]) -> dict[TaskId, int]:
+        """How many records each task of this instance has still to read, given where the topics end."""
+        positions = self._positions
+        found = ends(positions.sources())
+        lags = {}
+        for task in self._owners:
+            at: dict[TopicPartition, int] = {}
+            for partition in positions.inputs(task):
+                at |= positions.vectors.get(partition, {})
+                if partition in positions.fetched:
+                    at[partition] = positions.fetched[partition]
+            lags[task] = sum(max(0, found[partition] - position) for partition, position in at.items() if partition in found)
+        return lags
+
     def reopen(self) -> None:
         """A lane does not answer any more: see to it before the next turn, also if there is nothing to process."""
         with self._wake:

@@ -23,6 +23,7 @@ from penstock.client.queries.methods import QueryMethods
 from penstock.client.queries.queries import Queries
 from penstock.client.queries.tables import StateTables
 from penstock.client.state import State
+from penstock.client.web.service import WebService
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
 from penstock.errors import StreamsError, TopologyError
@@ -90,6 +91,7 @@ class KafkaStreams(QueryMethods):
         self._handler: Callable[[BaseException], StreamThreadExceptionResponse] | None = None
         self._restore_listener: StateRestoreListener | None = None
         self._client_id = self._config["client.id"] or f"{self._config['application.id']}-{uuid.uuid4()}"
+        self._web: WebService | None = None
         self._query_key = secrets.token_bytes(32)
         self._directory: StateDirectory | None = None
         self._fleet: Fleet | None = None
@@ -149,6 +151,8 @@ class KafkaStreams(QueryMethods):
         self._directory = StateDirectory(config["state.dir"], config["application.id"])
         self._process_id = str(self._directory.initialize_process_id())
         self._admin = Admin(admin_config(config, self._client_id))
+        if config["application.server"]:
+            self._web = WebService(config)
         prepared = self._prepared = prepare(self._topology, config, self._admin)
         if self._spark is None:
             self._spark = make_session(config["application.id"], config.spark_configs)
@@ -157,6 +161,8 @@ class KafkaStreams(QueryMethods):
         self._fleet = Fleet(self._spark, self._application(prepared), names)
         self._units = units_of(prepared.plan)
         events = Events(self._on_running, self._on_rebalancing, self._on_failure, self._on_restore)
+        if self._web is not None:
+            events.on_turn = self._web.history.turn
         positions = self._positions(prepared)
         conductor = Conductor(config, prepared.plan, self._fleet, self._admin, positions, self._units, events)
         self._conductor = conductor
@@ -169,7 +175,7 @@ class KafkaStreams(QueryMethods):
         self._member = conductor.member = GroupMember(
             member_config(config, self._client_id),
             prepared.external_topics,
-            lambda: MemberInfo(self._process_id, lanes, config["application.server"] or "", conductor.held_units),
+            lambda: MemberInfo(self._process_id, lanes, self._server_address, conductor.held_units),
             lambda: list(self._units),
             assign_units,
             conductor.revoked,
@@ -179,6 +185,17 @@ class KafkaStreams(QueryMethods):
         self._thread = threading.Thread(target=self._conduct, name=f"{self._client_id}-conductor", daemon=True)
         self._member.start()
         self._thread.start()
+        if self._web is not None:
+            self._web.serve(
+                self._queries,
+                self._topology.describe(),
+                lambda: self._state,
+                lambda: self.failure,
+                self._fleet,
+                conductor,
+                lambda partitions: self._admin.log_ends(partitions, config.eos_enabled),
+                getattr(self, "metrics_text", None),
+            )
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
 
     def _application(self, prepared: Prepared) -> Application:
@@ -192,6 +209,10 @@ class KafkaStreams(QueryMethods):
             tuple(entry for entry in sys.path if entry),
             self._query_key,
         )
+
+    @property
+    def _server_address(self) -> str:
+        return "" if self._web is None else str(self._web.host)
 
     def _locations(self) -> Locations:
         topology, conductor = self._prepared.global_topology, self._conductor
@@ -311,6 +332,8 @@ class KafkaStreams(QueryMethods):
         return False
 
     def _on_restore(self, progress: RestoreProgress, what: str) -> None:
+        if self._web is not None:
+            self._web.history.restore(progress, what)
         listener = self._restore_listener
         if what == "start":
             _log.info(
@@ -345,6 +368,8 @@ class KafkaStreams(QueryMethods):
     def _release(self) -> None:
         """Give back everything in the opposite order; a session that the user gave goes on."""
         self._ended.set()
+        if self._web is not None:
+            self._web.close()
         if self._queries is not None:
             self._queries.close()
         if self._fleet is not None:

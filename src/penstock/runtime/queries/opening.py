@@ -42,6 +42,8 @@ class ReadableStore:
     """A store of the topology that queries can read: its kind, its serdes, its builder."""
 
     def __init__(self, builder: Any, config: StreamsConfig, changelog: str | None) -> None:
+        settled = getattr(builder, "settled", None)
+        builder = builder if settled is None else settled()
         if not isinstance(builder, AbstractStoreBuilder):
             raise InvalidStateStoreError(
                 f"store {builder.name} is of a kind of its own ({type(builder).__name__}): only those of Stores can be queried"

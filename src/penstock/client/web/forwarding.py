@@ -1,0 +1,59 @@
+"""Asking another instance, which has what was asked for."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from penstock.client.web.errors import HttpError
+from penstock.query.metadata import HostInfo
+
+FORWARDED = "X-Penstock-Forwarded"
+
+_TIMEOUT = 5.0
+_MAX_ANSWER = 64 * 1024 * 1024
+
+
+class Forwarder:
+    """Keeps a connection per thread and host; a request that is forwarded once is never forwarded again."""
+
+    def __init__(self, token: str | None) -> None:
+        self._headers = {FORWARDED: "1", **({"Authorization": f"Bearer {token}"} if token else {})}
+        self._connections = threading.local()
+
+    def get(self, host: HostInfo, path: str, parameters: Mapping[str, str]) -> dict[str, Any]:
+        """The other's answer; its error where it has none, 503 where it cannot be reached."""
+        target = f"{path}?{urlencode(dict(parameters))}" if parameters else path
+        try:
+            status, body = self._ask(host, target)
+        except (OSError, http.client.HTTPException) as exc:
+            raise HttpError(503, f"the instance at {host} that has this cannot be reached ({exc}); ask again later") from exc
+        try:
+            answer: dict[str, Any] = json.loads(body)
+        except ValueError as exc:
+            raise HttpError(502, f"the instance at {host} answered with status {status} and no JSON") from exc
+        if status != 200:
+            raise HttpError(status, str(answer.get("error", answer)))
+        return answer
+
+    def _ask(self, host: HostInfo, target: str) -> tuple[int, bytes]:
+        kept: dict[HostInfo, http.client.HTTPConnection] = self._connections.__dict__.setdefault("by_host", {})
+        for attempt in (1, 2):
+            known = kept.pop(host, None)
+            connection = known or http.client.HTTPConnection(host.host, host.port, timeout=_TIMEOUT)
+            try:
+                connection.request("GET", target, headers=self._headers)
+                response = connection.getresponse()
+                body = response.read(_MAX_ANSWER)
+            except (OSError, http.client.HTTPException):
+                connection.close()
+                if known is None or attempt == 2:
+                    raise
+                continue  # the other side had closed a connection that was kept
+            kept[host] = connection
+            return response.status, body
+        raise OSError("no connection")

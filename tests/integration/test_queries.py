@@ -1,0 +1,168 @@
+"""Reading a running application: views, queries, positions, tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock import (
+    FailureReason,
+    InvalidStateStoreError,
+    InvalidStateStorePartitionError,
+    KafkaStreams,
+    KeyQuery,
+    Position,
+    PositionBound,
+    QueryableStoreTypes,
+    RangeQuery,
+    StateQueryRequest,
+    StoreQueryParameters,
+    StreamsNotStartedError,
+    StreamsStoppedError,
+    TimestampedKeyQuery,
+    UnknownStateStoreError,
+    VersionedKeyQuery,
+    WindowKeyQuery,
+    WindowRangeQuery,
+)
+from tests.harness.kafka import Kafka, Message, unique, wait_until
+from tests.integration.helpers import texts, topics
+from tests.integration.query_topologies import all_kinds, in_memory
+
+Run = Callable[..., Any]
+KEY_VALUE = QueryableStoreTypes.key_value_store()
+NOW = 1_700_000_000_000 // 10_000 * 10_000
+
+
+def records(*pairs: tuple[str, str]) -> list[Message]:
+    return [Message(key.encode(), value.encode(), NOW + index) for index, (key, value) in enumerate(pairs)]
+
+
+def ask(streams: KafkaStreams, store: str, query: Any) -> Any:
+    result = streams.query(StateQueryRequest.in_store(store).with_query(query)).only_partition_result
+    return None if result is None else result.result
+
+
+def test_should_read_every_kind_of_store(kafka: Kafka, run: Run, spark: Any) -> None:
+    (source,) = topics(kafka, "in")
+    kafka.feed(source, records(("a", "x"), ("b", "y"), ("a", "z"), ("c", "x")))
+    streams = run(all_kinds(source), {"application.id": unique("kinds")})
+    counts = streams.store(StoreQueryParameters("counts", KEY_VALUE))
+    wait_until(lambda: counts.get("a") == 2 and counts.get("c") == 1, "all is counted")
+
+    with counts.all() as entries:
+        assert dict(entries) == {"a": 2, "b": 1, "c": 1}
+    assert dict(counts.range("b", None)) == {"b": 1, "c": 1}
+    assert counts.get("nobody") is None
+    timestamped = streams.store(StoreQueryParameters("counts", QueryableStoreTypes.timestamped_key_value_store()))
+    assert (timestamped.get("a").value, timestamped.get("a").timestamp) == (2, NOW + 2)
+
+    windows = streams.store(StoreQueryParameters("windows", QueryableStoreTypes.window_store()))
+    wait_until(lambda: windows.fetch("a", NOW) == 2, "windows are counted")
+    assert list(windows.fetch_range("a", 0, NOW)) == [(NOW, 2)]
+    assert {(w.key, w.window.start, value) for w, value in windows.all()} == {("a", NOW, 2), ("b", NOW, 1), ("c", NOW, 1)}
+
+    sessions = streams.store(StoreQueryParameters("sessions", QueryableStoreTypes.session_store()))
+    wait_until(lambda: [value for _, value in sessions.fetch("a")] == [2], "sessions are counted")
+    assert [(w.window.start, w.window.end) for w, _ in sessions.fetch("a")] == [(NOW, NOW + 2)]
+
+    assert ask(streams, "counts", KeyQuery("a")) == 2
+    assert ask(streams, "counts", TimestampedKeyQuery("a")).timestamp == NOW + 2
+    assert ask(streams, "versions", VersionedKeyQuery("a")).value == "z"
+    assert ask(streams, "versions", VersionedKeyQuery("a").as_of(NOW + 1)).value == "x"
+    assert [v.value for _, v in ask(streams, "windows", WindowKeyQuery("a", 0, NOW))] == [2]
+    assert [value for _, value in ask(streams, "sessions", WindowRangeQuery.with_key("b"))] == [1]
+    ranges = streams.query(StateQueryRequest.in_store("counts").with_query(RangeQuery.with_range("a", "b")))
+    assert sorted(e for r in ranges.partition_results.values() for e in r.result) == [("a", 2), ("b", 1)]
+
+    refused = streams.query(StateQueryRequest.in_store("windows").with_query(KeyQuery("a"))).partition_results[0]
+    assert refused.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE
+
+    # tables
+    streams.create_temp_views()
+    assert {(r.key, r.value) for r in spark.sql("select key, value from counts").collect()} == {("a", 2), ("b", 1), ("c", 1)}
+    joined = spark.sql(
+        "select c.key, c.value, w.window_start, w.window_end from counts c join windows w on c.key = w.key where c.value > 1"
+    )
+    assert [tuple(row) for row in joined.collect()] == [("a", 2, NOW, NOW + 10_000)]
+    assert {tuple(r) for r in streams.store_dataframe("versions").collect()} == {
+        ("a", "z", NOW + 2),
+        ("b", "y", NOW + 1),
+        ("c", "x", NOW + 3),
+    }
+    assert streams.store_dataframe("sessions").columns == ["key", "window_start", "window_end", "value"]
+
+
+def test_should_read_stores_in_memory_between_turns(kafka: Kafka, run: Run, spark: Any) -> None:
+    (source,) = topics(kafka, "in")
+    kafka.feed(source, texts(*((f"k{i:04}", "x") for i in range(2_500))))
+    streams = run(in_memory(source), {"application.id": unique("memory")})
+    counts = streams.store(StoreQueryParameters("counts", KEY_VALUE))
+    wait_until(lambda: sum(1 for _ in counts.all()) == 2_500, "all is counted")
+    assert counts.get("k0001") == 1
+    assert [key for key, _ in counts.prefix_scan("k000", lambda _, text: text.encode())] != []
+    with counts.all() as entries:
+        next(entries)  # given up in the midst of it
+    assert counts.approximate_num_entries() == 2_500
+    assert ask(streams, "counts", KeyQuery("k0003")) == 1
+    assert streams.store_dataframe("counts").count() == 2_500
+
+
+def test_should_answer_when_it_reflects_the_input_that_is_asked_for(kafka: Kafka, run: Run) -> None:
+    (source,) = topics(kafka, "in", partitions=2)
+    streams = run(all_kinds(source), {"application.id": unique("bounds")})
+    for number in range(1, 6):
+        kafka.feed(source, records(("a", "x")))
+        ends = kafka.ends(source)
+        bound = Position.from_map({source: {p: end - 1 for p, end in ends.items() if end}})
+        request = StateQueryRequest.in_store("counts").with_query(KeyQuery("a")).with_position_bound(PositionBound.at(bound))
+        result = wait_until(lambda r=request: streams.query(r).only_partition_result, "the bound is reached")
+        assert result.result == number
+        assert result.position is not None
+    far = PositionBound.at(Position.from_map({source: {0: 10**9, 1: 10**9}}))
+    refused = streams.query(StateQueryRequest.in_store("counts").with_query(KeyQuery("a")).with_position_bound(far))
+    assert {r.failure_reason for r in refused.partition_results.values()} == {FailureReason.NOT_UP_TO_BOUND}
+
+
+def test_should_say_what_cannot_be_read_and_why(kafka: Kafka, run: Run, tmp_path: Any, spark: Any) -> None:
+    from tests.conftest import application_config
+
+    (source,) = topics(kafka, "in")
+    config = application_config(kafka, tmp_path / "other", {"application.id": unique("never")})
+    with pytest.raises(StreamsNotStartedError):
+        KafkaStreams(all_kinds(source), config, spark=spark).store(StoreQueryParameters("counts", KEY_VALUE))
+    streams = run(all_kinds(source), {"application.id": unique("errors")})
+    with pytest.raises(UnknownStateStoreError, match=r"nothing.*counts"):
+        streams.store(StoreQueryParameters("nothing", KEY_VALUE))
+    with pytest.raises(InvalidStateStoreError, match="does not accept"):
+        streams.store(StoreQueryParameters("windows", KEY_VALUE))
+    with pytest.raises(InvalidStateStorePartitionError, match="partition 7"):
+        streams.store(StoreQueryParameters("counts", KEY_VALUE, partition=7))
+    missing = streams.query(StateQueryRequest.in_store("counts").with_query(KeyQuery("a")).with_partitions({0, 9}))
+    assert missing.partition_results[9].failure_reason is FailureReason.DOES_NOT_EXIST
+    view = streams.store(StoreQueryParameters("counts", KEY_VALUE, partition=0))
+    assert view.get("a") is None
+    streams.close()
+    with pytest.raises(StreamsStoppedError):
+        view.get("a")
+
+
+def test_should_never_show_a_part_of_a_turn(kafka: Kafka, run: Run) -> None:
+    """Each record adds one to all keys of a partition: whoever reads sees the same count everywhere."""
+    from tests.integration.query_topologies import count_everywhere
+
+    (source,) = topics(kafka, "in", partitions=1)
+    streams = run(count_everywhere(source), {"application.id": unique("whole")})
+    view = streams.store(StoreQueryParameters("all", KEY_VALUE))
+    deadline, seen = time.monotonic() + 6, set()
+    while time.monotonic() < deadline:
+        kafka.feed(source, texts(("x", "x")))
+        for _ in range(20):
+            with view.all() as entries:
+                values = {value for _, value in entries}
+            assert len(values) <= 1
+            seen |= values
+    assert len(seen) > 3
