@@ -46,6 +46,11 @@ def ask(streams: KafkaStreams, store: str, query: Any) -> Any:
     return None if result is None else result.result
 
 
+def entries_of(streams: KafkaStreams, store: str, query: Any) -> list[Any]:
+    results = streams.query(StateQueryRequest.in_store(store).with_query(query)).partition_results
+    return [entry for result in results.values() for entry in result.result]
+
+
 def test_should_read_every_kind_of_store(kafka: Kafka, run: Run, spark: Any) -> None:
     (source,) = topics(kafka, "in")
     kafka.feed(source, records(("a", "x"), ("b", "y"), ("a", "z"), ("c", "x")))
@@ -73,10 +78,9 @@ def test_should_read_every_kind_of_store(kafka: Kafka, run: Run, spark: Any) -> 
     assert ask(streams, "counts", TimestampedKeyQuery("a")).timestamp == NOW + 2
     assert ask(streams, "versions", VersionedKeyQuery("a")).value == "z"
     assert ask(streams, "versions", VersionedKeyQuery("a").as_of(NOW + 1)).value == "x"
-    assert [v.value for _, v in ask(streams, "windows", WindowKeyQuery("a", 0, NOW))] == [2]
-    assert [value for _, value in ask(streams, "sessions", WindowRangeQuery.with_key("b"))] == [1]
-    ranges = streams.query(StateQueryRequest.in_store("counts").with_query(RangeQuery.with_range("a", "b")))
-    assert sorted(e for r in ranges.partition_results.values() for e in r.result) == [("a", 2), ("b", 1)]
+    assert [v.value for _, v in entries_of(streams, "windows", WindowKeyQuery("a", 0, NOW))] == [2]
+    assert [value for _, value in entries_of(streams, "sessions", WindowRangeQuery.with_key("b"))] == [1]
+    assert sorted(entries_of(streams, "counts", RangeQuery.with_range("a", "b"))) == [("a", 2), ("b", 1)]
 
     refused = streams.query(StateQueryRequest.in_store("windows").with_query(KeyQuery("a"))).partition_results[0]
     assert refused.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE

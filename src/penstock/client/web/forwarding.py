@@ -19,11 +19,13 @@ _MAX_ANSWER = 64 * 1024 * 1024
 
 
 class Forwarder:
-    """Keeps a connection per thread and host; a request that is forwarded once is never forwarded again."""
+    """Keeps connections to other instances; a request that is forwarded once is never forwarded again."""
 
     def __init__(self, token: str | None) -> None:
         self._headers = {FORWARDED: "1", **({"Authorization": f"Bearer {token}"} if token else {})}
-        self._connections = threading.local()
+        self._kept: dict[HostInfo, list[http.client.HTTPConnection]] = {}
+        self._lock = threading.Lock()
+        self._closed = False
 
     def get(self, host: HostInfo, path: str, parameters: Mapping[str, str]) -> dict[str, Any]:
         """The other's answer; its error where it has none, 503 where it cannot be reached."""
@@ -40,10 +42,19 @@ class Forwarder:
             raise HttpError(status, str(answer.get("error", answer)))
         return answer
 
+    def close(self) -> None:
+        """Close the connections."""
+        with self._lock:
+            self._closed = True
+            kept, self._kept = self._kept, {}
+        for connections in kept.values():
+            for connection in connections:
+                connection.close()
+
     def _ask(self, host: HostInfo, target: str) -> tuple[int, bytes]:
-        kept: dict[HostInfo, http.client.HTTPConnection] = self._connections.__dict__.setdefault("by_host", {})
-        for attempt in (1, 2):
-            known = kept.pop(host, None)
+        while True:
+            with self._lock:
+                known = self._kept[host].pop() if self._kept.get(host) else None
             connection = known or http.client.HTTPConnection(host.host, host.port, timeout=_TIMEOUT)
             try:
                 connection.request("GET", target, headers=self._headers)
@@ -51,9 +62,15 @@ class Forwarder:
                 body = response.read(_MAX_ANSWER)
             except (OSError, http.client.HTTPException):
                 connection.close()
-                if known is None or attempt == 2:
+                if known is None:
                     raise
                 continue  # the other side had closed a connection that was kept
-            kept[host] = connection
+            self._keep(host, connection)
             return response.status, body
-        raise OSError("no connection")
+
+    def _keep(self, host: HostInfo, connection: http.client.HTTPConnection) -> None:
+        with self._lock:
+            if not self._closed:
+                self._kept.setdefault(host, []).append(connection)
+                return
+        connection.close()

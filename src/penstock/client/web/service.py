@@ -33,6 +33,7 @@ class WebService:
         self._token: str | None = config["application.server.token"] or None
         self._socket, self.host = bind(config["application.server"], self._token)
         self.history = History()
+        self._forwarder = Forwarder(self._token)
         self._server: QueryServer | None = None
         self._web: WebApplication | None = None
 
@@ -48,7 +49,7 @@ class WebService:
         metrics: Callable[[], str] | None,
     ) -> None:
         """Answer from now on."""
-        answers = Answers(queries, self.host, Forwarder(self._token))
+        answers = Answers(queries, self.host, self._forwarder)
         info = AppInfo(
             self._config,
             self.host,
@@ -72,6 +73,7 @@ class WebService:
             self._server.close()
         if self._web is not None:
             self._web.close()
+        self._forwarder.close()
         self._socket.close()
         self.history.close()
 
