@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -170,3 +172,58 @@ def test_should_never_show_a_part_of_a_turn(kafka: Kafka, run: Run) -> None:
             assert len(values) <= 1
             seen |= values
     assert len(seen) > 3
+
+
+def test_should_answer_over_http_for_every_key_of_two_instances(kafka: Kafka, run: Run, tmp_path: Any) -> None:
+    from examples.accounts import report, topology
+
+    if "transfers" not in kafka.topics():
+        kafka.create("transfers", partitions=4)
+    accounts = [f"account-{n:02}" for n in range(24)]
+    kafka.feed("transfers", [Message(a.encode(), (100 + n).to_bytes(8, "big"), NOW) for n, a in enumerate(accounts)])
+    config = {"application.id": unique("accounts"), "application.server": "localhost:0", "application.server.token": "secret"}
+    first = run(topology(), {**config, "state.dir": str(tmp_path / "1")})
+    get(first, "/api/app", token=None, status=401)
+    wait_until(lambda: len(get(first, "/api/stores/balances/range")["entries"]) == 24, "all balances are there")
+
+    customers = str(tmp_path / "customers.parquet")
+    spark = first.store_dataframe("balances").sparkSession
+    spark.createDataFrame([(accounts[0], "Ada"), (accounts[1], "Bob")], "account string, name string").write.parquet(customers)
+    assert report(first, customers) == [("Ada", 100, 1), ("Bob", 101, 1)]
+
+    second = run(topology(), {**config, "state.dir": str(tmp_path / "2")})
+    wait_until(lambda: {s.state.name for s in (first, second)} == {"RUNNING"}, "both run")
+    wait_until(lambda: len({m.host_info for m in first.metadata_for_all_streams_clients()}) == 2, "each knows of the other")
+
+    def all_found(streams: KafkaStreams) -> set[str]:
+        try:
+            found = [get(streams, f"/api/stores/balances/keys/{account}") for account in accounts]
+        except AssertionError:
+            return set()  # a moment's 503 while tasks move
+        assert [entry["value"] for entry in found] == [100 + n for n in range(24)]
+        return {entry["host"] for entry in found}
+
+    for streams in (first, second):
+        hosts = wait_until(lambda s=streams: all_found(s), "all keys are found")
+        assert len(hosts) == 2
+        assert [e["key"] for e in get(streams, "/api/stores/balances/range?limit=1000")["entries"]] == accounts
+        where = get(streams, f"/api/stores/balances/metadata/{accounts[3]}")
+        assert where["active"] == str(streams.query_metadata_for_key("balances", accounts[3]).active_host)
+        windows = get(streams, f"/api/stores/movements/windows/{accounts[3]}?from=0&to={NOW}")["entries"]
+        assert [(w["key"], w["value"]) for w in windows] == [(accounts[3], 1)]
+
+    second.close()
+    wait_until(lambda: all_found(first) == {str(first._web.host)}, "the first has all of it again")
+
+
+def get(streams: KafkaStreams, path: str, token: str | None = "secret", status: int = 200) -> Any:
+    assert streams._web is not None
+    connection = http.client.HTTPConnection(streams._web.host.host, streams._web.host.port, timeout=30)
+    try:
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+        response = connection.getresponse()
+        body = json.load(response)
+    finally:
+        connection.close()
+    assert response.status == status, body
+    return body

@@ -15,8 +15,16 @@ from tests.unit.client.queries.world import World
 class Served:
     """A world behind a server on a port of its own."""
 
-    def __init__(self, folder: Path, token: str | None = None, own: list[int] | None = None) -> None:
-        config = {"application.id": "app", "bootstrap.servers": "localhost:9", "application.server": "localhost:0"}
+    def __init__(
+        self,
+        folder: Path,
+        token: str | None = None,
+        own: list[int] | None = None,
+        port: int = 0,
+        failure: BaseException | None = None,
+    ) -> None:
+        config = {"application.id": "app", "bootstrap.servers": "localhost:9", "application.server": f"localhost:{port}"}
+        self._failure = failure
         self.service = WebService(StreamsConfig({**config, **({"application.server.token": token} if token else {})}))
         self.address = str(self.service.host)
         self._folder, self._own = folder, own
@@ -31,7 +39,7 @@ class Served:
             world.queries,
             world.topology.describe(),
             lambda: world.state,
-            lambda: None,
+            lambda: self._failure,
             world.fleet,
             world.conductor,
             lambda partitions: {},
