@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from penstock.client.assignment import tasks_to_lanes
 from penstock.client.failures import error_of, is_transient
@@ -146,9 +147,10 @@ class Conductor:
         return self._opened and not self._closing
 
     @property
-    def standby_owners(self) -> Mapping[TaskId, int]:
-        """The lane of each standby task."""
-        return {}
+    def standby_hosts(self) -> Mapping[TaskId, str]:
+        """The host of each standby task that this instance keeps; empty for the driver's own."""
+        standbys: Any = getattr(self, "standbys", None)
+        return {} if standbys is None else standbys.wanted
 
     @property
     def membership(self) -> Membership | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
@@ -97,10 +98,10 @@ class LocalStores:
         tasks = self.tasks_of(name)
         owners, running = self._conductor.owners, self._conductor.is_open
         found = [LocalPartition(self._reader(store, t, owners[t]), True, running) for t in tasks if t in owners]
-        standbys = self._conductor.standby_owners
-        found += [
-            LocalPartition(self._reader(store, t, standbys[t]), False, False) for t in tasks if t in standbys and t not in owners
-        ]
+        if store.on_disk:
+            standbys, here = self._conductor.standby_hosts, ("", socket.gethostname())
+            copies = [t for t in tasks if standbys.get(t) in here and t not in owners]
+            found += [LocalPartition(self._on_disk(store, t, 0), False, False) for t in copies]
         return sorted(found, key=lambda local: local.reader.task_id)
 
     @property
@@ -127,19 +128,24 @@ class LocalStores:
         ]
 
     def _reader(self, store: ReadableStore, task_id: TaskId, lane: int) -> StorePartition:
-        on_disk_here = store.on_disk and self._fleet.is_on_this_host(lane)
-        place = f"disk-{lane}" if task_id == GLOBAL_TASK_ID else "disk"
-        key = task_id, store.name, place if on_disk_here else f"lane-{lane}"
+        if store.on_disk and self._fleet.is_on_this_host(lane):
+            return self._on_disk(store, task_id, lane)
+        key = task_id, store.name, f"lane-{lane}"
         with self._lock:
             reader = self._readers.get(key)
             if reader is None:
-                reader = self._readers[key] = (
-                    store.partition_on_disk(task_id, self._folder_of(task_id, lane), self._log_folder)
-                    if on_disk_here
-                    else LanePartition(
-                        store, task_id, self._fleet.application.query_key, self._address(lane), self._conductor.reopen
-                    )
+                reader = self._readers[key] = LanePartition(
+                    store, task_id, self._fleet.application.query_key, self._address(lane), self._conductor.reopen
                 )
+            return reader
+
+    def _on_disk(self, store: ReadableStore, task_id: TaskId, lane: int) -> StorePartition:
+        folder = self._folder_of(task_id, lane)
+        key = task_id, store.name, str(folder)
+        with self._lock:
+            reader = self._readers.get(key)
+            if reader is None:
+                reader = self._readers[key] = store.partition_on_disk(task_id, folder, self._log_folder)
             return reader
 
     def _folder_of(self, task_id: TaskId, lane: int) -> Path:

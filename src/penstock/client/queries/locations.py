@@ -35,10 +35,9 @@ class Locations:
         for unit, process in membership.owners.items():
             for task in units.get(unit, ()):
                 self._active[task] = process
-        for process, tasks in getattr(membership, "standbys", {}).items():
-            for text in tasks:
-                task = TaskId.parse(text)
-                self._standbys[task] = (*self._standbys.get(task, ()), process)
+        for unit, processes in getattr(membership, "standbys", {}).items():
+            for task in units.get(unit, ()):
+                self._standbys[task] = tuple(processes)
 
     def all(self) -> list[StreamsMetadata]:
         """What each instance with an `application.server` holds, in the order of the hosts."""

@@ -96,7 +96,7 @@ class AppInfo:
 
     def _tasks(self) -> list[dict[str, Any]]:
         plan, owners = self._stores.application.plan, self._conductor.owners
-        standbys, lags, locations = self._conductor.standby_owners, self._task_lags(), self._locations()
+        standbys, lags, locations = self._conductor.standby_hosts, self._task_lags(), self._locations()
         found = []
         for task in plan.tasks():
             active, standby = task in owners, task in standbys

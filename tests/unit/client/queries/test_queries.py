@@ -234,7 +234,8 @@ def test_should_read_stale_stores_of_those_who_ask_for_them(world: World) -> Non
 def test_should_read_standbys_only_of_those_who_ask_for_stale_stores(world: World) -> None:
     standby = [t for t in world.conductor.owners if t.partition == 1]
     for task in standby:
-        world.conductor.standby_owners[task] = world.conductor.owners.pop(task)
+        del world.conductor.owners[task]
+        world.conductor.standby_hosts[task] = ""
     with pytest.raises(InvalidStateStorePartitionError, match=r"partition 1 .*0, 1, 2"):
         view(world, "counts", partition=1)
     assert list(view(world, "counts", partition=1, stale_stores=True).all())

@@ -64,7 +64,7 @@ class Conductor:
 
     def __init__(self, tasks: list[TaskId]) -> None:
         self.owners = dict.fromkeys(tasks, 0)
-        self.standby_owners: dict[TaskId, int] = {}
+        self.standby_hosts: dict[TaskId, str] = {}
         self.is_open = True
 
     def reopen(self) -> None: ...
