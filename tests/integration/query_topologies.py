@@ -40,6 +40,18 @@ def in_memory(source: str) -> Topology:
     return builder.build()
 
 
+def names(source: str, table: str) -> Topology:
+    """A global table beside a stream that has nothing to do with it."""
+    builder = StreamsBuilder()
+    builder.global_table(table, TEXT, Materialized("names", string, string))
+    builder.stream(source, TEXT).foreach(nothing)
+    return builder.build()
+
+
+def nothing(key: str, value: str) -> None:
+    """Nothing."""
+
+
 class Everywhere(Processor[Any, Any, Any, Any]):
     """Adds one to a hundred keys for each record."""
 

@@ -32,7 +32,7 @@ from penstock import (
 )
 from tests.harness.kafka import Kafka, Message, unique, wait_until
 from tests.integration.helpers import texts, topics
-from tests.integration.query_topologies import all_kinds, in_memory
+from tests.integration.query_topologies import all_kinds, in_memory, names
 
 Run = Callable[..., Any]
 KEY_VALUE = QueryableStoreTypes.key_value_store()
@@ -115,6 +115,22 @@ def test_should_read_stores_in_memory_between_turns(kafka: Kafka, run: Run, spar
     assert counts.approximate_num_entries() == 2_500
     assert ask(streams, "counts", KeyQuery("k0003")) == 1
     assert streams.store_dataframe("counts").count() == 2_500
+
+
+@pytest.mark.parametrize("store_type", ["rocksdb", "in_memory"])
+def test_should_read_global_tables_also_while_there_is_nothing_to_process(kafka: Kafka, run: Run, store_type: str) -> None:
+    source, table = topics(kafka, "in", "names")
+    kafka.feed(table, texts(("a", "Ada")))
+    config = {"application.id": unique("global"), "default.dsl.store": "rocksDB" if store_type == "rocksdb" else "in_memory"}
+    streams = run(names(source, table), config)
+    view = streams.store(StoreQueryParameters("names", KEY_VALUE))
+    wait_until(lambda: view.get("a") == "Ada", "the table is read")
+    kafka.feed(table, texts(("b", "Bob"), ("a", "Ida")))
+    wait_until(lambda: dict(view.all()) == {"a": "Ida", "b": "Bob"}, "changes are seen")
+    assert {row.value for row in streams.store_dataframe("names").collect()} == {"Ida", "Bob"}
+    answer = streams.query(StateQueryRequest.in_store("names").with_query(KeyQuery("b"))).global_result
+    assert answer is not None
+    assert answer.result == "Bob"
 
 
 def test_should_answer_when_it_reflects_the_input_that_is_asked_for(kafka: Kafka, run: Run) -> None:

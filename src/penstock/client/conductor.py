@@ -30,12 +30,13 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.membership import GroupMember, Membership
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
-from penstock.spark.messages import LaneAnswer, RestoreProgress
+from penstock.spark.messages import LaneAnswer, RestoreProgress, TaskWork
 from penstock.spark.plan import Plan
 
 _log = logging.getLogger(__name__)
 
 _PLACES_EVERY = 5.0
+_GLOBALS_EVERY = 0.2
 
 
 @dataclass
@@ -72,6 +73,7 @@ class Conductor:
         self._clock = SystemClock()
         self._pace = Pace()
         self._globals: list[TopicPartition] = []
+        self._global_ends: dict[TopicPartition, int] = {}
         self.member: GroupMember | None = None
         self._membership: Membership | None = None
         self._last_membership: Membership | None = None
@@ -86,7 +88,7 @@ class Conductor:
         self._failures = 0
         self._failing_since = 0.0
         self._outside_error: BaseException | None = None
-        self._last_housekeeping = {"lag": 0.0, "purge": time.monotonic(), "places": time.monotonic()}
+        self._last_housekeeping = {"lag": 0.0, "globals": 0.0, "purge": time.monotonic(), "places": time.monotonic()}
         self.lane_count = len(fleet.lanes)
 
     # -- told from outside ---------------------------------------------------------------------------------------------
@@ -221,6 +223,7 @@ class Conductor:
         started = time.monotonic()
         turn = self._poll()
         if turn is None:
+            self._catch_up_globals(membership)
             self._housekeeping()
             self._idle.set()
             self._wait()
@@ -239,6 +242,19 @@ class Conductor:
         rest = self._config["commit.interval.ms"] / 1000 - seconds
         if rest > 0 and turn.backlog - turn.records < SMALL:
             self._sleep(rest)
+
+    def _catch_up_globals(self, membership: Membership) -> None:
+        """Bring global tables up to date while there is nothing to process: queries read them all the same."""
+        now = time.monotonic()
+        if not self._globals or now - self._last_housekeeping["globals"] < _GLOBALS_EVERY:
+            return
+        self._last_housekeeping["globals"] = now
+        ends = self._admin.log_ends(self._globals, True)
+        if ends != self._global_ends:
+            lanes: dict[int, dict[TaskId, TaskWork]] = {lane: {} for lane in set(self._owners.values()) or {0}}
+            answers = self._fleet.process(lanes, (), self._owners, membership.group_metadata, ends, "global tables")
+            self._check(answers)
+            self._global_ends = dict(ends)
 
     # -- open ----------------------------------------------------------------------------------------------------------
 
