@@ -168,7 +168,7 @@ class KafkaStreams(QueryMethods):
         self._conductor = conductor
         stores = LocalStores(config, self._fleet, conductor, self._directory)
         self._queries = Queries(stores, self._locations, lambda: self._state)
-        self._tables = StateTables(self._spark, stores)
+        self._tables = StateTables(self._spark, stores, self._locations)
         if prepared.global_topology is not None:
             topics = set(prepared.global_topology.store_to_topic.values())
             conductor.watch_globals([TopicPartition(t, p) for t in sorted(topics) for p in range(prepared.plan.partitions[t])])

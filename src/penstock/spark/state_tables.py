@@ -5,19 +5,21 @@ Nothing is read before an action, and every action reads anew: a DataFrame of a 
 
 from __future__ import annotations
 
+import http.client
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.errors import StateStoreNotAvailableError
 from penstock.ids import TaskId
-from penstock.query.columns import as_column, sql_type
-from penstock.runtime.queries.entries import Entry, all_entries
+from penstock.runtime.queries.arrow_table import Columns, batches_of, columns_of
+from penstock.runtime.queries.entries import all_entries
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import StorePartition
 from penstock.spark.messages import Application
@@ -26,28 +28,23 @@ from penstock.spark.query_client import Address, LanePartition
 from penstock.spark.query_listener import readable_store
 from penstock.spark.worker import packed, unpacked
 
-_BATCH = 10_000
+_SERVER_SECONDS = 60.0
+
+FORWARDED = "X-Penstock-Forwarded"
+"""Says that an instance of the application asks: it gets what is there and nothing else."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where one partition of a store is read: from files of the host, or through the lane at an address."""
+    """Where a partition of a store is read: from files of the host, through the lane at an address, or, with all others that
+    another instance has, from that instance's query server.
+    """
 
     task_id: TaskId
     folder: str
     address: Address | None = None
     executor: str | None = None
-
-
-def columns_of(store: ReadableStore) -> list[tuple[str, str]]:
-    """The columns of a store's table, with their SQL types."""
-    columns = [("key", sql_type(store.key_serde))]
-    if store.kind in ("window", "session"):
-        columns += [("window_start", "bigint"), ("window_end", "bigint")]
-    columns.append(("value", sql_type(store.value_serde)))
-    if store.kind == "versioned" or (store.values != "plain" and store.kind != "session"):
-        columns.append(("timestamp", "bigint"))
-    return columns
+    server: str | None = None
 
 
 def state_dataframe(spark: SparkSession, application: Application, store: ReadableStore, sources: Sequence[Source]) -> DataFrame:
@@ -71,7 +68,7 @@ def _read(
     application: bytes,
     store_name: str,
     sources: Sequence[Source],
-    columns: Sequence[tuple[str, str]],
+    columns: Columns,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
@@ -79,9 +76,10 @@ def _read(
             yield from _read_source(unpacked(application), store_name, sources[index], columns)
 
 
-def _read_source(
-    application: Application, store_name: str, source: Source, columns: Sequence[tuple[str, str]]
-) -> Iterator[pa.RecordBatch]:
+def _read_source(application: Application, store_name: str, source: Source, columns: Columns) -> Iterator[pa.RecordBatch]:
+    if source.server is not None:
+        yield from _read_server(application, store_name, source.server)
+        return
     store = readable_store(application, source.task_id, store_name)
     with tempfile.TemporaryDirectory(prefix="penstock-table-") as log_folder:
         partition: StorePartition
@@ -91,34 +89,25 @@ def _read_source(
             partition = LanePartition(store, source.task_id, application.query_key, lambda: source.address)
         try:
             with partition.lease() as lease:
-                yield from _batches(all_entries(lease.store), columns)
+                yield from batches_of(all_entries(lease.store), columns)
         finally:
             partition.close()
 
 
-def _batches(entries: Iterator[Entry], columns: Sequence[tuple[str, str]]) -> Iterator[pa.RecordBatch]:
-    names = [name for name, _ in columns]
-    types = [_arrow_type(kind) for _, kind in columns]
-    positions = [Entry._fields.index(name) for name in names]
-    while part := list(islice(entries, _BATCH)):
-        arrays = [
-            pa.array([as_column(entry[at], kind) for entry in part], type_)
-            for at, (_, kind), type_ in zip(positions, columns, types)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, names)
-
-
-def _arrow_type(kind: str) -> pa.DataType:
-    if kind.startswith("array<"):
-        return pa.list_(_arrow_type(kind[6:-1]))
-    return {
-        "string": pa.string(),
-        "bigint": pa.int64(),
-        "int": pa.int32(),
-        "smallint": pa.int16(),
-        "double": pa.float64(),
-        "float": pa.float32(),
-        "boolean": pa.bool_(),
-        "binary": pa.binary(),
-        "void": pa.null(),
-    }[kind]
+def _read_server(application: Application, store_name: str, server: str) -> Iterator[pa.RecordBatch]:
+    """What another instance has of a store, as an Arrow stream."""
+    token = application.config["application.server.token"]
+    headers = {FORWARDED: "1", **({"Authorization": f"Bearer {token}"} if token else {})}
+    connection = http.client.HTTPConnection(server, timeout=_SERVER_SECONDS)
+    try:
+        connection.request("GET", f"/api/stores/{quote(store_name, safe='')}/table", headers=headers)
+        response = connection.getresponse()
+        if response.status != 200:
+            raise StateStoreNotAvailableError(
+                f"the instance at {server} does not give its part of store {store_name}: {response.status} {response.read(999)!r}"
+            )
+        yield from pa.ipc.open_stream(response)
+    except (OSError, http.client.HTTPException, pa.ArrowInvalid) as exc:
+        raise StateStoreNotAvailableError(f"the part of store {store_name} at {server} cannot be read: {exc}") from exc
+    finally:
+        connection.close()

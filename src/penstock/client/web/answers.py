@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import heapq
+import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
+
+import pyarrow as pa
 
 from penstock.client.queries.queries import Queries
 from penstock.client.web.errors import HttpError
@@ -16,7 +19,8 @@ from penstock.errors import SerializationError, StreamsRebalancingError
 from penstock.ids import TaskId
 from penstock.query.columns import as_json, from_json, is_text, sql_type
 from penstock.query.metadata import HostInfo
-from penstock.runtime.queries.entries import MAX_TIME, Entry, entry
+from penstock.runtime.queries.arrow_table import Columns, batches_of, columns_of, schema_of
+from penstock.runtime.queries.entries import MAX_TIME, Entry, all_entries, entry
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
 from penstock.serdes import as_serializer
@@ -130,6 +134,19 @@ class Answers:
         following = found[limit]["start"] if len(found) > limit else None
         return {"entries": found[:limit], "next": following}
 
+    def table(self, name: str) -> Iterator[bytes]:
+        """All that is here of a store, as the parts of an Arrow stream; each partition is of one commit."""
+        store = self._queries.stores.store(name)
+        columns = columns_of(store)
+        leases: list[Lease] = []
+        try:
+            leases.extend(partition.lease() for partition in self._local(name))
+        except BaseException:
+            for lease in leases:
+                lease.close()
+            raise
+        return _arrow_stream(leases, columns)
+
     def metadata(self, name: str, text: str) -> Json:
         """Where a key is."""
         store = self._queries.stores.store(name)
@@ -185,6 +202,22 @@ class Answers:
             page = self._forward.get(host, f"/api/stores/{quote(store.name, safe='')}/range", asked)
             pages.append([(_raw(store, from_json(found["key"], store.key_serde)), found) for found in page["entries"]])
         return pages
+
+
+def _arrow_stream(leases: list[Lease], columns: Columns) -> Iterator[bytes]:
+    sink = io.BytesIO()
+    try:
+        with pa.ipc.new_stream(sink, schema_of(columns)) as writer:
+            for lease in leases:
+                for batch in batches_of(all_entries(lease.store), columns):
+                    writer.write_batch(batch)
+                    yield sink.getvalue()
+                    sink.seek(0)
+                    sink.truncate()
+        yield sink.getvalue()
+    finally:
+        for lease in leases:
+            lease.close()
 
 
 def parse_key(store: ReadableStore, text: str) -> Any:

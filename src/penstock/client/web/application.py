@@ -13,15 +13,15 @@ from urllib.parse import unquote_to_bytes
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from penstock.client.web.answers import Answers
 from penstock.client.web.errors import HttpError, http_error
-from penstock.client.web.forwarding import FORWARDED
 from penstock.client.web.guard import REQUEST_SECONDS, App, Guard
 from penstock.client.web.openapi import openapi
 from penstock.client.web.page import PAGE
+from penstock.spark.state_tables import FORWARDED
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +50,7 @@ class WebApplication:
             Route("/api/stores", self._json(lambda request, forwarded: answers.stores())),
             Route("/api/stores/{store}/keys/{key:path}", self._json(self._key)),
             Route("/api/stores/{store}/range", self._json(self._range)),
+            Route("/api/stores/{store}/table", self._table),
             Route("/api/stores/{store}/windows/{key:path}", self._json(self._windows)),
             Route("/api/stores/{store}/metadata/{key:path}", self._json(self._metadata)),
             Route("/metrics", self._prometheus),
@@ -74,6 +75,14 @@ class WebApplication:
         except Exception as exc:  # noqa: BLE001 - told to the client
             return _error(http_error(exc))
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+    async def _table(self, request: Request) -> Response:
+        """What this instance has of a store, as an Arrow stream: for other instances, whose tables show all of it."""
+        try:
+            parts = await self._in_thread(lambda: self._answers.table(request.path_params["store"]))
+        except Exception as exc:  # noqa: BLE001 - told to the client
+            return _error(http_error(exc))
+        return StreamingResponse(parts, media_type="application/vnd.apache.arrow.stream", headers=_NO_STORE)
 
     def _key(self, request: Request, forwarded: bool) -> Any:
         return self._answers.key(request.path_params["store"], _tail(request, "keys"), _parameters(request), forwarded)

@@ -11,8 +11,7 @@ from urllib.parse import urlencode
 
 from penstock.client.web.errors import HttpError
 from penstock.query.metadata import HostInfo
-
-FORWARDED = "X-Penstock-Forwarded"
+from penstock.spark.state_tables import FORWARDED
 
 _TIMEOUT = 5.0
 _MAX_ANSWER = 64 * 1024 * 1024

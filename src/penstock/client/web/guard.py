@@ -16,6 +16,7 @@ MAX_BODY = 64 * 1024
 MAX_AT_ONCE = 64
 REQUEST_SECONDS = 15.0
 SEND_SECONDS = 20.0
+TABLE_SECONDS = 600.0
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -57,7 +58,9 @@ class Guard:
         try:
             patient = _PatientSend(send)
             try:
-                await asyncio.wait_for(self._app(scope, receive, patient), REQUEST_SECONDS + SEND_SECONDS)
+                # A table may take longer than a page; its parts are sent one by one, and each has to be taken in time.
+                seconds = TABLE_SECONDS if scope["path"].endswith("/table") else REQUEST_SECONDS + SEND_SECONDS
+                await asyncio.wait_for(self._app(scope, receive, patient), seconds)
             except (asyncio.TimeoutError, TimeoutError):
                 if not patient.started:
                     await _answer(send, 503, f"the answer took longer than {REQUEST_SECONDS:.0f} s")

@@ -7,6 +7,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,8 +16,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock import ConfigError, SessionWindow, State, StreamsError, ValueAndTimestamp, Windowed
+from penstock import (
+    ConfigError,
+    SessionWindow,
+    State,
+    StateStoreNotAvailableError,
+    StreamsError,
+    TaskId,
+    ValueAndTimestamp,
+    Windowed,
+)
 from penstock.client.web.server import bind
+from penstock.spark.messages import Application
+from penstock.spark.state_tables import Source, _read_source
 from tests.unit.client.web.served import Served
 
 KEYS = [f"k{n:03}" for n in range(250)]
@@ -224,6 +236,27 @@ def test_should_answer_for_every_key_wherever_it_is(two: tuple[Served, Served]) 
         assert served.get("/api/stores/sessions/windows/alice", token)[1]["entries"][0]["value"] == 4
         assert served.get("/api/stores/counts/keys/nobody", token)[0] == 404
     assert hosts == {two[0].address, two[1].address}
+
+
+def test_should_give_its_part_of_a_store_as_a_table(two: tuple[Served, Served]) -> None:
+    rows = []
+    for served in two:
+        source = Source(TaskId(0, 0), "", server=served.address)
+        application = served.world.fleet.application
+        for name, columns in (
+            ("counts", ["key", "value", "timestamp"]),
+            ("windows", ["key", "window_start", "window_end", "value", "timestamp"]),
+        ):
+            batches = list(_read_source(_with_token(application), name, source, []))
+            assert all(batch.schema.names == columns for batch in batches)
+            rows += [row for batch in batches for row in batch.to_pylist() if name == "counts"]
+    assert sorted(row["key"] for row in rows) == KEYS
+    with pytest.raises(StateStoreNotAvailableError, match="404"):
+        list(_read_source(_with_token(application), "nothing", source, []))
+
+
+def _with_token(application: Application) -> Application:
+    return replace(application, config=application.config.with_values({"application.server.token": "secret"}))
 
 
 def test_should_say_that_the_other_instance_is_gone(two: tuple[Served, Served]) -> None:
