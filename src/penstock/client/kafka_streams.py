@@ -92,6 +92,7 @@ class KafkaStreams(QueryMethods):
         self._restore_listener: StateRestoreListener | None = None
         self._client_id = self._config["client.id"] or f"{self._config['application.id']}-{uuid.uuid4()}"
         self._web: WebService | None = None
+        self._known_locations: Locations | None = None
         self._query_key = secrets.token_bytes(32)
         self._directory: StateDirectory | None = None
         self._fleet: Fleet | None = None
@@ -215,9 +216,14 @@ class KafkaStreams(QueryMethods):
         return "" if self._web is None else str(self._web.host)
 
     def _locations(self) -> Locations:
-        topology, conductor = self._prepared.global_topology, self._conductor
-        globals_ = frozenset(topology.stores if topology is not None else ())
-        return Locations(self._prepared.plan, self._units, None if conductor is None else conductor.membership, globals_)
+        prepared, units = self._prepared, self._units
+        membership = None if self._conductor is None else self._conductor.membership
+        known = self._known_locations
+        if known is None or known.membership is not membership or known.plan is not prepared.plan:
+            topology = prepared.global_topology
+            globals_ = frozenset(topology.stores if topology is not None else ())
+            known = self._known_locations = Locations(prepared.plan, units, membership, globals_)
+        return known
 
     def _positions(self, prepared: Prepared) -> Positions:
         group = self._config["application.id"]

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -52,28 +53,17 @@ def state_dataframe(spark: SparkSession, application: Application, store: Readab
     columns = columns_of(store)
     schema = ", ".join(f"{name} {kind}" for name, kind in columns)
     read = partial(_read, packed(application), store.name, tuple(sources), tuple(columns))
-    executors = [source.executor for source in sources]
-    if not any(executors):
-        rows = spark.range(0, len(sources), 1, max(1, len(sources)))
-    else:
-        rows = spark.createDataFrame(located_rows(spark.sparkContext, executors).map(_row), "id bigint")
-    return rows.mapInArrow(read, schema)
-
-
-def _row(index: int) -> tuple[int]:
-    return (index,)
+    # Rows, not Arrow: Spark's way for Arrow batches of Python functions wants pandas, which penstock does without.
+    indices = located_rows(spark.sparkContext, [source.executor for source in sources])
+    return spark.createDataFrame(indices.mapPartitions(read), schema, verifySchema=False)
 
 
 def _read(
-    application: bytes,
-    store_name: str,
-    sources: Sequence[Source],
-    columns: Columns,
-    batches: Iterator[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for index in batch.column(0).to_pylist():
-            yield from _read_source(unpacked(application), store_name, sources[index], columns)
+    application: bytes, store_name: str, sources: Sequence[Source], columns: Columns, indices: Iterator[int]
+) -> Iterator[tuple[Any, ...]]:
+    for index in indices:
+        for batch in _read_source(unpacked(application), store_name, sources[index], columns):
+            yield from zip(*(column.to_pylist() for column in batch.columns))
 
 
 def _read_source(application: Application, store_name: str, source: Source, columns: Columns) -> Iterator[pa.RecordBatch]:

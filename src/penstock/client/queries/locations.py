@@ -21,7 +21,8 @@ class Locations:
     """Answers for one generation of the group, as this member knows it."""
 
     def __init__(self, plan: Plan, units: Units, membership: Membership | None, global_stores: frozenset[str]) -> None:
-        self._plan = plan
+        self._plan = self.plan = plan
+        self.membership = membership
         self._global_stores = global_stores
         self._hosts: dict[str, HostInfo] = {}
         self._active: dict[TaskId, str] = {}
