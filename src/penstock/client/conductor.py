@@ -37,6 +37,7 @@ _log = logging.getLogger(__name__)
 
 _PLACES_EVERY = 5.0
 _GLOBALS_EVERY = 0.2
+_ALIVE_EVERY = 40.0
 
 
 @dataclass
@@ -356,6 +357,10 @@ class Conductor:
             self._last_housekeeping["places"] = now
             if not self._fleet.is_well_placed:
                 self._opened = False  # executors came or went: the lanes that should move are opened elsewhere
+        idle = {lane for lane in set(self._owners.values()) if now - self._fleet.lanes[lane].last_used > _ALIVE_EVERY}
+        if idle and self._opened:  # Spark ends workers that are idle for a minute, and with them what they hold in memory
+            owned = self._owned(self._owners)
+            self._check(self._fleet.open({lane: owned[lane] for lane in idle}))
         if self._positions.vectors and now - self._last_housekeeping["lag"] > 1.0 and self.member is not None:
             self._last_housekeeping["lag"] = now
             sources = dict.fromkeys(source for vector in self._positions.vectors.values() for source in vector)

@@ -24,6 +24,7 @@ from penstock.state.store import StateStore, StateStoreContext
 Address = str | tuple[str, int]
 
 _CONNECT_SECONDS = 5.0
+_ANSWER_SECONDS = 60.0
 _GONE = (OSError, EOFError, AuthenticationError)
 
 
@@ -63,6 +64,12 @@ class LanePartition(StorePartition):
                 connection = self._connection(address)
                 position = _ask(connection, "lease", self.task_id, self.store_name, self._store.on_disk)
                 return _LaneLease(self, self._store, address, connection, Position.from_json(position))
+            except StateStoreNotAvailableError:  # it is being opened there
+                assert address is not None
+                self.give_back(address, connection)
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
             except _GONE as exc:
                 if time.monotonic() > deadline:
                     raise StateStoreNotAvailableError(
@@ -166,20 +173,20 @@ class LaneEngine(StateStore):
             raise StateStoreNotAvailableError(f"store {self._name}: its lane went away while it was read ({exc})") from exc
         if answer[0] == "value":
             return answer[1]
+        self._iterating = not answer[2]
         if method == "get_versions":
             return iter(list(self._entries(answer)))
         return PeekingIterator(self._entries(answer), self._name)
 
     def _entries(self, answer: tuple[Any, ...]) -> Iterator[Any]:
         _, part, ended = answer
-        self._iterating = not ended
         while True:
             yield from part
             if ended:
                 return
             try:
                 self._connection.send(("next",))
-                _, part, ended = self._connection.recv()
+                _, part, ended = _receive(self._connection)
             except _GONE as exc:
                 raise StateStoreNotAvailableError(f"store {self._name}: its lane went away while it was read ({exc})") from exc
             self._iterating = not ended
@@ -191,9 +198,16 @@ def _ask(connection: Connection[Any, Any], *request: Any) -> Any:
 
 def _ask_raw(connection: Connection[Any, Any], *request: Any) -> tuple[Any, ...]:
     connection.send(request)
-    answer: tuple[Any, ...] = connection.recv()
+    answer = _receive(connection)
     if answer[0] == "error":
         raise answer[1] if isinstance(answer[1], BaseException) else InvalidStateStoreError(str(answer[1]))
+    return answer
+
+
+def _receive(connection: Connection[Any, Any]) -> tuple[Any, ...]:
+    if not connection.poll(_ANSWER_SECONDS):
+        raise EOFError(f"no answer for {_ANSWER_SECONDS:.0f} s")
+    answer: tuple[Any, ...] = connection.recv()
     return answer
 
 

@@ -197,6 +197,7 @@ class _Live(Lease):
         self._find = tasks.live_store
         self._task_id, self._name, self._turn = task_id, store_name, turn
         self.store = self
+        self._between_turns(lambda: self._find(task_id, store_name))
         self.position = self._between_turns(lambda: tasks.position_of(task_id))
 
     def __getattr__(self, method: str) -> Callable[..., Any]:

@@ -127,6 +127,7 @@ def test_should_read_every_kind_through_the_lane(lane: Lane, kind: str) -> None:
     assert view.approximate_num_entries() == 2_500
     with view.all() as entries:
         assert next(entries) == ("k0000", 0)
+    view.all().close()
     assert view.get("k0008") == 8
 
     windowed: Any = ReadOnlyWindowStore("windows", lambda: [readers[1]])
@@ -179,9 +180,9 @@ def test_should_tell_positions(lane: Lane) -> None:
 
 
 def test_should_pass_errors_on_and_go_on(lane: Lane) -> None:
-    reader = lane.partition("in_memory-counts")
-    with reader.lease() as lease, pytest.raises(StateStoreNotAvailableError, match="not open"):
-        lease.store.get("a")
+    reader = lane.partition("in_memory-counts", patience=0.2)
+    with pytest.raises(StateStoreNotAvailableError, match="not open"):
+        reader.lease()
     lane.open("in_memory-counts")
     with reader.lease() as lease:
         assert lease.store.get("a") is None
