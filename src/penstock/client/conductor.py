@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from penstock.client.assignment import tasks_to_lanes
 from penstock.client.failures import error_of, is_transient
@@ -31,13 +32,15 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.membership import GroupMember, Membership
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
-from penstock.spark.messages import LaneAnswer, RestoreProgress
+from penstock.spark.messages import LaneAnswer, RestoreProgress, TaskWork
 from penstock.spark.plan import Plan
 
 _log = logging.getLogger(__name__)
 
 _PLACES_EVERY = 5.0
 _METRICS_EVERY = 1.0
+_GLOBALS_EVERY = 0.2
+_ALIVE_EVERY = 40.0
 
 
 @dataclass
@@ -78,8 +81,10 @@ class Conductor:
         self._clock = SystemClock()
         self._pace = Pace()
         self._globals: list[TopicPartition] = []
+        self._global_ends: dict[TopicPartition, int] = {}
         self.member: GroupMember | None = None
         self._membership: Membership | None = None
+        self._last_membership: Membership | None = None
         self._owners: dict[TaskId, int] = {}
         self._opened = False
         self._timers: dict[TaskId, int] = {}
@@ -99,7 +104,13 @@ class Conductor:
         self._ends: dict[TopicPartition, int] = {}
         self._idle_until: dict[TaskId, int | None] = {}
         self._restoring: dict[TopicPartition, RestoreProgress] = {}
-        self._last_housekeeping = {"lag": 0.0, "metrics": 0.0, "purge": time.monotonic(), "places": time.monotonic()}
+        self._last_housekeeping = {
+            "lag": 0.0,
+            "globals": 0.0,
+            "metrics": 0.0,
+            "purge": time.monotonic(),
+            "places": time.monotonic(),
+        }
 
     # -- told from outside ---------------------------------------------------------------------------------------------
 
@@ -126,7 +137,7 @@ class Conductor:
         """The part of a new generation that is ours."""
         with self._wake:
             self._shutdown_requested = self._shutdown_requested or membership.shutdown_requested
-            self._membership = membership
+            self._membership = self._last_membership = membership
             self._opened = False
             self._wake.notify_all()
 
@@ -203,6 +214,42 @@ class Conductor:
         return membership is not None and len(membership.hosts) > 1
 
     @property
+    def is_open(self) -> bool:
+        """Whether all tasks are open and restored."""
+        return self._opened and not self._closing
+
+    @property
+    def standby_hosts(self) -> Mapping[TaskId, str]:
+        """The host of each standby task that this instance keeps; empty for the driver's own."""
+        standbys: Any = getattr(self, "standbys", None)
+        return {} if standbys is None else standbys.wanted
+
+    @property
+    def membership(self) -> Membership | None:
+        """The last generation of the group that this instance was part of; None before the first."""
+        return self._last_membership
+
+    def lags(self, ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]]) -> dict[TaskId, int]:
+        """How many records each task of this instance has still to read, given where the topics end."""
+        positions = self._positions
+        found = ends(positions.sources())
+        lags = {}
+        for task in self._owners:
+            at: dict[TopicPartition, int] = {}
+            for partition in positions.inputs(task):
+                at |= positions.vectors.get(partition, {})
+                if partition in positions.fetched:
+                    at[partition] = positions.fetched[partition]
+            lags[task] = sum(max(0, found[partition] - position) for partition, position in at.items() if partition in found)
+        return lags
+
+    def reopen(self) -> None:
+        """A lane does not answer any more: see to it before the next turn, also if there is nothing to process."""
+        with self._wake:
+            self._opened = False
+            self._wake.notify_all()
+
+    @property
     def held_units(self) -> tuple[str, ...]:
         """The units whose state is here."""
         return tuple(unit for unit, tasks in self._units.items() if any(task in self._owners for task in tasks))
@@ -265,6 +312,7 @@ class Conductor:
         started = time.monotonic()
         turn = self._poll()
         if turn is None:
+            self._catch_up_globals(membership)
             self._housekeeping()
             self._idle.set()
             self._wait()
@@ -294,6 +342,21 @@ class Conductor:
         if wanted:
             self._last_housekeeping["metrics"] = now
         return wanted
+
+    def _catch_up_globals(self, membership: Membership) -> None:
+        """Bring global tables up to date while there is nothing to process: queries read them all the same."""
+        now = time.monotonic()
+        if not self._globals or now - self._last_housekeeping["globals"] < _GLOBALS_EVERY:
+            return
+        self._last_housekeeping["globals"] = now
+        ends = self._admin.log_ends(self._globals, True)
+        if ends != self._global_ends:
+            lanes: dict[int, dict[TaskId, TaskWork]] = {
+                lane: {} for lane in set(self._owners.values()) or set(list(self._fleet.lanes)[:1])
+            }
+            answers = self._fleet.process(lanes, (), self._owners, membership.group_metadata, ends, "global tables")
+            self._check(answers)
+            self._global_ends = dict(ends)
 
     # -- open ----------------------------------------------------------------------------------------------------------
 
@@ -455,6 +518,10 @@ class Conductor:
             self._last_housekeeping["places"] = now
             if not self._fleet.is_well_placed:
                 self._opened = False  # executors came or went: the lanes that should move are opened elsewhere
+        idle = {lane for lane in set(self._owners.values()) if now - self._fleet.lanes[lane].last_used > _ALIVE_EVERY}
+        if idle and self._opened:  # Spark ends workers that are idle for a minute, and with them what they hold in memory
+            owned = self._owned(self._owners)
+            self._check(self._fleet.open({lane: owned[lane] for lane in idle}))
         if self._positions.vectors and now - self._last_housekeeping["lag"] > 1.0 and self.member is not None:
             self._last_housekeeping["lag"] = now
             sources = dict.fromkeys(source for vector in self._positions.vectors.values() for source in vector)

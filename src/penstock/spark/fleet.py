@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -35,6 +36,7 @@ class Fleet:
         self._packed = packed(application)
         places = choose_places([None] * len(names), executors(self._spark))
         self.lanes = {index: Lane(self._spark, name, place) for index, (name, place) in enumerate(zip(names, places))}
+        self._answered: dict[int, LaneAnswer] = {}
 
     def add_lane(self, index: int, name: str) -> None:
         """One more lane, on the executor with the fewest; it owns nothing before the next opening."""
@@ -84,7 +86,9 @@ class Fleet:
             )
             for lane, tasks in owned.items()
         }
-        return _answers(turns)
+        answers = _answers(turns)
+        self._answered.update(answers)
+        return answers
 
     def process(
         self,
@@ -111,6 +115,27 @@ class Fleet:
             else:
                 turns[lane] = self.lanes[lane].submit_partition(shuffled, lane, partial(run_turn, turn), name)
         return _answers(turns)
+
+    @property
+    def application(self) -> Application:
+        """What the lanes run."""
+        return self._application
+
+    def is_on_this_host(self, lane: int) -> bool:
+        """Whether the files of a lane are on the driver's host."""
+        answer = self._answered.get(lane)
+        return self.lanes[lane].executor is None or (
+            answer is not None and answer.worker.rpartition(":")[0] == socket.gethostname()
+        )
+
+    def query_address(self, lane: int) -> str | tuple[str, int] | None:
+        """Where a lane answers readers; None while it is not open."""
+        answer, executor = self._answered.get(lane), self.lanes[lane].executor
+        if answer is None or answer.query_address is None:
+            return None
+        if isinstance(answer.query_address, str):
+            return answer.query_address
+        return (executor or "executor_localhost_0").partition("_")[2].rpartition("_")[0], answer.query_address
 
     def close(self, timeout: float | None = None) -> None:
         """Close what the lanes keep open, then the lanes."""
