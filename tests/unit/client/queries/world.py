@@ -82,7 +82,7 @@ class Fleet:
 
     def __init__(self, application: Application) -> None:
         self.application = application
-        self.lanes = [Lane()]
+        self.lanes = {0: Lane()}
 
     def is_on_this_host(self, lane: int) -> bool:
         return True
