@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
@@ -42,7 +44,7 @@ class Admin:
         """Create a topic; one that is there already must have the same number of partitions."""
         topic = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, config=dict(configs))
         try:
-            self._client.create_topics([topic])[name].result(_TIMEOUT)
+            _result(self._client.create_topics([topic])[name])
         except KafkaException as exc:
             if exc.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise refused(f"creating the internal topic {name}", exc.args[0]) from exc
@@ -54,7 +56,7 @@ class Admin:
         """Delete topics; those that are gone already are fine."""
         for name, future in self._client.delete_topics(list(names)).items():
             try:
-                future.result(_TIMEOUT)
+                _result(future)
             except KafkaException as exc:
                 if exc.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise refused(f"deleting the topic {name}", exc.args[0]) from exc
@@ -62,7 +64,7 @@ class Admin:
     def topic_configs(self, name: str) -> dict[str, str]:
         """The configuration of a topic, defaults included."""
         resource = ConfigResource(ResourceType.TOPIC, name)
-        entries = self._client.describe_configs([resource])[resource].result(_TIMEOUT)
+        entries = _result(self._client.describe_configs([resource])[resource])
         return {key: entry.value for key, entry in entries.items()}
 
     def log_ends(self, partitions: Iterable[TopicPartition], committed_only: bool) -> dict[TopicPartition, int]:
@@ -90,7 +92,7 @@ class Admin:
         while asked:
             try:
                 answers = self._client.list_offsets(asked, isolation_level=level, request_timeout=_TIMEOUT)
-                return {TopicPartition(p.topic, p.partition): future.result(_TIMEOUT).offset for p, future in answers.items()}
+                return {TopicPartition(p.topic, p.partition): _result(future).offset for p, future in answers.items()}
             except KafkaException as exc:
                 if is_access_error(exc.args[0]):
                     topics = ", ".join(sorted({p.topic for p in asked}))
@@ -154,6 +156,14 @@ class Admin:
         return BrokerError(
             f"the brokers at {self._bootstrap} do not answer ({reason.str()}): check bootstrap.servers and the network"
         )
+
+
+def _result(future: Future[Any]) -> Any:
+    """What a request came to; one that nobody answers ends like every other that times out."""
+    try:
+        return future.result(_TIMEOUT + _STEP)
+    except FutureTimeout as exc:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {_TIMEOUT:.0f} s")) from exc
 
 
 def _until(condition: Callable[[], bool], otherwise: str) -> None:

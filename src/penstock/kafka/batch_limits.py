@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -26,7 +27,7 @@ def largest_batch(client_config: Mapping[str, Any], topics: Iterable[str]) -> di
         try:
             answers = admin.describe_configs(resources, request_timeout=_TIMEOUT).values()
             limits = [int(answer.result(_TIMEOUT)["max.message.bytes"].value) for answer in answers]
-        except (KafkaException, KeyError, ValueError):
+        except (KafkaException, FutureTimeout, KeyError, ValueError):
             limits = []
     if not limits:
         _log.warning(

@@ -9,9 +9,10 @@ import pytest
 from confluent_kafka import KafkaError
 
 from penstock import ProductionError
+from penstock.columns import ProducedColumns
 from penstock.kafka.produce import RecordsRefusedError, Verdict
 from penstock.record import ProducedRecord
-from penstock.spark.write_turn import TurnPart, write_turn
+from penstock.spark.write_turn import TurnPart, records_of, write_turn
 
 LIMIT = 10
 
@@ -36,7 +37,7 @@ class Limited:
         self.passes += 1
 
     def write(self, records: Sequence[ProducedRecord], refused: Callable[..., None] | None = None) -> None:
-        for entry in records:
+        for entry in records_of(records):
             if len(entry.value or b"") > LIMIT:
                 self._refused.add(entry.topic)
             else:
@@ -107,6 +108,18 @@ def test_should_commit_everything_but_what_is_given_up() -> None:
     assert sorted(collector.asked) == sorted(LARGE)
     assert other.asked == []
     assert producer.passes <= 5  # the first refusal tells of all that are no smaller
+
+
+@pytest.mark.parametrize("transactional", [True, False])
+def test_should_find_refused_records_among_columns(transactional: bool) -> None:
+    producer, collector = Limited(transactional), Collector()
+    values: list[bytes | None] = [b"1", LARGE[0], b"2", LARGE[0]]
+    columns = ProducedColumns("out", None, [b""] * 4, values, [0] * 4)  # type: ignore[list-item]
+    write_turn(producer, [TurnPart(collector, [columns], [])], producer.finish)  # type: ignore[arg-type]
+    assert set(producer.committed) == {b"1", b"2", b"letter"}
+    assert collector.asked == [LARGE[0], LARGE[0]]  # equal records are asked about one by one
+    if transactional:
+        assert producer.committed == [b"1", b"2", b"letter", b"letter"]
 
 
 def test_should_lose_nothing_under_at_least_once() -> None:
