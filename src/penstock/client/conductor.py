@@ -13,14 +13,17 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from penstock.client.assignment import tasks_to_lanes
+from penstock.client.assignor import LATEST_OFFSET
 from penstock.client.failures import error_of, is_transient
 from penstock.client.pace import SMALL, Pace
 from penstock.client.positions import Positions
+from penstock.client.standbys import StandbyEvents, Standbys, hosts_of
 from penstock.client.turns import Turn, plan_turn
+from penstock.client.units import changelogs_of, is_stateful, tasks_in
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
 from penstock.errors import BrokerError, PenstockError, TaskMigratedError
@@ -31,10 +34,14 @@ from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
 from penstock.spark.messages import LaneAnswer, RestoreProgress
 from penstock.spark.plan import Plan
+from penstock.spark.standby_worker import stored_offsets
+from penstock.state.directory import StateDirectory
 
 _log = logging.getLogger(__name__)
 
 _PLACES_EVERY = 5.0
+# What has more than this to restore is restored beside the tasks that run, as long as there are any.
+_RESTORE_ASIDE = 10_000
 
 
 @dataclass
@@ -46,6 +53,17 @@ class Events:
     on_failure: Callable[[BaseException], bool] = lambda error: False
     on_restore: Callable[[RestoreProgress, str], None] = lambda progress, what: None
     on_turn: Callable[[Turn, Mapping[int, LaneAnswer], float], None] = lambda turn, answers, seconds: None
+    standbys: StandbyEvents = field(default_factory=StandbyEvents)
+
+
+_STOPPED = threading.Event()
+_STOPPED.set()
+
+
+def _is_persistent(plan: Plan, task: TaskId) -> bool:
+    """Whether a copy made by another process is of any use: state in memory dies with the process that has it."""
+    builders = plan.subtopologies[task.subtopology].stores
+    return any(builder.build().persistent for builder in builders.values())
 
 
 class Conductor:
@@ -71,10 +89,19 @@ class Conductor:
         self._clock = SystemClock()
         self._pace = Pace()
         self._globals: list[TopicPartition] = []
+        self.directory: StateDirectory | None = None
         self.member: GroupMember | None = None
         self._membership: Membership | None = None
         self._owners: dict[TaskId, int] = {}
         self._opened = False
+        self._adopted: Membership | None = None
+        self._passed: set[TaskId] = set()
+        self._aside: set[TaskId] = set()
+        self._probe_at: float | None = None
+        events.standbys.on_restore = events.on_restore
+        events.standbys.on_progress = self._nudge
+        name = f"{fleet.application.client_id}-StateUpdater"
+        self.standbys = Standbys(fleet.updaters, events.standbys, name, self._source_limits)
         self._timers: dict[TaskId, int] = {}
         self._wake = threading.Condition()
         self._closing = False
@@ -101,18 +128,32 @@ class Conductor:
             self._paused = paused
             self._wake.notify_all()
 
-    def revoked(self) -> threading.Event:
-        """The group rebalances: start no turn; the event is set when none runs any more."""
+    def revoked(self, lost: bool = False) -> threading.Event:
+        """The group rebalances; the event is set when what has to stop has stopped.
+
+        Under exactly-once turns go on until the new generation is there: one that comes too late is refused by the broker and
+        run again. Under at-least-once nobody would refuse it: no turn is started, and the one that runs is waited for. What
+        the group has given away already (`lost`) is opened anew in any case.
+        """
         with self._wake:
+            if not lost and self._config.eos_enabled:
+                return _STOPPED
             self._membership = None
+            if lost:
+                self._opened = False
             self._wake.notify_all()
         return self._idle
 
     def assigned(self, membership: Membership) -> None:
-        """The part of a new generation that is ours."""
+        """The part of a new generation that is ours; what we keep goes on as it is."""
         with self._wake:
+            ours = set(tasks_in(self._units, membership.units))
+            # A task that was somebody else's for a generation is not where we left it, even if it is ours again.
+            self._passed |= {task for task in (*self._owners, *self._aside) if task not in ours}
             self._membership = membership
-            self._opened = False
+            self._probe_at = (
+                time.monotonic() + self._config["probing.rebalance.interval.ms"] / 1000 if membership.probing else None
+            )
             self._wake.notify_all()
 
     def fail(self, error: BaseException) -> None:
@@ -129,6 +170,7 @@ class Conductor:
         with self._wake:
             self._plan, self._positions, self._units = plan, positions, units
             self._owners, self._opened = {}, False
+            self._aside.clear()
 
     def watch_globals(self, partitions: list[TopicPartition]) -> None:
         """Partitions of global topics, to be caught up before each turn."""
@@ -140,9 +182,29 @@ class Conductor:
         return dict(self._owners)
 
     @property
-    def held_units(self) -> tuple[str, ...]:
-        """The units whose state is here."""
-        return tuple(unit for unit, tasks in self._units.items() if any(task in self._owners for task in tasks))
+    def aside(self) -> set[TaskId]:
+        """Tasks that are ours and whose state is being brought back."""
+        return set(self._aside)
+
+    def holdings(self) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, int]]:
+        """What this instance tells the group: units it runs, units it has copies of, and how far their state is."""
+        with self._wake:
+            membership, units, running = self._membership or self._adopted, self._units, set(self._owners)
+        offsets, wanted = self.standbys.offsets(), self.standbys.wanted
+        active = tuple(unit for unit in (membership.units if membership is not None else ()) if unit in units)
+        known: dict[str, int] = {}
+        for unit, tasks in units.items():
+            stateful = [task for task in tasks if is_stateful(self._plan, task)]
+            if not stateful:
+                continue
+            if unit in active and running.issuperset(tasks):
+                known[unit] = LATEST_OFFSET
+            elif any(task in offsets for task in stateful):
+                known[unit] = sum(offsets.get(task, 0) for task in stateful)
+            elif unit in active:
+                known[unit] = 0
+        standby = tuple(unit for unit, tasks in units.items() if unit not in active and any(task in wanted for task in tasks))
+        return active, standby, known
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
@@ -159,6 +221,9 @@ class Conductor:
                 self._raise_outside_error()
                 if not self._opened:
                     self._open(membership)
+                elif membership is not self._adopted:
+                    self._adopt(membership)
+                self._take_back()
                 self._one_turn(membership)
                 self._failures = 0
             except PenstockError as exc:
@@ -207,17 +272,127 @@ class Conductor:
     def _open(self, membership: Membership) -> None:
         """Own the tasks of this generation: producers first, which ends what a crash left open; then offsets, then stores."""
         self._events.on_rebalancing()
-        tasks = [task for unit in membership.units for task in self._units[unit]]
+        with self._wake:
+            self._passed.clear()
+        tasks = tasks_in(self._units, membership.units)
         lanes = range(len(self._fleet.lanes))
         self._fleet.place()
         self._check(self._fleet.open({lane: {} for lane in lanes}))
         self._positions.load(tasks)
+        self._owners = {task: lane for task, lane in self._owners.items() if task in tasks}
+        self._aside &= set(tasks)
+        self._keep_copies(membership)
+        self._place_tasks([task for task in tasks if task not in self._aside])
+        self._restore()
+        self._opened, self._adopted = True, membership
+        self._tell_running()
+
+    def _adopt(self, membership: Membership) -> None:
+        """Go from one generation to the next: give up what is not ours any more, take on what is new, leave the rest alone.
+
+        1. Close what others have now, or have had in between.
+        2. Let go of copies that become tasks, keep those that are asked for.
+        3. Open what is new; what has much to restore is restored aside, and opened when it has caught up.
+        """
+        with self._wake:
+            passed, self._passed = self._passed, set()
+        tasks = tasks_in(self._units, membership.units)
+        gone = [task for task in self._owners if task in passed or task not in tasks]
+        if gone:
+            lanes = {self._owners.pop(task) for task in gone}
+            self._check(self._fleet.open({lane: self._owned(self._owners)[lane] for lane in lanes}))
+            self._timers = {task: at for task, at in self._timers.items() if task not in gone}
+        self._positions.drop([*gone, *(task for task in self._aside if task in passed or task not in tasks)])
+        self._aside = {task for task in self._aside if task in tasks and task not in passed}
+        added = [task for task in tasks if task not in self._owners and task not in self._aside]
+        self._remember(gone)
+        if added:
+            self._events.on_rebalancing()
+            self._positions.add(added)
+            if self._owners:
+                self._aside |= {task for task in added if self._has_much_to_restore(task)}
+        self._keep_copies(membership)
+        self._adopted = membership
+        direct = [task for task in added if task not in self._aside]
+        if direct:
+            self._place_tasks([*self._owners, *direct])
+            self._restore()
+        self._tell_running()
+
+    def _tell_running(self) -> None:
+        if not self._aside:
+            self._events.on_running()
+
+    def _place_tasks(self, tasks: list[TaskId]) -> None:
         ends = self._admin.log_ends(self._positions.sources(), self._config.eos_enabled)
         backlog = sum(max(0, end - self._start_of(p)) for p, end in ends.items())
-        self._owners = tasks_to_lanes(tasks, len(lanes), self._pace.wants_spread(backlog), self._owners)
+        self._owners = tasks_to_lanes(tasks, len(self._fleet.lanes), self._pace.wants_spread(backlog), self._owners)
+        self.standbys.forget(self._owners)
+
+    # -- copies --------------------------------------------------------------------------------------------------------
+
+    def _keep_copies(self, membership: Membership) -> None:
+        """Have the updaters keep what the group asks for, and what is restored aside."""
+        kept = [task for task in tasks_in(self._units, membership.copies) if is_stateful(self._plan, task)]
+        wanted = {*(task for task in kept if task not in self._owners), *self._aside}
+        promoted = tasks_in(self._units, membership.units)
+        self.standbys.want(hosts_of(wanted, self._fleet.updaters.hosts() if wanted else []), self._aside, promoted)
+        self.standbys.hurry(membership.probing)
+
+    def _has_much_to_restore(self, task: TaskId) -> bool:
+        changelogs = changelogs_of(self._plan, task)
+        if not changelogs or not _is_persistent(self._plan, task):
+            return False
+        ends = self._admin.log_ends(changelogs, self._config.eos_enabled)
+        return sum(ends.values()) - self.standbys.offsets().get(task, 0) > _RESTORE_ASIDE
+
+    def _take_back(self) -> None:
+        """Open the tasks whose state has been brought back beside the others."""
+        ready = {task for task in self._aside if (lag := self.standbys.lag(task)) is not None and lag <= _RESTORE_ASIDE // 2}
+        if not ready or self._adopted is None:
+            return
+        self._aside -= ready
+        self._keep_copies(self._adopted)
+        self._positions.drop(ready)
+        self._positions.add(ready)
+        self._place_tasks([*self._owners, *sorted(ready)])
         self._restore()
-        self._opened = True
-        self._events.on_running()
+        self._tell_running()
+
+    def _remember(self, tasks: list[TaskId]) -> None:
+        """What was closed here is on the disk, as far as it had come."""
+        directory = self.directory
+        if tasks and directory is not None and self._fleet.updaters.is_local:
+            self.standbys.remember(stored_offsets(self._fleet.application, directory, tasks))
+
+    def _source_limits(self) -> Mapping[TopicPartition, int]:
+        """Changelogs that are input topics are copied only as far as they have been committed."""
+        inputs = {
+            partition
+            for task in self.standbys.wanted
+            for partition in changelogs_of(self._plan, task)
+            if partition.topic in self._plan.subtopologies[task.subtopology].source_topics
+        }
+        if not inputs or self.member is None:
+            return {}
+        committed = self.member.committed(inputs)
+        return {partition: committed[partition].offset if partition in committed else 0 for partition in inputs}
+
+    def _nudge(self) -> None:
+        """Copies have come further: what waits for them goes on, and the group is asked when a warm-up is ready."""
+        membership = self._adopted
+        if membership is None or self.member is None:
+            return
+        if self._aside:
+            with self._wake:
+                self._wake.notify_all()
+        if self._probe_at is None:
+            return
+        warm = [self.standbys.lag(task) for task in tasks_in(self._units, membership.copies) if is_stateful(self._plan, task)]
+        ready = bool(warm) and all(lag is not None and lag <= self._config["acceptable.recovery.lag"] for lag in warm)
+        if ready or (time.monotonic() > self._probe_at and self.member.is_leader):
+            self._probe_at = None
+            self.member.request_rebalance()
 
     def _start_of(self, partition: TopicPartition) -> int:
         fetched = self._positions.fetched.get(partition)
@@ -305,7 +480,10 @@ class Conductor:
         if self._positions.vectors and now - self._last_housekeeping["lag"] > 1.0 and self.member is not None:
             self._last_housekeeping["lag"] = now
             sources = dict.fromkeys(source for vector in self._positions.vectors.values() for source in vector)
-            self.member.commit({source: OffsetAndMetadata(self._positions.lowest(source)) for source in sources})
+            try:
+                self.member.commit({source: OffsetAndMetadata(self._positions.lowest(source)) for source in sources})
+            except TaskMigratedError:
+                _log.debug("the lag is shown later: the group rebalances")
         if now - self._last_housekeeping["purge"] > self._config["repartition.purge.interval.ms"] / 1000:
             self._last_housekeeping["purge"] = now
             internal = {t for s in self._plan.subtopologies.values() for t in s.repartition_source_topics} - set(

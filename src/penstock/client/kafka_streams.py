@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from penstock.client.assignment import assign_units, units_of
+from penstock.client.assignment import GroupAssignor
 from penstock.client.conductor import Conductor, Events
 from penstock.client.positions import Positions
 from penstock.client.preparation import Prepared, prepare
+from penstock.client.standby_listener import StandbyUpdateListener, standby_events
 from penstock.client.state import State
+from penstock.client.units import units_of
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
 from penstock.errors import StreamsError, TopologyError
@@ -28,6 +30,7 @@ from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
 from penstock.spark.messages import Application, RestoreProgress
 from penstock.spark.session import lanes_of, make_session
+from penstock.spark.standby_worker import stored_offsets
 from penstock.state.directory import StateDirectory
 from penstock.topology.topology import Topology
 from penstock.windows import to_ms
@@ -83,6 +86,7 @@ class KafkaStreams:
         self._listener: StateListener | None = None
         self._handler: Callable[[BaseException], StreamThreadExceptionResponse] | None = None
         self._restore_listener: StateRestoreListener | None = None
+        self._standby_listener: StandbyUpdateListener | None = None
         self._client_id = self._config["client.id"] or f"{self._config['application.id']}-{uuid.uuid4()}"
         self._directory: StateDirectory | None = None
         self._fleet: Fleet | None = None
@@ -109,6 +113,11 @@ class KafkaStreams:
         """Tell `listener` how stores are restored."""
         self._refuse_after_start("a restore listener")
         self._restore_listener = listener
+
+    def set_standby_update_listener(self, listener: StandbyUpdateListener | None) -> None:
+        """Tell `listener` how copies of state that others run are kept up to date here."""
+        self._refuse_after_start("a standby update listener")
+        self._standby_listener = listener
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -150,18 +159,23 @@ class KafkaStreams:
         self._fleet = Fleet(self._spark, self._application(prepared), names)
         self._units = units_of(prepared.plan)
         events = Events(self._on_running, self._on_rebalancing, self._on_failure, self._on_restore)
+        events.standbys = standby_events(lambda: self._standby_listener)
         positions = self._positions(prepared)
         conductor = Conductor(config, prepared.plan, self._fleet, self._admin, positions, self._units, events)
         self._conductor = conductor
+        conductor.directory = self._directory
+        if self._fleet.updaters.is_local:
+            conductor.standbys.remember(stored_offsets(self._fleet.application, self._directory))
         if prepared.global_topology is not None:
             topics = set(prepared.global_topology.store_to_topic.values())
             conductor.watch_globals([TopicPartition(t, p) for t in sorted(topics) for p in range(prepared.plan.partitions[t])])
         self._member = conductor.member = GroupMember(
             member_config(config, self._client_id),
             prepared.external_topics,
-            lambda: MemberInfo(self._process_id, lanes, config["application.server"] or "", conductor.held_units),
-            lambda: list(self._units),
-            assign_units,
+            lambda: MemberInfo(
+                self._process_id, lanes, config["application.server"] or "", *conductor.holdings(), config.client_tags
+            ),
+            GroupAssignor(config, self._admin, lambda: (self._prepared.plan, self._units)),
             conductor.revoked,
             conductor.assigned,
             f"{self._client_id}-consumer",
@@ -307,6 +321,8 @@ class KafkaStreams:
             return
         if what == "start":
             listener.on_restore_start(progress.partition, progress.store, progress.start, progress.end)
+        elif what == "done":
+            listener.on_restore_end(progress.partition, progress.store, progress.restored)
         elif what == "batch":
             listener.on_batch_restored(progress.partition, progress.store, progress.position, progress.restored)
         else:
@@ -327,6 +343,8 @@ class KafkaStreams:
     def _release(self) -> None:
         """Give back everything in the opposite order; a session that the user gave goes on."""
         self._ended.set()
+        if self._conductor is not None:
+            self._conductor.standbys.close()
         if self._fleet is not None:
             self._fleet.close(30)
         if self._member is not None:

@@ -92,8 +92,12 @@ def member_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
         "ssl.key.location": "ssl_keyfile",
         "ssl.key.password": "ssl_password",
     }
+    # Heartbeats come from a loop of their own that no record passes through: a silence of 10 s means that the process is gone.
+    found: dict[str, Any] = {} if "session.timeout.ms" in given else {"session_timeout_ms": 10_000}
+    if "heartbeat.interval.ms" not in given and "session.timeout.ms" not in given:
+        found["heartbeat_interval_ms"] = 1_000
     translated = _translated(given)
-    found = {names[key]: value for key, value in translated.items() if key in names}
+    found |= {names[key]: value for key, value in translated.items() if key in names}
     for key in ("session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms", "metadata_max_age_ms"):
         if key in found:
             found[key] = int(found[key])

@@ -15,6 +15,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.spark.lanes import Lane
 from penstock.spark.messages import Application, Committed, Failure, LaneAnswer, OpenTurn, ProcessTurn, TaskWork, UpstreamWork
 from penstock.spark.placement import choose_places, executors, is_local, wait_for_executors
+from penstock.spark.updaters import Updaters
 from penstock.spark.worker import close_lane, packed, run_stage, run_turn
 
 _log = logging.getLogger(__name__)
@@ -35,11 +36,18 @@ class Fleet:
         self._packed = packed(application)
         places = choose_places([None] * len(names), executors(self._spark))
         self.lanes = [Lane(self._spark, name, place) for name, place in zip(names, places)]
+        self.updaters = Updaters(self._spark, application, self._packed)
 
     def replace_application(self, application: Application) -> None:
         """Run another plan: lanes open it anew, and close what they had of the old one."""
         self._application = application
         self._packed = packed(application)
+        self.updaters.replace_application(application, self._packed)
+
+    @property
+    def application(self) -> Application:
+        """What the lanes run."""
+        return self._application
 
     @property
     def is_well_placed(self) -> bool:
@@ -99,6 +107,7 @@ class Fleet:
 
     def close(self, timeout: float | None = None) -> None:
         """Close what the lanes keep open, then the lanes."""
+        self.updaters.close(timeout)
         self._close_lanes(range(len(self.lanes)), timeout)
         for lane in self.lanes:
             lane.close()

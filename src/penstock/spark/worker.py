@@ -205,7 +205,7 @@ def _lane_for(turn: OpenTurn) -> LaneWorker:
             _LANES.pop(key).close()  # an earlier start of the same application in this worker
         if turn.application is None:
             raise StreamsError(f"lane {turn.lane} was opened without its application")
-        lane = _LANES[turn.key, turn.lane] = LaneWorker(_unpacked(turn.application), turn.lane)
+        lane = _LANES[turn.key, turn.lane] = LaneWorker(unpacked(turn.application), turn.lane)
     return lane
 
 
@@ -221,15 +221,15 @@ class _StageLane:
 
 
 def _stage_lane(application: bytes) -> _StageLane:
-    unpacked = _unpacked(application)
-    if unpacked.key not in _STAGES:
+    found = unpacked(application)
+    if found.key not in _STAGES:
         _STAGES.clear()
-        _STAGES[unpacked.key] = _StageLane(unpacked)
-    lane: _StageLane = _STAGES[unpacked.key]
+        _STAGES[found.key] = _StageLane(found)
+    lane: _StageLane = _STAGES[found.key]
     return lane
 
 
-def _unpacked(application: bytes) -> Application:
+def unpacked(application: bytes) -> Application:
     """The application, unpickled once per worker; its functions may come from modules only the driver's path has."""
     key = hash(application)
     if key not in _APPLICATIONS:

@@ -159,11 +159,11 @@ def _movable(board: Board, source: str, target: str) -> str | None:
             return unit
     fallback: str | None = with_state[0] if with_state else None
     for subtopology, units in board.held[source].items():
-        unit = next((unit for unit in reversed(units) if helps(unit)), None)
-        if unit is not None:
+        helping = next((unit for unit in reversed(units) if helps(unit)), None)
+        if helping is not None:
             if keeps_even(subtopology):
-                return unit
-            fallback = fallback or unit
+                return helping
+            fallback = fallback or helping
     return fallback
 
 
@@ -175,10 +175,10 @@ def _choose(board: Board, source: str, target: str, subtopology: int) -> str:
 
 def _shorten(board: Board) -> None:
     given: dict[tuple[str, int], list[str]] = {}
-    for member in board.members.values():
-        for unit in sorted(member.active):
-            if unit in board.units and board.owner[unit] != member.id:
-                given.setdefault((member.id, board.units[unit].subtopology), []).append(unit)
+    for known in board.members.values():
+        for unit in sorted(known.active):
+            if unit in board.units and board.owner[unit] != known.id:
+                given.setdefault((known.id, board.units[unit].subtopology), []).append(unit)
     for (member, subtopology), own in given.items():
         received = [unit for unit in board.held[member].get(subtopology, {}) if unit not in board.members[member].active]
         for unit, other in zip(own, received):

@@ -28,7 +28,8 @@ class Lightest:
 
     def find(self, suits: Callable[[str], bool]) -> str | None:
         """The lightest member that suits; None where none does."""
-        passed, found = [], None
+        passed: list[tuple[tuple[float, ...], str]] = []
+        found = None
         while self._heap:
             weight, member = self._heap[0]
             if weight != self._weight(member) or (passed and passed[-1][1] == member):

@@ -22,13 +22,12 @@ class Movements:
         self._left = settings.max_warmup_replicas
         self.standbys = standbys
         self.warmups: dict[str, list[str]] = {}
-        self._running = {unit: member.id for member in reversed(board.members.values()) for unit in member.active}
+        self._running = {unit: member.id for member in reversed(list(board.members.values())) for unit in member.active}
         self._copies: dict[str, list[tuple[float, str]]] = {}
         for member in board.members.values():
             for unit in {*member.lags, *member.active, *member.standby}:
                 if unit in standbys:
-                    lag = -1.0 if unit in member.active else member.lag_of(board.units[unit])
-                    self._copies.setdefault(unit, []).append((lag, member.id))
+                    self._copies.setdefault(unit, []).append((self._lag(unit, member.id), member.id))
 
     def plan(self) -> bool:
         """Whether moves are left for later."""
@@ -79,7 +78,7 @@ class Movements:
 
     def _best(self, unit: str, suits: Callable[[str], bool]) -> str | None:
         """Where it runs; else a copy that has caught up, on the member with the least to do; else the best copy there is."""
-        found = [
+        found: list[tuple[tuple[int, float, float], str]] = [
             ((0, 0.0, self._board.load(member)) if self._settings.is_caught_up(lag) else (1, lag, 0.0), member)
             for lag, member in self._copies.get(unit, ())
             if suits(member)
@@ -99,7 +98,7 @@ class Movements:
 
     def _lag(self, unit: str, member: str) -> float:
         known = self._board.members[member]
-        return -1 if unit in known.active else known.lag_of(self._board.units[unit])
+        return -1 if unit in known.active and unit not in known.lags else known.lag_of(self._board.units[unit])
 
     def _where(self, member: str) -> str:
         return self._board.members[member].where

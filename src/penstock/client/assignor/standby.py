@@ -30,10 +30,10 @@ class Standbys:
         # Members with the same tags are chosen among by their load alone; this keeps a wrong zone from being walked through.
         self._groups = {entries: Lightest(members, self._weight) for entries, members in groups.items()}
         self._holders: dict[str, list[str]] = {}
-        for member in board.members.values():
-            for unit in board.state_of(member.id):
-                if unit in member.standby:
-                    self._holders.setdefault(unit, []).append(member.id)
+        for known in board.members.values():
+            for unit in board.state_of(known.id):
+                if unit in known.standby:
+                    self._holders.setdefault(unit, []).append(known.id)
 
     def place(self) -> dict[str, list[str]]:
         """The members that keep a copy of each unit."""
@@ -82,7 +82,7 @@ class Standbys:
         last, used = board.owner[unit], set[TagEntry]()
         while len(self.of_unit[unit]) < self._copies:
             self._use(last, 1 + len(self.of_unit[unit]), used)
-            member = self._find(unit, lambda entries: not entries & used)  # noqa: B023 - called at once
+            member = self._find(unit, lambda entries: not entries & used)
             if member is None:
                 break
             self._give(unit, member)
