@@ -134,6 +134,7 @@ from penstock.windows import (
 
 if TYPE_CHECKING:
     from penstock.client.kafka_streams import KafkaStreams, StateRestoreListener, StreamThreadExceptionResponse
+    from penstock.client.standby_listener import StandbyUpdateListener, SuspendReason
     from penstock.kafka.dev_broker import DevBroker
     from penstock.testing.input_topic import TestInputTopic
     from penstock.testing.mock_processor_context import MockProcessorContext
@@ -230,6 +231,8 @@ __all__ = [
     "KafkaStreams",
     "State",
     "StateRestoreListener",
+    "StandbyUpdateListener",
+    "SuspendReason",
     "StreamThreadExceptionResponse",
     "StreamsConfig",
     "UnknownConfigWarning",
@@ -282,7 +285,9 @@ __all__ = [
 
 _LAZY = {
     "KafkaStreams": "penstock.client.kafka_streams",
+    "StandbyUpdateListener": "penstock.client.standby_listener",
     "StateRestoreListener": "penstock.client.kafka_streams",
+    "SuspendReason": "penstock.client.standby_listener",
     "StreamThreadExceptionResponse": "penstock.client.kafka_streams",
     "DevBroker": "penstock.kafka.dev_broker",
     "TopologyTestDriver": "penstock.testing.topology_test_driver",

@@ -29,7 +29,8 @@ STORES = """
     ValueAndTimestamp VersionedRecord DslStoreSuppliers RocksDBDslStoreSuppliers InMemoryDslStoreSuppliers RocksDBConfigSetter
 """
 RUNNING = """
-    KafkaStreams State StateRestoreListener StreamThreadExceptionResponse StreamsConfig UnknownConfigWarning Metric MetricName
+    KafkaStreams State StateRestoreListener StandbyUpdateListener SuspendReason StreamThreadExceptionResponse
+    StreamsConfig UnknownConfigWarning Metric MetricName
     ErrorHandlerContext Response Result SerializationExceptionOrigin
     DeserializationExceptionHandler LogAndFailExceptionHandler LogAndContinueExceptionHandler
     ProcessingExceptionHandler LogAndFailProcessingExceptionHandler LogAndContinueProcessingExceptionHandler
