@@ -60,7 +60,7 @@ def owned(streams: Any) -> set[Any]:
 
 def copied(streams: Any) -> set[Any]:
     """The tasks of which an instance has complete copies."""
-    standbys = streams._conductor.standbys
+    standbys = streams._conductor.copies.standbys
     return {task for task in standbys.wanted if standbys.lag(task) == 0}
 
 
@@ -94,7 +94,7 @@ def test_should_replay_only_the_rest_where_a_standby_takes_over(
         )
         for i in range(2)
     ]
-    wait_until(lambda: all(len(owned(i)) + len(i._conductor.standbys.wanted) == 2 for i in instances), "all is kept twice")
+    wait_until(lambda: all(len(owned(i)) + len(i._conductor.copies.standbys.wanted) == 2 for i in instances), "all is kept twice")
     for _ in range(5):
         kafka.feed(source, texts(*((key, key) for key in KEYS)))
     assert counts(kafka, out, 5 * len(KEYS)) == up_to(**dict.fromkeys(KEYS, 5))

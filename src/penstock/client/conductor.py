@@ -16,14 +16,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from penstock.client.assignment import tasks_to_lanes
-from penstock.client.assignor import LATEST_OFFSET
+from penstock.client.copies import Copies
 from penstock.client.failures import error_of, is_transient
 from penstock.client.pace import SMALL, Pace
+from penstock.client.lane_placement import Placement
 from penstock.client.positions import Positions
-from penstock.client.standbys import StandbyEvents, Standbys, hosts_of
+from penstock.client.standbys import StandbyEvents
 from penstock.client.turns import Turn, plan_turn
-from penstock.client.units import changelogs_of, is_stateful, tasks_in
+from penstock.client.units import tasks_in
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
 from penstock.errors import BrokerError, PenstockError, TaskMigratedError
@@ -34,14 +34,11 @@ from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
 from penstock.spark.messages import LaneAnswer, RestoreProgress
 from penstock.spark.plan import Plan
-from penstock.spark.standby_worker import stored_offsets
-from penstock.state.directory import StateDirectory
 
 _log = logging.getLogger(__name__)
 
 _PLACES_EVERY = 5.0
-# What has more than this to restore is restored beside the tasks that run, as long as there are any.
-_RESTORE_ASIDE = 10_000
+_TASKS_EVERY = 1.0
 
 
 @dataclass
@@ -58,12 +55,6 @@ class Events:
 
 _STOPPED = threading.Event()
 _STOPPED.set()
-
-
-def _is_persistent(plan: Plan, task: TaskId) -> bool:
-    """Whether a copy made by another process is of any use: state in memory dies with the process that has it."""
-    builders = plan.subtopologies[task.subtopology].stores
-    return any(builder.build().persistent for builder in builders.values())
 
 
 class Conductor:
@@ -89,19 +80,16 @@ class Conductor:
         self._clock = SystemClock()
         self._pace = Pace()
         self._globals: list[TopicPartition] = []
-        self.directory: StateDirectory | None = None
         self.member: GroupMember | None = None
         self._membership: Membership | None = None
         self._owners: dict[TaskId, int] = {}
         self._opened = False
         self._adopted: Membership | None = None
         self._passed: set[TaskId] = set()
-        self._aside: set[TaskId] = set()
         self._probe_at: float | None = None
         events.standbys.on_restore = events.on_restore
         events.standbys.on_progress = self._nudge
-        name = f"{fleet.application.client_id}-StateUpdater"
-        self.standbys = Standbys(fleet.updaters, events.standbys, name, self._source_limits)
+        self.copies = Copies(config, plan, units, fleet, admin, events.standbys)
         self._timers: dict[TaskId, int] = {}
         self._wake = threading.Condition()
         self._closing = False
@@ -111,7 +99,7 @@ class Conductor:
         self._failures = 0
         self._failing_since = 0.0
         self._outside_error: BaseException | None = None
-        self._last_housekeeping = {"lag": 0.0, "purge": time.monotonic(), "places": time.monotonic()}
+        self._last_housekeeping = {"lag": 0.0, "purge": time.monotonic(), "places": time.monotonic(), "tasks": 0.0}
         self.lane_count = len(fleet.lanes)
 
     # -- told from outside ---------------------------------------------------------------------------------------------
@@ -149,7 +137,7 @@ class Conductor:
         with self._wake:
             ours = set(tasks_in(self._units, membership.units))
             # A task that was somebody else's for a generation is not where we left it, even if it is ours again.
-            self._passed |= {task for task in (*self._owners, *self._aside) if task not in ours}
+            self._passed |= {task for task in (*self._owners, *self.copies.aside) if task not in ours}
             self._membership = membership
             self._probe_at = (
                 time.monotonic() + self._config["probing.rebalance.interval.ms"] / 1000 if membership.probing else None
@@ -170,7 +158,7 @@ class Conductor:
         with self._wake:
             self._plan, self._positions, self._units = plan, positions, units
             self._owners, self._opened = {}, False
-            self._aside.clear()
+            self.copies.replace_plan(plan, units)
 
     def watch_globals(self, partitions: list[TopicPartition]) -> None:
         """Partitions of global topics, to be caught up before each turn."""
@@ -181,30 +169,11 @@ class Conductor:
         """The lane of each task."""
         return dict(self._owners)
 
-    @property
-    def aside(self) -> set[TaskId]:
-        """Tasks that are ours and whose state is being brought back."""
-        return set(self._aside)
-
     def holdings(self) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, int]]:
         """What this instance tells the group: units it runs, units it has copies of, and how far their state is."""
         with self._wake:
-            membership, units, running = self._membership or self._adopted, self._units, set(self._owners)
-        offsets, wanted = self.standbys.offsets(), self.standbys.wanted
-        active = tuple(unit for unit in (membership.units if membership is not None else ()) if unit in units)
-        known: dict[str, int] = {}
-        for unit, tasks in units.items():
-            stateful = [task for task in tasks if is_stateful(self._plan, task)]
-            if not stateful:
-                continue
-            if unit in active and running.issuperset(tasks):
-                known[unit] = LATEST_OFFSET
-            elif any(task in offsets for task in stateful):
-                known[unit] = sum(offsets.get(task, 0) for task in stateful)
-            elif unit in active:
-                known[unit] = 0
-        standby = tuple(unit for unit, tasks in units.items() if unit not in active and any(task in wanted for task in tasks))
-        return active, standby, known
+            membership, running = self._membership or self._adopted, list(self._owners)
+        return self.copies.holdings(membership, running)
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
@@ -241,6 +210,8 @@ class Conductor:
             if self._membership is None or self._paused or self._closing:
                 self._wake.wait(0.1)
                 return None
+            if not self._opened:
+                self._passed.clear()  # everything is read anew, under this membership
             self._idle.clear()
             return self._membership
 
@@ -272,19 +243,19 @@ class Conductor:
     def _open(self, membership: Membership) -> None:
         """Own the tasks of this generation: producers first, which ends what a crash left open; then offsets, then stores."""
         self._events.on_rebalancing()
-        with self._wake:
-            self._passed.clear()
         tasks = tasks_in(self._units, membership.units)
         lanes = range(len(self._fleet.lanes))
         self._fleet.place()
         self._check(self._fleet.open({lane: {} for lane in lanes}))
-        self._positions.load(tasks)
         self._owners = {task: lane for task, lane in self._owners.items() if task in tasks}
-        self._aside &= set(tasks)
-        self._keep_copies(membership)
-        self._place_tasks([task for task in tasks if task not in self._aside])
+        self.copies.aside &= set(tasks)
+        direct = [task for task in tasks if task not in self.copies.aside]
+        self._positions.load(direct)
+        self._adopted = membership
+        self.copies.keep(membership, dict.fromkeys(direct, 0))
+        self._place_tasks(direct)
         self._restore()
-        self._opened, self._adopted = True, membership
+        self._opened = True
         self._tell_running()
 
     def _adopt(self, membership: Membership) -> None:
@@ -302,95 +273,61 @@ class Conductor:
             lanes = {self._owners.pop(task) for task in gone}
             self._check(self._fleet.open({lane: self._owned(self._owners)[lane] for lane in lanes}))
             self._timers = {task: at for task, at in self._timers.items() if task not in gone}
-        self._positions.drop([*gone, *(task for task in self._aside if task in passed or task not in tasks)])
-        self._aside = {task for task in self._aside if task in tasks and task not in passed}
-        added = [task for task in tasks if task not in self._owners and task not in self._aside]
-        self._remember(gone)
+        self._positions.drop(gone)
+        self.copies.closed(gone)
+        self.copies.aside = {task for task in self.copies.aside if task in tasks and task not in passed}
+        added = [task for task in tasks if task not in self._owners and task not in self.copies.aside]
         if added:
             self._events.on_rebalancing()
-            self._positions.add(added)
             if self._owners:
-                self._aside |= {task for task in added if self._has_much_to_restore(task)}
-        self._keep_copies(membership)
+                self.copies.put_aside(added)
+        direct = [task for task in added if task not in self.copies.aside]
         self._adopted = membership
-        direct = [task for task in added if task not in self._aside]
+        self.copies.keep(membership, dict.fromkeys([*self._owners, *direct], 0))
         if direct:
+            self._positions.add(direct)
             self._place_tasks([*self._owners, *direct])
             self._restore()
         self._tell_running()
 
     def _tell_running(self) -> None:
-        if not self._aside:
+        if not self.copies.aside:
             self._events.on_running()
 
     def _place_tasks(self, tasks: list[TaskId]) -> None:
         ends = self._admin.log_ends(self._positions.sources(), self._config.eos_enabled)
         backlog = sum(max(0, end - self._start_of(p)) for p, end in ends.items())
-        self._owners = tasks_to_lanes(tasks, len(self._fleet.lanes), self._pace.wants_spread(backlog), self._owners)
-        self.standbys.forget(self._owners)
+        placement = self.copies.placement(tasks, self._pace.wants_spread(backlog), self._owners)
+        self._owners = placement.owners
+        self._choose_copies(placement)
+
+    def _choose_copies(self, placement: Placement) -> None:
+        if self.copies.choose(placement, self._adopted) and self._adopted is not None:
+            self.copies.keep(self._adopted, self._owners)
 
     # -- copies --------------------------------------------------------------------------------------------------------
 
-    def _keep_copies(self, membership: Membership) -> None:
-        """Have the updaters keep what the group asks for, and what is restored aside."""
-        kept = [task for task in tasks_in(self._units, membership.copies) if is_stateful(self._plan, task)]
-        wanted = {*(task for task in kept if task not in self._owners), *self._aside}
-        promoted = tasks_in(self._units, membership.units)
-        self.standbys.want(hosts_of(wanted, self._fleet.updaters.hosts() if wanted else []), self._aside, promoted)
-        self.standbys.hurry(membership.probing)
-
-    def _has_much_to_restore(self, task: TaskId) -> bool:
-        changelogs = changelogs_of(self._plan, task)
-        if not changelogs or not _is_persistent(self._plan, task):
-            return False
-        ends = self._admin.log_ends(changelogs, self._config.eos_enabled)
-        return sum(ends.values()) - self.standbys.offsets().get(task, 0) > _RESTORE_ASIDE
-
     def _take_back(self) -> None:
         """Open the tasks whose state has been brought back beside the others."""
-        ready = {task for task in self._aside if (lag := self.standbys.lag(task)) is not None and lag <= _RESTORE_ASIDE // 2}
-        if not ready or self._adopted is None:
-            return
-        self._aside -= ready
-        self._keep_copies(self._adopted)
-        self._positions.drop(ready)
-        self._positions.add(ready)
-        self._place_tasks([*self._owners, *sorted(ready)])
-        self._restore()
-        self._tell_running()
-
-    def _remember(self, tasks: list[TaskId]) -> None:
-        """What was closed here is on the disk, as far as it had come."""
-        directory = self.directory
-        if tasks and directory is not None and self._fleet.updaters.is_local:
-            self.standbys.remember(stored_offsets(self._fleet.application, directory, tasks))
-
-    def _source_limits(self) -> Mapping[TopicPartition, int]:
-        """Changelogs that are input topics are copied only as far as they have been committed."""
-        inputs = {
-            partition
-            for task in self.standbys.wanted
-            for partition in changelogs_of(self._plan, task)
-            if partition.topic in self._plan.subtopologies[task.subtopology].source_topics
-        }
-        if not inputs or self.member is None:
-            return {}
-        committed = self.member.committed(inputs)
-        return {partition: committed[partition].offset if partition in committed else 0 for partition in inputs}
+        ready = self.copies.take_back() if self._adopted is not None else []
+        if ready and self._adopted is not None:
+            self.copies.keep(self._adopted, self._owners)
+            self._positions.add(ready)
+            self._place_tasks([*self._owners, *ready])
+            self._restore()
+            self._tell_running()
 
     def _nudge(self) -> None:
         """Copies have come further: what waits for them goes on, and the group is asked when a warm-up is ready."""
         membership = self._adopted
         if membership is None or self.member is None:
             return
-        if self._aside:
+        if self.copies.aside:
             with self._wake:
                 self._wake.notify_all()
-        if self._probe_at is None:
-            return
-        warm = [self.standbys.lag(task) for task in tasks_in(self._units, membership.copies) if is_stateful(self._plan, task)]
-        ready = bool(warm) and all(lag is not None and lag <= self._config["acceptable.recovery.lag"] for lag in warm)
-        if ready or (time.monotonic() > self._probe_at and self.member.is_leader):
+        if self._probe_at is not None and (
+            self.copies.warm_ups_are_ready(membership) or (time.monotonic() > self._probe_at and self.member.is_leader)
+        ):
             self._probe_at = None
             self.member.request_rebalance()
 
@@ -400,9 +337,16 @@ class Conductor:
 
     def _place(self, backlog: int) -> bool:
         """Move tasks if the load asks for it; True where they moved."""
-        wanted = tasks_to_lanes(list(self._owners), len(self._fleet.lanes), self._pace.wants_spread(backlog), self._owners)
+        spread, now = self._pace.wants_spread(backlog), time.monotonic()
+        if len(set(self._fleet.hosts)) > 1:  # over hosts it takes a look at the changelogs, and copies do not come by the turn
+            if now - self._last_housekeeping["tasks"] < _TASKS_EVERY:
+                return False
+            self._last_housekeeping["tasks"] = now
+        placement = self.copies.placement(list(self._owners), spread, self._owners)
+        wanted = placement.owners
         moved = [task for task, lane in wanted.items() if self._owners[task] != lane]
         if not moved:
+            self._choose_copies(placement)
             return False
         _log.info("moving %d of %d tasks: %s", len(moved), len(wanted), "over all lanes" if self._pace.spread else "together")
         staying = {task: lane for task, lane in self._owners.items() if task not in moved}
@@ -410,6 +354,7 @@ class Conductor:
         for task in moved:
             self._positions.forget_fetched(task)
         self._owners = wanted
+        self._choose_copies(placement)
         self._restore()
         return True
 
@@ -427,6 +372,7 @@ class Conductor:
                         self._events.on_restore(progress, "start")
                     self._events.on_restore(progress, what)
             if not restoring:
+                self.copies.opened(self._owners)
                 return
 
     def _owned(self, owners: Mapping[TaskId, int]) -> dict[int, dict[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]]:

@@ -30,7 +30,6 @@ from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
 from penstock.spark.messages import Application, RestoreProgress
 from penstock.spark.session import lanes_of, make_session
-from penstock.spark.standby_worker import stored_offsets
 from penstock.state.directory import StateDirectory
 from penstock.topology.topology import Topology
 from penstock.windows import to_ms
@@ -163,13 +162,12 @@ class KafkaStreams:
         positions = self._positions(prepared)
         conductor = Conductor(config, prepared.plan, self._fleet, self._admin, positions, self._units, events)
         self._conductor = conductor
-        conductor.directory = self._directory
-        if self._fleet.updaters.is_local:
-            conductor.standbys.remember(stored_offsets(self._fleet.application, self._directory))
+        conductor.copies.directory = self._directory
+        conductor.copies.closed(prepared.plan.tasks())
         if prepared.global_topology is not None:
             topics = set(prepared.global_topology.store_to_topic.values())
             conductor.watch_globals([TopicPartition(t, p) for t in sorted(topics) for p in range(prepared.plan.partitions[t])])
-        self._member = conductor.member = GroupMember(
+        self._member = conductor.member = conductor.copies.member = GroupMember(
             member_config(config, self._client_id),
             prepared.external_topics,
             lambda: MemberInfo(
@@ -344,7 +342,7 @@ class KafkaStreams:
         """Give back everything in the opposite order; a session that the user gave goes on."""
         self._ended.set()
         if self._conductor is not None:
-            self._conductor.standbys.close()
+            self._conductor.copies.standbys.close()
         if self._fleet is not None:
             self._fleet.close(30)
         if self._member is not None:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.lanes import Lane
 from penstock.spark.messages import Application, Committed, Failure, LaneAnswer, OpenTurn, ProcessTurn, TaskWork, UpstreamWork
-from penstock.spark.placement import choose_places, executors, is_local, wait_for_executors
+from penstock.spark.placement import choose_places, executors, host_of, is_local, wait_for_executors
 from penstock.spark.updaters import Updaters
 from penstock.spark.worker import close_lane, packed, run_stage, run_turn
 
@@ -43,6 +43,11 @@ class Fleet:
         self._application = application
         self._packed = packed(application)
         self.updaters.replace_application(application, self._packed)
+
+    @property
+    def hosts(self) -> list[str]:
+        """The host of each lane; all the same where there is only one machine."""
+        return ["" if lane.executor is None else host_of(lane.executor) for lane in self.lanes]
 
     @property
     def application(self) -> Application:
