@@ -53,6 +53,16 @@ class ApplicationProcess:
         os.kill(victim, signal.SIGKILL)
         return victim
 
+    def freeze(self) -> None:
+        """Stop the driver where it is: no heartbeat, no turn, until `thaw`."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen driver go on as if nothing had been."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     def stop(self, timeout: float = 240.0) -> int:
         """Ask the applications to close; returns the process's exit code."""
         assert self._process is not None
