@@ -25,7 +25,7 @@ from penstock.spark.messages import Application, Committed, LaneAnswer, RestoreP
 from penstock.spark.upstream import TracingCollector, run_upstream, sources_of, take_side_outputs, upstream_inputs
 from penstock.spark.vectors import without_vector
 from penstock.state.cache import RecordCache
-from penstock.state.directory import StateDirectory
+from penstock.state.directory import StateDirectory, state_dir_here
 
 _RESTORE_STEP = 50_000
 
@@ -50,7 +50,7 @@ class LaneTasks:
         self._client_id = client_id
         self._fetcher = RangeFetcher(consumer_config(self._config, f"{client_id}-consumer"))
         self._restorer = RangeFetcher(restore_consumer_config(self._config, f"{client_id}-restore-consumer"))
-        self._directory = StateDirectory(self._config["state.dir"], self._config["application.id"])
+        self._directory = StateDirectory(state_dir_here(self._config["state.dir"]), self._config["application.id"])
         self._globals = LaneGlobals(application, self._directory, self._restorer, client_id)
         self._clock = SystemClock()
         self._metrics = Metrics()

@@ -29,7 +29,7 @@ from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.messages import Application
 from penstock.spark.worker import unpacked
 from penstock.state.cache import RecordCache
-from penstock.state.directory import StateDirectory
+from penstock.state.directory import StateDirectory, state_dir_here
 
 _log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class StandbyUpdater:
         client_id = f"{application.client_id}-StateUpdater"
         self._fetcher = RangeFetcher(restore_consumer_config(config, f"{client_id}-restore-consumer"))
         self._admin = Admin(admin_config(config, client_id))
-        self._directory = StateDirectory(config["state.dir"], config["application.id"])
+        self._directory = StateDirectory(state_dir_here(config["state.dir"]), config["application.id"])
         self._metrics = Metrics()
         self._changed = threading.Condition()
         self._wanted: tuple[TaskId, ...] = ()
