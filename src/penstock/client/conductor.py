@@ -85,6 +85,8 @@ class Conductor:
         self._owners: dict[TaskId, int] = {}
         self._opened = False
         self._adopted: Membership | None = None
+        self._claimed: Membership | None = None
+        self._losses = self._losses_seen = 0
         self._passed: set[TaskId] = set()
         self._probe_at: float | None = None
         events.standbys.on_restore = events.on_restore
@@ -128,7 +130,8 @@ class Conductor:
                 return _STOPPED
             self._membership = None
             if lost:
-                self._opened = False
+                self._opened, self._claimed = False, None
+                self._losses += 1
             self._wake.notify_all()
         return self._idle
 
@@ -138,7 +141,7 @@ class Conductor:
             ours = set(tasks_in(self._units, membership.units))
             # A task that was somebody else's for a generation is not where we left it, even if it is ours again.
             self._passed |= {task for task in (*self._owners, *self.copies.aside) if task not in ours}
-            self._membership = membership
+            self._membership = self._claimed = membership
             self._probe_at = (
                 time.monotonic() + self._config["probing.rebalance.interval.ms"] / 1000 if membership.probing else None
             )
@@ -172,7 +175,7 @@ class Conductor:
     def holdings(self) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, int]]:
         """What this instance tells the group: units it runs, units it has copies of, and how far their state is."""
         with self._wake:
-            membership, running = self._membership or self._adopted, list(self._owners)
+            membership, running = self._claimed, list(self._owners)
         return self.copies.holdings(membership, running)
 
     # -- the loop ------------------------------------------------------------------------------------------------------
@@ -212,6 +215,7 @@ class Conductor:
                 return None
             if not self._opened:
                 self._passed.clear()  # everything is read anew, under this membership
+                self._losses_seen = self._losses
             self._idle.clear()
             return self._membership
 
@@ -252,10 +256,11 @@ class Conductor:
         direct = [task for task in tasks if task not in self.copies.aside]
         self._positions.load(direct)
         self._adopted = membership
-        self.copies.keep(membership, dict.fromkeys(direct, 0))
+        self.copies.expect(membership)
         self._place_tasks(direct)
         self._restore()
-        self._opened = True
+        with self._wake:
+            self._opened = self._losses == self._losses_seen  # not where the group has given it all away meanwhile
         self._tell_running()
 
     def _adopt(self, membership: Membership) -> None:
@@ -283,11 +288,13 @@ class Conductor:
                 self.copies.put_aside(added)
         direct = [task for task in added if task not in self.copies.aside]
         self._adopted = membership
-        self.copies.keep(membership, dict.fromkeys([*self._owners, *direct], 0))
+        self.copies.expect(membership)
         if direct:
             self._positions.add(direct)
             self._place_tasks([*self._owners, *direct])
             self._restore()
+        else:
+            self.copies.keep(membership, self._owners)
         self._tell_running()
 
     def _tell_running(self) -> None:
@@ -302,7 +309,9 @@ class Conductor:
         self._choose_copies(placement)
 
     def _choose_copies(self, placement: Placement) -> None:
-        if self.copies.choose(placement, self._adopted) and self._adopted is not None:
+        """Before tasks are opened: a copy has to be let go by whoever keeps it first."""
+        self.copies.choose(placement, self._adopted)
+        if self._adopted is not None:
             self.copies.keep(self._adopted, self._owners)
 
     # -- copies --------------------------------------------------------------------------------------------------------
@@ -310,8 +319,7 @@ class Conductor:
     def _take_back(self) -> None:
         """Open the tasks whose state has been brought back beside the others."""
         ready = self.copies.take_back() if self._adopted is not None else []
-        if ready and self._adopted is not None:
-            self.copies.keep(self._adopted, self._owners)
+        if ready:
             self._positions.add(ready)
             self._place_tasks([*self._owners, *ready])
             self._restore()
@@ -326,7 +334,7 @@ class Conductor:
             with self._wake:
                 self._wake.notify_all()
         if self._probe_at is not None and (
-            self.copies.warm_ups_are_ready(membership) or (time.monotonic() > self._probe_at and self.member.is_leader)
+            self.copies.warm_ups_are_ready() or (time.monotonic() > self._probe_at and self.member.is_leader)
         ):
             self._probe_at = None
             self.member.request_rebalance()

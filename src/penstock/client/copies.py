@@ -44,6 +44,7 @@ class Copies:
         self._settings = settings_of(config)
         self._hosts: dict[TaskId, str] = {}
         self._own: dict[TaskId, str] = {}
+        self._expected: frozenset[TaskId] = frozenset()
         self.member: GroupMember | None = None
         self.directory: StateDirectory | None = None
         self.aside: set[TaskId] = set()
@@ -74,10 +75,18 @@ class Copies:
         copied = (unit for unit, tasks in self._units.items() if unit not in active and any(task in wanted for task in tasks))
         return active, tuple(copied), known
 
-    def warm_ups_are_ready(self, membership: Membership) -> bool:
-        """Whether all copies that the group asked for have caught up far enough to become tasks."""
-        lags = [self.standbys.lag(task) for task in tasks_in(self._units, membership.copies) if is_stateful(self._plan, task)]
-        return bool(lags) and all(lag is not None and lag <= self._settings.acceptable_recovery_lag for lag in lags)
+    def expect(self, membership: Membership) -> None:
+        """Note which of the copies that the group asks for have yet to catch up: the group is told when they have."""
+        asked = [task for task in tasks_in(self._units, membership.copies) if is_stateful(self._plan, task)]
+        self._expected = frozenset(task for task in asked if not self._has_caught_up(task))
+
+    def warm_ups_are_ready(self) -> bool:
+        """Whether copies that had to catch up have done so, all of them."""
+        return bool(self._expected) and all(map(self._has_caught_up, self._expected))
+
+    def _has_caught_up(self, task: TaskId) -> bool:
+        lag = self.standbys.lag(task)
+        return lag is not None and lag <= self._settings.acceptable_recovery_lag
 
     # -- copies --------------------------------------------------------------------------------------------------------
 
@@ -91,12 +100,10 @@ class Copies:
         self.standbys.want({**given, **own}, self.aside, tasks_in(self._units, membership.units))
         self.standbys.hurry(membership.probing or bool(own))
 
-    def choose(self, placement: Placement, membership: Membership | None) -> bool:
-        """Keep copies of our own tasks where a placement puts them, unless other instances have them; whether that is new."""
+    def choose(self, placement: Placement, membership: Membership | None) -> None:
+        """Keep copies of our own tasks where a placement puts them, unless other instances have them."""
         elsewhere = set(tasks_in(self._units, membership.standbys)) if membership is not None else set()
-        chosen = {task: host for task, host in placement.copies.items() if placement.is_waiting or task not in elsewhere}
-        changed, self._own = chosen != self._own, chosen
-        return changed
+        self._own = {task: host for task, host in placement.copies.items() if placement.is_waiting or task not in elsewhere}
 
     def put_aside(self, tasks: Iterable[TaskId]) -> None:
         """Restore aside what has much to restore, with all that is bound to it."""

@@ -164,8 +164,12 @@ class Standbys:
                 _log.warning("copies on %s are lost: %s", host, exc)
         self._used = {host for host, tasks in by_host.items() if tasks}
         found: dict[TaskId, dict[TopicPartition, Loaded]] = {}
-        for future in asked.values():
-            answer = future.result(_JOB_SECONDS)
+        for host, future in asked.items():
+            try:
+                answer = future.result(_JOB_SECONDS)
+            except Exception as exc:  # noqa: BLE001 - an executor that is gone shows as one of many exceptions
+                _log.warning("copies on %s do not answer: %s", host or "this machine", str(exc).partition("\n")[0])
+                continue
             for task, reason in answer.failures.items():
                 _log.info("a copy of task %s is tried again: %s", task, reason)
             for loaded in answer.copies:
