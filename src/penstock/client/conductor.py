@@ -21,7 +21,7 @@ from penstock.client.failures import error_of, is_transient
 from penstock.client.pace import SMALL, Pace
 from penstock.client.lane_placement import Placement
 from penstock.client.positions import Positions
-from penstock.client.standbys import StandbyEvents
+from penstock.client.standbys import StandbyEvents, Standbys
 from penstock.client.turns import Turn, plan_turn
 from penstock.client.units import tasks_in
 from penstock.clock import SystemClock
@@ -171,6 +171,11 @@ class Conductor:
     def owners(self) -> dict[TaskId, int]:
         """The lane of each task."""
         return dict(self._owners)
+
+    @property
+    def standbys(self) -> Standbys:
+        """The copies of state that this instance keeps."""
+        return self.copies.standbys
 
     def holdings(self) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, int]]:
         """What this instance tells the group: units it runs, units it has copies of, and how far their state is."""
@@ -479,6 +484,9 @@ class Conductor:
         """Whether to go on after a failure: always from the last commit, with everything opened again."""
         self._opened = False
         self._timers.clear()
+        if isinstance(error, TaskMigratedError) and self._membership is not self._adopted:
+            _log.info("a turn came too late for its generation of the group and is run again: %s", error)
+            return True
         now = time.monotonic()
         self._failures += 1
         if self._failures == 1:
