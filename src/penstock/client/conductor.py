@@ -338,10 +338,14 @@ class Conductor:
         if self.copies.aside:
             with self._wake:
                 self._wake.notify_all()
-        if self._probe_at is not None and (
-            self.copies.warm_ups_are_ready() or (time.monotonic() > self._probe_at and self.member.is_leader)
-        ):
-            self._probe_at = None
+        if self.copies.warm_ups_are_ready():
+            self._probe()
+
+    def _probe(self) -> None:
+        """Have the group look whether what waits can move now; once in a generation."""
+        with self._wake:
+            asked, self._probe_at = self._probe_at is not None, None
+        if asked and self.member is not None:
             self.member.request_rebalance()
 
     def _start_of(self, partition: TopicPartition) -> int:
@@ -432,6 +436,8 @@ class Conductor:
     def _housekeeping(self) -> None:
         """Now and then: look where lanes are, show the lag of sources before a shuffle, and purge repartition topics."""
         now = time.monotonic()
+        if self._probe_at is not None and now > self._probe_at and self.member is not None and self.member.is_leader:
+            self._probe()
         if now - self._last_housekeeping["places"] > _PLACES_EVERY:
             self._last_housekeeping["places"] = now
             if not self._fleet.is_well_placed:

@@ -170,3 +170,17 @@ def test_should_not_take_for_opened_what_was_lost_meanwhile(instance: Instance) 
 
 def test_should_tell_the_group_what_it_runs(instance: Instance) -> None:
     assert instance.conductor.holdings() == (("0_0", "0_1", "0_2"), (), {})
+
+
+def test_should_ask_the_group_to_look_again_once_in_a_generation(instance: Instance) -> None:
+    asked: list[int] = []
+    instance.conductor.member = SimpleNamespace(  # type: ignore[assignment]
+        is_leader=True, request_rebalance=lambda: asked.append(1), failure=None
+    )
+    instance.conductor._probe()
+    assert not asked  # nothing waits
+    instance.conductor.assigned(Membership(2, b"", ("0_0",), probing=True))
+    instance.conductor._probe_at = 0.0  # long ago
+    instance.conductor._housekeeping()
+    instance.conductor._housekeeping()
+    assert asked == [1]
