@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client import conductor
+from penstock.client import pace
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
 from tests.integration.topologies import count_by_key, remembering, word_count
@@ -57,9 +57,9 @@ def test_should_run_no_job_while_idle_and_name_those_that_run(kafka: Kafka, spar
 def test_should_move_tasks_between_lanes_without_loss(
     topology: Callable[..., Any], guarantee: str, kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conductor, "_SPREAD_ABOVE", 50)
-    monkeypatch.setattr(conductor, "_GATHER_BELOW", 20)
-    monkeypatch.setattr(conductor, "_GATHER_AFTER", 1.0)
+    monkeypatch.setattr(pace, "_SPREAD_ABOVE", 50)
+    monkeypatch.setattr(pace, "SMALL", 20)
+    monkeypatch.setattr(pace, "_GATHER_AFTER", 1.0)
     source, out = topics(kafka, "in", "out", partitions=4)
     config = {"application.id": unique("moving"), "processing.guarantee": guarantee, "num.stream.threads": 2}
     streams = run(topology(source, out), config)

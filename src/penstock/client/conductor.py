@@ -18,8 +18,8 @@ from functools import partial
 
 from penstock.client.copies import Copies
 from penstock.client.failures import error_of, is_transient
-from penstock.client.pace import SMALL, Pace
 from penstock.client.lane_placement import Placement
+from penstock.client.pace import SMALL, Pace
 from penstock.client.positions import Positions
 from penstock.client.standbys import StandbyEvents, Standbys
 from penstock.client.turns import Turn, plan_turn

@@ -236,7 +236,7 @@ class StandbyUpdater:
         fetched = self._fetcher.fetch(ranges)
         for read in ranges:
             partition = TopicPartition(read.topic, read.partition)
-            copy, records = owners[partition], fetched[partition]
+            copy, records = owners[partition], list(fetched[partition])
             copy.task.update(partition, records, read.end)
             with self._changed:
                 copy.offsets[partition] = read.end

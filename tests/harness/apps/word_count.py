@@ -13,7 +13,7 @@ from typing import Any
 import wordshop  # from a zip that only this process has on its path
 
 from penstock import Consumed, Grouped, KafkaStreams, Materialized, Produced, Serdes, StandbyUpdateListener, StreamsBuilder
-from penstock.client import conductor
+from penstock.client import pace
 
 
 def topology(lines: str, counts: str, store: str) -> Any:
@@ -51,7 +51,7 @@ def main(config: dict[str, Any], topics: list[str], store: str, add_py_file: str
 
         spark = make_session("given", {key: config.pop(key) for key in list(config) if key.startswith("spark.")})
         spark.sparkContext.addPyFile(add_py_file)
-    conductor._SPREAD_ABOVE = -1  # small turns, and still on all lanes
+    pace._SPREAD_ABOVE = -1  # small turns, and still on all lanes
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     for noisy in ("kafka", "py4j"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
