@@ -100,19 +100,18 @@ def _lags(offsets: Mapping[str, int], ends: Mapping[str, int | None]) -> dict[st
     return found
 
 
-def tasks_to_lanes(tasks: Sequence[TaskId], lanes: int, spread: bool, before: Mapping[TaskId, int]) -> dict[TaskId, int]:
+def tasks_to_lanes(
+    tasks: Sequence[TaskId], lanes: Sequence[int], spread: bool, before: Mapping[TaskId, int]
+) -> dict[TaskId, int]:
     """The lane of each task: all in one while one can carry it, else evenly over all; what need not move stays.
 
-    >>> tasks = [TaskId(0, 0), TaskId(0, 1)]
-    >>> tasks_to_lanes(tasks, 2, True, dict.fromkeys(tasks, 0)) == {tasks[0]: 0, tasks[1]: 1}
-    True
+    >>> tasks_to_lanes([TaskId(0, 0), TaskId(0, 1)], [0, 2], True, {TaskId(0, 0): 2, TaskId(0, 1): 1})
+    {TaskId(subtopology=0, partition=0): 2, TaskId(subtopology=0, partition=1): 0}
     """
-    if not spread or lanes == 1:
-        home = min(before.values(), default=0) if before else 0
-        return dict.fromkeys(tasks, home if home < lanes else 0)
+    if not spread or len(lanes) == 1:
+        home = min((lane for lane in before.values() if lane in lanes), default=min(lanes))
+        return dict.fromkeys(tasks, home)
     by_name = {str(task): task for task in tasks}
-    members = [
-        Member(str(lane), active=frozenset(str(task) for task in tasks if before.get(task) == lane)) for lane in range(lanes)
-    ]
+    members = [Member(str(lane), active=frozenset(str(task) for task in tasks if before.get(task) == lane)) for lane in lanes]
     owners = assign([Unit(name, task.subtopology) for name, task in by_name.items()], members).owners
     return {task: int(owners[name]) for name, task in by_name.items()}

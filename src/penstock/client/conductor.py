@@ -355,7 +355,9 @@ class Conductor:
     def _place(self, backlog: int) -> bool:
         """Move tasks if the load asks for it; True where they moved."""
         spread, now = self._pace.wants_spread(backlog), time.monotonic()
-        if len(set(self._fleet.hosts)) > 1:  # over hosts it takes a look at the changelogs, and copies do not come by the turn
+        if (
+            len(set(self._fleet.hosts.values())) > 1
+        ):  # over hosts it takes a look at the changelogs, and copies do not come by the turn
             if now - self._last_housekeeping["tasks"] < _TASKS_EVERY:
                 return False
             self._last_housekeeping["tasks"] = now

@@ -96,7 +96,7 @@ class Copies:
         wanted = {task for task in (*kept, *self.aside) if task not in owners and is_stateful(self._plan, task)}
         given = hosts_of(wanted, self._fleet.updaters.hosts() if wanted else [])
         hosts = self._fleet.hosts
-        own = {task: host for task, host in self._own.items() if task in owners and hosts[owners[task]] != host}
+        own = {task: host for task, host in self._own.items() if task in owners and hosts.get(owners[task]) != host}
         self.standbys.want({**given, **own}, self.aside, tasks_in(self._units, membership.units))
         self.standbys.hurry(membership.probing or bool(own))
 
@@ -144,7 +144,7 @@ class Copies:
     def placement(self, tasks: Sequence[TaskId], spread: bool, owners: Mapping[TaskId, int]) -> Placement:
         """Lanes for tasks, where their state is on one of several hosts; a lane that went to another host left it behind."""
         hosts = self._fleet.hosts
-        if len(set(hosts)) < 2:
+        if len(set(hosts.values())) < 2:
             return place(tasks, hosts, spread, owners, State({}, {}), self._settings)
         stateful = {task: changelogs_of(self._plan, task) for task in tasks if is_stateful(self._plan, task)}
         ends = self._admin.log_ends([p for partitions in stateful.values() for p in partitions], self._config.eos_enabled)
@@ -156,7 +156,7 @@ class Copies:
         before = {
             task: lane
             for task, lane in owners.items()
-            if lane < len(hosts) and (task not in stateful or self._hosts.get(task) == hosts[lane])
+            if lane in hosts and (task not in stateful or self._hosts.get(task) == hosts[lane])
         }
         totals = {task: sum(ends[p] for p in partitions) for task, partitions in stateful.items()}
         return place(tasks, hosts, spread, before, State(totals, lags), self._settings)

@@ -37,22 +37,28 @@ class State:
 
 
 def place(
-    tasks: Sequence[TaskId], lanes: Sequence[str], spread: bool, before: Mapping[TaskId, int], state: State, settings: Settings
+    tasks: Sequence[TaskId],
+    lanes: Mapping[int, str],
+    spread: bool,
+    before: Mapping[TaskId, int],
+    state: State,
+    settings: Settings,
 ) -> Placement:
-    """Lanes for tasks; `lanes` names the host of each lane, `before` the lane that has a task open or had it last."""
-    if len(set(lanes)) < 2:
-        return Placement(tasks_to_lanes(tasks, len(lanes), spread, before))
+    """Lanes for tasks; `lanes` tells the host of each lane, `before` the lane that has a task open or had it last."""
+    if len(set(lanes.values())) < 2:
+        return Placement(tasks_to_lanes(tasks, list(lanes), spread, before))
+    before = {task: lane for task, lane in before.items() if lane in lanes}
     if spread:
         return _over_all(tasks, lanes, before, state, settings)
     return _together(tasks, lanes, before, state, settings)
 
 
 def _over_all(
-    tasks: Sequence[TaskId], lanes: Sequence[str], before: Mapping[TaskId, int], state: State, settings: Settings
+    tasks: Sequence[TaskId], lanes: Mapping[int, str], before: Mapping[TaskId, int], state: State, settings: Settings
 ) -> Placement:
     by_name = {str(task): task for task in tasks}
     members = []
-    for lane, host in enumerate(lanes):
+    for lane, host in lanes.items():
         active = {str(task) for task in tasks if before.get(task) == lane}
         known = {str(task): state.lag(task, host) for task in tasks if host in state.lags.get(task, {})}
         copied = {name for name in known if name not in active and not _runs_at(by_name[name], host, lanes, before)}
@@ -68,15 +74,15 @@ def _over_all(
 
 
 def _together(
-    tasks: Sequence[TaskId], lanes: Sequence[str], before: Mapping[TaskId, int], state: State, settings: Settings
+    tasks: Sequence[TaskId], lanes: Mapping[int, str], before: Mapping[TaskId, int], state: State, settings: Settings
 ) -> Placement:
-    home = Counter(lane for lane in before.values() if lane < len(lanes)).most_common(1)[0][0] if before else 0
+    home = Counter(before.values()).most_common(1)[0][0] if before else min(lanes)
     owners: dict[TaskId, int] = {}
     copies: dict[TaskId, str] = {}
     waiting = False
     for task in tasks:
         owners[task] = home
-        best = min(range(len(lanes)), key=lambda lane: (state.lag(task, lanes[lane]), lane != home, lane))
+        best = min(lanes, key=lambda lane: (state.lag(task, lanes[lane]), lane != home, lane))
         lag = state.lag(task, lanes[home])
         if task in before and lanes[before[task]] != lanes[home]:
             best = before[task]
@@ -91,12 +97,14 @@ def _together(
     return Placement(owners, copies, waiting)
 
 
-def _other_host(task: TaskId, host: str, lanes: Sequence[str], state: State, copies: Mapping[TaskId, str]) -> str:
+def _other_host(task: TaskId, host: str, lanes: Mapping[int, str], state: State, copies: Mapping[TaskId, str]) -> str:
     """A host for a copy: one that has it already, else the one with the fewest."""
     load = Counter(copies.values())
     known = state.lags.get(task, {})
-    return min((other for other in set(lanes) if other != host), key=lambda other: (other not in known, load[other], other))
+    return min(
+        (other for other in set(lanes.values()) if other != host), key=lambda other: (other not in known, load[other], other)
+    )
 
 
-def _runs_at(task: TaskId, host: str, lanes: Sequence[str], before: Mapping[TaskId, int]) -> bool:
+def _runs_at(task: TaskId, host: str, lanes: Mapping[int, str], before: Mapping[TaskId, int]) -> bool:
     return task in before and lanes[before[task]] == host

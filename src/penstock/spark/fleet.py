@@ -45,9 +45,9 @@ class Fleet:
         self.updaters.replace_application(application, self._packed)
 
     @property
-    def hosts(self) -> list[str]:
+    def hosts(self) -> dict[int, str]:
         """The host of each lane; all the same where there is only one machine."""
-        return ["" if lane.executor is None else host_of(lane.executor) for lane in self.lanes]
+        return {index: "" if lane.executor is None else host_of(lane.executor) for index, lane in enumerate(self.lanes)}
 
     @property
     def application(self) -> Application:

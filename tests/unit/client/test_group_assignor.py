@@ -94,8 +94,8 @@ def test_should_keep_copies_by_tags() -> None:
 
 def test_should_gather_tasks_in_one_lane_and_spread_them_again() -> None:
     tasks = PLAN.tasks()
-    together = tasks_to_lanes(tasks, 2, False, {})
+    together = tasks_to_lanes(tasks, [0, 1], False, {})
     assert set(together.values()) == {0}
-    spread = tasks_to_lanes(tasks, 2, True, together)
+    spread = tasks_to_lanes(tasks, [0, 1], True, together)
     assert sorted(spread.values()) == [0, 0, 1, 1]
-    assert tasks_to_lanes(tasks, 2, True, spread) == spread
+    assert tasks_to_lanes(tasks, [0, 1], True, spread) == spread

@@ -27,7 +27,7 @@ class Fleet:
 
     def __init__(self) -> None:
         self.lanes = [SimpleNamespace(name="lane")]
-        self.hosts = [""]
+        self.hosts = {0: ""}
         self.application = SimpleNamespace(client_id="app")
         self.updaters = SimpleNamespace(is_local=False, hosts=lambda: [""])
         self.opened: list[list[TaskId]] = []
