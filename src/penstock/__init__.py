@@ -15,6 +15,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from penstock.client.listeners import StateRestoreListener
+from penstock.client.metadata import LagInfo, TaskMetadata, ThreadMetadata
 from penstock.client.state import State
 from penstock.config import StreamsConfig, UnknownConfigWarning
 from penstock.dead_letters import ErrorHandlerContext
@@ -58,6 +60,7 @@ from penstock.errors import (
     StateStoreNotAvailableError,
     StreamsError,
     StreamsNotStartedError,
+    StreamsTimeoutError,
     TaskCorruptedError,
     TaskError,
     TaskMigratedError,
@@ -133,7 +136,7 @@ from penstock.windows import (
 )
 
 if TYPE_CHECKING:
-    from penstock.client.kafka_streams import KafkaStreams, StateRestoreListener, StreamThreadExceptionResponse
+    from penstock.client.kafka_streams import KafkaStreams, StreamThreadExceptionResponse
     from penstock.client.standby_listener import StandbyUpdateListener, SuspendReason
     from penstock.kafka.dev_broker import DevBroker
     from penstock.testing.input_topic import TestInputTopic
@@ -238,6 +241,9 @@ __all__ = [
     "UnknownConfigWarning",
     "Metric",
     "MetricName",
+    "ThreadMetadata",
+    "TaskMetadata",
+    "LagInfo",
     # Exception handlers
     "ErrorHandlerContext",
     "Response",
@@ -279,6 +285,7 @@ __all__ = [
     "ProductionError",
     "TaskCorruptedError",
     "TaskMigratedError",
+    "StreamsTimeoutError",
     "BufferFullError",
     "BrokerError",
 ]
@@ -286,7 +293,6 @@ __all__ = [
 _LAZY = {
     "KafkaStreams": "penstock.client.kafka_streams",
     "StandbyUpdateListener": "penstock.client.standby_listener",
-    "StateRestoreListener": "penstock.client.kafka_streams",
     "SuspendReason": "penstock.client.standby_listener",
     "StreamThreadExceptionResponse": "penstock.client.kafka_streams",
     "DevBroker": "penstock.kafka.dev_broker",

@@ -20,6 +20,7 @@
         │   └── ProductionError
         ├── TaskCorruptedError           local state does not fit its changelog
         ├── TaskMigratedError            the work belongs to another member now
+        ├── StreamsTimeoutError          something did not happen in the time that was given for it
         ├── BufferFullError              suppress(... shut_down_when_full) has no room
         └── BrokerError                  the brokers cannot be reached or refuse
 
@@ -107,6 +108,10 @@ class TaskCorruptedError(StreamsError):
 
 class TaskMigratedError(StreamsError):
     """The task belongs to another member of the group now."""
+
+
+class StreamsTimeoutError(StreamsError, TimeoutError):
+    """What was asked for did not happen within the time that was given for it."""
 
 
 class BufferFullError(StreamsError):

@@ -137,9 +137,22 @@ class Sensor:
             return
         self._samples.append(_Sample(self._start_ms, self._count, self._total, self._maximum, self._minimum))
         del self._samples[: -keep + 1 or None]
+        while self._samples and now_ms - self._samples[0].start_ms >= (keep + 1) * window_ms:
+            del self._samples[0]  # too old to say anything of late, where nobody has asked for long
         self._past_count += self._count
         self._past_total += self._total
         self._begin(now_ms)
+
+    def dump(self) -> tuple[Any, ...]:
+        """All it has recorded, as plain data."""
+        current = (self._start_ms, self._count, self._total, self._maximum, self._minimum)
+        return (*current, self._past_count, self._past_total, tuple(self._samples))
+
+    def load(self, dumped: tuple[Any, ...]) -> None:
+        """Take over what another sensor has recorded."""
+        self._start_ms, self._count, self._total, self._maximum, self._minimum = dumped[:5]
+        self._past_count, self._past_total = dumped[5:7]
+        self._samples = [_Sample(*sample) for sample in dumped[7]]
 
     def window(self, now_ms: int) -> tuple[float, int, float, float, float]:
         """Seconds, count, sum, maximum and minimum of the samples that are kept."""
@@ -229,6 +242,8 @@ class Metrics:
         self._sensors: dict[str, Sensor] = {}
         self._measures: dict[MetricName, tuple[Sensor, Measure]] = {}
         self._gauges: dict[MetricName, Callable[[], Any]] = {}
+        self.version = 0
+        """Changes whenever metrics come or go."""
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], clock: Clock | None = None) -> Metrics:
@@ -259,10 +274,12 @@ class Metrics:
     def add(self, sensor: Sensor, metric_name: MetricName, measure: Measure) -> None:
         """Read a metric from a sensor."""
         if sensor.enabled:
+            self.version += 1
             self._measures[metric_name] = (sensor, measure)
 
     def add_gauge(self, metric_name: MetricName, read: Callable[[], Any]) -> None:
         """Read a metric from a callable."""
+        self.version += 1
         self._gauges[metric_name] = read
 
     def add_rate_and_total(self, sensor: Sensor, group: str, tags: Mapping[str, str], name: str, description: str = "") -> None:
@@ -285,10 +302,12 @@ class Metrics:
         """Forget a sensor and what is read from it."""
         sensor = self._sensors.pop(name, None)
         if sensor is not None:
+            self.version += 1
             self._measures = {key: entry for key, entry in self._measures.items() if entry[0] is not sensor}
 
     def remove_with_tags(self, tags: Mapping[str, str]) -> None:
         """Forget every metric that carries these tags, for example those of a task that was closed."""
+        self.version += 1
         wanted = tags.items()
         gone = {id(entry[0]) for key, entry in self._measures.items() if wanted <= key.tags.items()}
         self._measures = {key: entry for key, entry in self._measures.items() if not wanted <= key.tags.items()}
@@ -300,6 +319,16 @@ class Metrics:
         now_ms = self._clock.now_ms()
         for sensor in self._sensors.values():
             sensor.roll(now_ms, self._sample_window_ms, self._num_samples)
+
+    @property
+    def measures(self) -> Mapping[MetricName, tuple[Sensor, Measure]]:
+        """What is read from sensors, and how."""
+        return self._measures
+
+    @property
+    def gauges(self) -> Mapping[MetricName, Callable[[], Any]]:
+        """What is read from callables."""
+        return self._gauges
 
     def metrics(self) -> dict[MetricName, Metric]:
         """All metrics as they are now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +37,48 @@ def test_should_tell_its_states_and_leave_the_users_session_alone(kafka: Kafka, 
     assert seen[0] == (State.CREATED, State.REBALANCING)
     assert seen[-1] == (State.PENDING_SHUTDOWN, State.NOT_RUNNING)
     assert spark.range(3).count() == 3
+
+
+def test_should_leave_nothing_behind(kafka: Kafka, spark: Any, run: Run) -> None:
+    source, out = topics(kafka, "in", "out")
+    config = {"application.id": unique("clean"), "processing.guarantee": "exactly_once_v2", "metrics.port": 0}
+    streams = run(count_by_key(source, out), config)
+    kafka.feed(source, keyed("abab"))
+    assert counts(kafka, out, 4) == up_to(a=2, b=2)
+    port = streams.metrics_port
+    assert streams.close()
+    wait_until(lambda: not [t for t in threading.enumerate() if t.name.startswith(streams._client_id)], "its threads are gone")
+    assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
+    for topic in (out, f"{config['application.id']}-counts-changelog"):
+        assert kafka.ends(topic, committed=True) == kafka.ends(topic, committed=False), "no transaction is open"
+    run(count_by_key(source, out), {**config, "metrics.port": port})  # its folder, its ids and its port are free
+    kafka.feed(source, keyed("ab"))
+    assert counts(kafka, out, 6) == up_to(a=3, b=3)
+
+
+def test_should_start_paused_and_stay_so(kafka: Kafka, spark: Any, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out")
+    config = application_config(kafka, tmp_path, {"application.id": unique("paused")})
+    kafka.feed(source, texts(("a", "x")))
+    with KafkaStreams(pipe(source, out), config, spark=spark) as streams:
+        streams.pause()
+        streams.start()
+        time.sleep(2)
+        assert streams.is_paused
+        assert streams.state is State.REBALANCING
+        assert kafka.read(out) == []
+        streams.resume()
+        assert kafka.read(out, 1)[0].value == b"X"
+        assert streams.state is State.RUNNING
+
+
+def test_should_close_before_it_was_started(kafka: Kafka, spark: Any, tmp_path: Path) -> None:
+    config = application_config(kafka, tmp_path, {"application.id": unique("unborn")})
+    streams = KafkaStreams(pipe("in", "out"), config, spark=spark)
+    assert streams.close(timeout=10_000)
+    assert streams.state is State.NOT_RUNNING
+    with pytest.raises(StreamsError, match="started once"):
+        streams.start()
 
 
 def test_should_give_up_waiting_for_the_end_after_the_timeout(kafka: Kafka, run: Run) -> None:

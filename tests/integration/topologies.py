@@ -26,16 +26,16 @@ TEXT: Consumed[str, str] = Consumed(string, string)
 BY_TEXT: Grouped[str, str] = Grouped(key_serde=string, value_serde=string)
 
 
-def pipe(source: str, sink: str) -> Topology:
-    """Values in capitals; the value `boom` fails."""
+def pipe(source: str, sink: str, repaired: str | None = None) -> Topology:
+    """Values in capitals; the value `boom` fails, as long as there is no file `repaired`."""
     builder = StreamsBuilder()
-    builder.stream(source, TEXT).map_values(shout).to(sink, Produced(string, string))
+    builder.stream(source, TEXT).map_values(lambda value: shout(value, repaired)).to(sink, Produced(string, string))
     return builder.build()
 
 
-def shout(value: str) -> str:
+def shout(value: str, repaired: str | None = None) -> str:
     """Capitals, or a failure."""
-    if value == "boom":
+    if value == "boom" and (repaired is None or not Path(repaired).exists()):
         raise ValueError("boom is not allowed here")
     return value.upper()
 

@@ -30,7 +30,7 @@ STORES = """
 """
 RUNNING = """
     KafkaStreams State StateRestoreListener StandbyUpdateListener SuspendReason StreamThreadExceptionResponse
-    StreamsConfig UnknownConfigWarning Metric MetricName
+    StreamsConfig UnknownConfigWarning Metric MetricName ThreadMetadata TaskMetadata LagInfo
     ErrorHandlerContext Response Result SerializationExceptionOrigin
     DeserializationExceptionHandler LogAndFailExceptionHandler LogAndContinueExceptionHandler
     ProcessingExceptionHandler LogAndFailProcessingExceptionHandler LogAndContinueProcessingExceptionHandler
@@ -41,7 +41,7 @@ ERRORS = """
     PenstockError ConfigError TopologyError SerializationError NoSuchElementError StreamsError ProcessorStateError LockError
     InvalidStateStoreError UnknownStateStoreError StateStoreNotAvailableError StateStoreMigratedError
     InvalidStateStorePartitionError StreamsNotStartedError TaskError DeserializationError ProcessingError ProductionError
-    TaskCorruptedError TaskMigratedError BufferFullError BrokerError
+    TaskCorruptedError TaskMigratedError StreamsTimeoutError BufferFullError BrokerError
 """
 EVERYTHING = " ".join([BUILDING, PROCESSORS, STORES, RUNNING, TESTING, ERRORS]).split()
 

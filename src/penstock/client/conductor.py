@@ -18,7 +18,9 @@ from functools import partial
 
 from penstock.client.copies import Copies
 from penstock.client.failures import error_of, is_transient
+from penstock.client.lane_changes import LaneChange, LaneChanges
 from penstock.client.lane_placement import Placement
+from penstock.client.metadata import TaskMetadata
 from penstock.client.pace import SMALL, Pace
 from penstock.client.positions import Positions
 from penstock.client.standbys import StandbyEvents, Standbys
@@ -39,6 +41,7 @@ _log = logging.getLogger(__name__)
 
 _PLACES_EVERY = 5.0
 _TASKS_EVERY = 1.0
+_METRICS_EVERY = 1.0
 
 
 @dataclass
@@ -47,8 +50,12 @@ class Events:
 
     on_running: Callable[[], None] = lambda: None
     on_rebalancing: Callable[[], None] = lambda: None
-    on_failure: Callable[[BaseException], bool] = lambda error: False
+    on_assigned: Callable[[], None] = lambda: None
+    on_failure: Callable[[BaseException, int | None], bool] = lambda error, lane: False
     on_restore: Callable[[RestoreProgress, str], None] = lambda progress, what: None
+    on_housekeeping: Callable[[], None] = lambda: None
+    on_answers: Callable[[Mapping[int, LaneAnswer]], None] = lambda answers: None
+    on_account: Callable[[Turn, Mapping[int, LaneAnswer], float], None] = lambda turn, answers, seconds: None
     on_turn: Callable[[Turn, Mapping[int, LaneAnswer], float], None] = lambda turn, answers, seconds: None
     standbys: StandbyEvents = field(default_factory=StandbyEvents)
 
@@ -101,8 +108,21 @@ class Conductor:
         self._failures = 0
         self._failing_since = 0.0
         self._outside_error: BaseException | None = None
-        self._last_housekeeping = {"lag": 0.0, "purge": time.monotonic(), "places": time.monotonic(), "tasks": 0.0}
-        self.lane_count = len(fleet.lanes)
+        self._changes = LaneChanges()
+        self._failed_lane: int | None = None
+        self._told_running = False
+        self._halted = False
+        self._shutdown_requested = False
+        self._ends: dict[TopicPartition, int] = {}
+        self._idle_until: dict[TaskId, int | None] = {}
+        self._restoring: dict[TopicPartition, RestoreProgress] = {}
+        self._last_housekeeping = {
+            "lag": 0.0,
+            "metrics": 0.0,
+            "purge": time.monotonic(),
+            "places": time.monotonic(),
+            "tasks": 0.0,
+        }
 
     # -- told from outside ---------------------------------------------------------------------------------------------
 
@@ -138,6 +158,7 @@ class Conductor:
     def assigned(self, membership: Membership) -> None:
         """The part of a new generation that is ours; what we keep goes on as it is."""
         with self._wake:
+            self._shutdown_requested = self._shutdown_requested or membership.shutdown_requested
             ours = set(tasks_in(self._units, membership.units))
             # A task that was somebody else's for a generation is not where we left it, even if it is ours again.
             self._passed |= {task for task in (*self._owners, *self.copies.aside) if task not in ours}
@@ -145,6 +166,23 @@ class Conductor:
             self._probe_at = (
                 time.monotonic() + self._config["probing.rebalance.interval.ms"] / 1000 if membership.probing else None
             )
+            self._wake.notify_all()
+
+    def halt(self) -> None:
+        """Start no more turns, and wait for the group's word that all instances stop."""
+        with self._wake:
+            self._halted = True
+
+    def end(self) -> None:
+        """End the loop as the wish of a member that the whole application stops does."""
+        with self._wake:
+            self._shutdown_requested = True
+            self._wake.notify_all()
+
+    def change_lanes(self, change: LaneChange) -> None:
+        """Add or remove a lane between two turns; the change says when that is done."""
+        with self._wake:
+            self._changes.put(change)
             self._wake.notify_all()
 
     def fail(self, error: BaseException) -> None:
@@ -172,6 +210,37 @@ class Conductor:
         """The lane of each task."""
         return dict(self._owners)
 
+    def task_metadata(self, task_id: TaskId) -> TaskMetadata:
+        """A task as it is now."""
+        positions, ends = self._positions, dict(self._ends)
+        inputs = positions.inputs(task_id)
+        deadline = self._idle_until.get(task_id)
+        return TaskMetadata(
+            task_id,
+            frozenset(inputs),
+            {p: positions.committed_sum(p) for p in inputs},
+            {p: positions.end_sum(p, ends) for p in inputs},
+            None if deadline is None else deadline - max(0, int(self._config["max.task.idle.ms"])),
+        )
+
+    def changelogs(self) -> dict[TopicPartition, str]:
+        """The changelog of each store that a task here has."""
+        return {
+            TopicPartition(changelog, task.partition): store
+            for task in self.owners
+            for store, changelog in self._plan.subtopologies[task.subtopology].store_to_changelog.items()
+        }
+
+    def restoring_positions(self) -> dict[TopicPartition, int]:
+        """How far the stores are that are being restored."""
+        return {partition: progress.position for partition, progress in dict(self._restoring).items()}
+
+    @property
+    def shares_work(self) -> bool:
+        """Whether other instances are members of the group."""
+        membership = self._membership
+        return membership is not None and len(membership.hosts) > 1
+
     @property
     def standbys(self) -> Standbys:
         """The copies of state that this instance keeps."""
@@ -187,15 +256,20 @@ class Conductor:
 
     def run(self) -> None:
         """Until stopped, or until a failure that the client does not want to survive."""
-        while not self._closing:
+        while not self._closing and not self._shutdown_requested:
             if self.member is not None and self.member.failure is not None:
-                self._events.on_failure(BrokerError(f"the application cannot be a member of its group: {self.member.failure}"))
+                error = BrokerError(f"the application cannot be a member of its group: {self.member.failure}")
+                self._events.on_failure(error, None)
                 return
             membership = self._begin()
-            if membership is None:
-                continue
             try:
+                if membership is None:
+                    self._stand_by()
+                    continue
                 self._raise_outside_error()
+                self._change_lanes()
+                if self._paused or self._halted or not self._fleet.lanes:
+                    continue
                 if not self._opened:
                     self._open(membership)
                 elif membership is not self._adopted:
@@ -215,14 +289,29 @@ class Conductor:
     def _begin(self) -> Membership | None:
         """Wait for a membership, and mark the conductor busy under it."""
         with self._wake:
-            if self._membership is None or self._paused or self._closing:
+            working = not (self._paused or self._halted or self._closing or self._shutdown_requested) and self._fleet.lanes
+            if self._membership is not None and (working or self._changes):
+                if not self._opened:
+                    self._passed.clear()  # everything is read anew, under this membership
+                    self._losses_seen = self._losses
+                self._idle.clear()
+                return self._membership
+            if self._membership is not None or not (self._told_running or self._changes):
                 self._wake.wait(0.1)
-                return None
-            if not self._opened:
-                self._passed.clear()  # everything is read anew, under this membership
-                self._losses_seen = self._losses
-            self._idle.clear()
-            return self._membership
+            return None
+
+    def _stand_by(self) -> None:
+        """Between two generations nothing is processed; lanes may come and go."""
+        if self._membership is None:
+            if self._changes:
+                self._opened = False
+                self._change_lanes()
+            self._tell_rebalancing()
+
+    def _tell_rebalancing(self) -> None:
+        if self._told_running:
+            self._told_running = False
+            self._events.on_rebalancing()
 
     def _one_turn(self, membership: Membership) -> None:
         started = time.monotonic()
@@ -235,11 +324,15 @@ class Conductor:
         if self._place(turn.backlog):
             return
         global_ends = self._admin.log_ends(self._globals, True) if self._globals else {}
-        answers = self._fleet.process(turn.work, turn.upstream, self._owners, membership.group_metadata, global_ends, str(turn))
+        metadata, with_metrics = membership.group_metadata, self._wants_metrics(turn, started)
+        answers = self._fleet.process(
+            turn.work, turn.upstream, self._owners, metadata, global_ends, str(turn), with_metrics=with_metrics
+        )
         self._check(answers)
         self._account(turn, answers)
         seconds = time.monotonic() - started
         self._pace.account(turn.records, seconds)
+        self._events.on_account(turn, answers, seconds)
         self._events.on_turn(turn, answers, seconds)
         self._housekeeping()
         self._idle.set()
@@ -247,15 +340,24 @@ class Conductor:
         if rest > 0 and turn.backlog - turn.records < SMALL:
             self._sleep(rest)
 
+    def _wants_metrics(self, turn: Turn, now: float) -> bool:
+        """Once a second, and whenever this may be the last turn for a while."""
+        wanted = turn.backlog <= turn.records or now - self._last_housekeeping["metrics"] > _METRICS_EVERY
+        if wanted:
+            self._last_housekeeping["metrics"] = now
+        return wanted
+
     # -- open ----------------------------------------------------------------------------------------------------------
 
     def _open(self, membership: Membership) -> None:
         """Own the tasks of this generation: producers first, which ends what a crash left open; then offsets, then stores."""
-        self._events.on_rebalancing()
+        self._tell_rebalancing()
+        self._restoring.clear()
         tasks = tasks_in(self._units, membership.units)
-        lanes = range(len(self._fleet.lanes))
+        lanes = list(self._fleet.lanes)
         self._fleet.place()
         self._check(self._fleet.open({lane: {} for lane in lanes}))
+        self._events.on_assigned()
         self._owners = {task: lane for task, lane in self._owners.items() if task in tasks}
         self.copies.aside &= set(tasks)
         direct = [task for task in tasks if task not in self.copies.aside]
@@ -263,6 +365,10 @@ class Conductor:
         self._adopted = membership
         self.copies.expect(membership)
         self._place_tasks(direct)
+        _log.info(
+            "generation %d: this instance has %d of %d units; tasks %s on %d threads",
+            *(membership.generation, len(membership.units), len(self._units), ", ".join(map(str, tasks)) or "none", len(lanes)),
+        )
         self._restore()
         with self._wake:
             self._opened = self._losses == self._losses_seen  # not where the group has given it all away meanwhile
@@ -288,7 +394,7 @@ class Conductor:
         self.copies.aside = {task for task in self.copies.aside if task in tasks and task not in passed}
         added = [task for task in tasks if task not in self._owners and task not in self.copies.aside]
         if added:
-            self._events.on_rebalancing()
+            self._tell_rebalancing()
             if self._owners:
                 self.copies.put_aside(added)
         direct = [task for task in added if task not in self.copies.aside]
@@ -304,6 +410,7 @@ class Conductor:
 
     def _tell_running(self) -> None:
         if not self.copies.aside:
+            self._told_running = True
             self._events.on_running()
 
     def _place_tasks(self, tasks: list[TaskId]) -> None:
@@ -346,7 +453,7 @@ class Conductor:
         with self._wake:
             asked, self._probe_at = self._probe_at is not None, None
         if asked and self.member is not None:
-            self.member.request_rebalance()
+            self.member.request_rejoin()
 
     def _start_of(self, partition: TopicPartition) -> int:
         fetched = self._positions.fetched.get(partition)
@@ -362,12 +469,16 @@ class Conductor:
                 return False
             self._last_housekeeping["tasks"] = now
         placement = self.copies.placement(list(self._owners), spread, self._owners)
+        return self._move(placement, "over all lanes" if spread else "together")
+
+    def _move(self, placement: Placement, where: str) -> bool:
+        """Close the tasks that are to move, then open them where they belong; every turn ends in a commit, so nothing is lost."""
         wanted = placement.owners
         moved = [task for task, lane in wanted.items() if self._owners[task] != lane]
         if not moved:
             self._choose_copies(placement)
             return False
-        _log.info("moving %d of %d tasks: %s", len(moved), len(wanted), "over all lanes" if self._pace.spread else "together")
+        _log.info("moving %d of %d tasks %s: %s", len(moved), len(wanted), where, ", ".join(map(str, moved)))
         staying = {task: lane for task, lane in self._owners.items() if task not in moved}
         self._check(self._fleet.open(self._owned(staying)))
         for task in moved:
@@ -377,12 +488,53 @@ class Conductor:
         self._restore()
         return True
 
+    def _change_lanes(self) -> None:
+        """Add and remove lanes as asked for; the tasks of a lane that goes move to the others first."""
+        while (change := self._changes.take()) is not None:
+            opened = self._opened
+            if opened:
+                self._tell_rebalancing()
+            try:
+                if change.name is None:
+                    self._remove_lane(change.index)
+                else:
+                    self._add_lane(change.index, change.name)
+            finally:
+                change.on_done()
+            if opened:
+                self._told_running = True
+                self._events.on_running()
+
+    def _add_lane(self, index: int, name: str) -> None:
+        self._fleet.add_lane(index, name)
+        if self._opened:
+            self._check(self._fleet.open({index: {}}))
+
+    def _remove_lane(self, index: int) -> None:
+        left = [lane for lane in self._fleet.lanes if lane != index]
+        self._pace.spread = self._pace.spread and len(left) > 1
+        try:
+            if self._opened and left:
+                wanted = self.copies.placement(list(self._owners), self._pace.spread, self._owners, without=index)
+                self._move(wanted, f"away from thread {index + 1}")
+        finally:
+            self._owners = {task: lane for task, lane in self._owners.items() if lane != index}
+            self._opened = self._opened and bool(left)
+            self._fleet.remove_lane(index)
+
+    def replace_lane(self, old: int, new: int, name: str) -> None:
+        """Put a new lane in the place of one that failed; called on the conductor's own thread, with nothing open."""
+        self._owners = {task: new if lane == old else lane for task, lane in self._owners.items()}
+        self._fleet.remove_lane(old)
+        self._fleet.add_lane(new, name)
+
     def _restore(self) -> None:
         started: set[tuple[TaskId, str]] = set()
         while not self._closing:
             answers = self._fleet.open(self._owned(self._owners))
             self._check(answers)
             self._take_timers(answers)
+            self._restoring = {progress.partition: progress for answer in answers.values() for progress in answer.restoring}
             restoring = [progress for answer in answers.values() for progress in answer.restoring]
             for what, all_progress in (("batch", restoring), ("end", [p for a in answers.values() for p in a.restored])):
                 for progress in all_progress:
@@ -395,9 +547,7 @@ class Conductor:
                 return
 
     def _owned(self, owners: Mapping[TaskId, int]) -> dict[int, dict[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]]:
-        owned: dict[int, dict[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]] = {
-            i: {} for i in range(len(self._fleet.lanes))
-        }
+        owned: dict[int, dict[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]] = {lane: {} for lane in self._fleet.lanes}
         for task, lane in owners.items():
             owned[lane][task] = self._positions.of_task(task)
         return owned
@@ -405,12 +555,17 @@ class Conductor:
     # -- poll and account ----------------------------------------------------------------------------------------------
 
     def _poll(self) -> Turn | None:
+        started = time.monotonic()
         sources = self._positions.sources()
         ends = self._admin.log_ends(sources, self._config.eos_enabled) if sources else {}
         now = self._clock.now_ms()
+        self._ends = ends
         due = [task for task, at in self._timers.items() if at <= now and task in self._owners]
         limit = partial(self._pace.max_records, self._config["batch.max.records"])
-        return plan_turn(self._plan, self._positions, ends, self._owners, due, limit)
+        turn = plan_turn(self._plan, self._positions, ends, self._owners, due, limit)
+        if turn is not None:
+            turn.poll_seconds = time.monotonic() - started
+        return turn
 
     def _account(self, turn: Turn, answers: Mapping[int, LaneAnswer]) -> None:
         offsets = {p: o for answer in answers.values() for p, o in answer.offsets.items()}
@@ -429,6 +584,7 @@ class Conductor:
     def _take_timers(self, answers: Mapping[int, LaneAnswer]) -> None:
         for answer in answers.values():
             for task, timer in answer.timers.items():
+                self._idle_until[task] = answer.idle_until.get(task)
                 due = min((at for at in (timer, answer.idle_until.get(task)) if at is not None), default=None)
                 if due is None:
                     self._timers.pop(task, None)
@@ -437,6 +593,7 @@ class Conductor:
 
     def _housekeeping(self) -> None:
         """Now and then: look where lanes are, show the lag of sources before a shuffle, and purge repartition topics."""
+        self._events.on_housekeeping()
         now = time.monotonic()
         if self._probe_at is not None and now > self._probe_at and self.member is not None and self.member.is_leader:
             self._probe()
@@ -482,14 +639,18 @@ class Conductor:
             raise error
 
     def _check(self, answers: Mapping[int, LaneAnswer]) -> None:
-        for answer in answers.values():
+        self._failed_lane = None
+        self._events.on_answers(answers)
+        for lane, answer in answers.items():
             if answer.failure is not None:
+                self._failed_lane = lane
                 raise error_of(answer.failure)
         if any(answer.lost for answer in answers.values()):
             raise TaskMigratedError("a lane lost its worker; its tasks are opened again")
 
     def _survives(self, error: BaseException) -> bool:
         """Whether to go on after a failure: always from the last commit, with everything opened again."""
+        lane, self._failed_lane = self._failed_lane, None
         self._opened = False
         self._timers.clear()
         if isinstance(error, TaskMigratedError) and self._membership is not self._adopted:
@@ -505,4 +666,4 @@ class Conductor:
                 self._sleep(min(5.0, 0.05 * 2 ** min(self._failures, 7)))
                 return True
             _log.error("turns have failed for longer than task.timeout.ms: giving up")
-        return self._events.on_failure(error)
+        return self._events.on_failure(error, lane)

@@ -141,9 +141,11 @@ class Copies:
 
     # -- where state is ------------------------------------------------------------------------------------------------
 
-    def placement(self, tasks: Sequence[TaskId], spread: bool, owners: Mapping[TaskId, int]) -> Placement:
+    def placement(
+        self, tasks: Sequence[TaskId], spread: bool, owners: Mapping[TaskId, int], without: int | None = None
+    ) -> Placement:
         """Lanes for tasks, where their state is on one of several hosts; a lane that went to another host left it behind."""
-        hosts = self._fleet.hosts
+        hosts = {lane: host for lane, host in self._fleet.hosts.items() if lane != without}
         if len(set(hosts.values())) < 2:
             return place(tasks, hosts, spread, owners, State({}, {}), self._settings)
         stateful = {task: changelogs_of(self._plan, task) for task in tasks if is_stateful(self._plan, task)}

@@ -10,25 +10,37 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
+from penstock import __version__
 from penstock.client.assignment import GroupAssignor
 from penstock.client.conductor import Conductor, Events
+from penstock.client.lane_changes import LaneChange
+from penstock.client.listeners import StateListener, StateRestoreListener
+from penstock.client.metadata import LagInfo, ThreadMetadata, store_lags, thread_metadata
+from penstock.client.metrics.application_metrics import ApplicationMetrics
+from penstock.client.metrics.prometheus import render
+from penstock.client.metrics.server import MetricsServer
 from penstock.client.positions import Positions
 from penstock.client.preparation import Prepared, prepare
 from penstock.client.standby_listener import StandbyUpdateListener, standby_events
 from penstock.client.state import State
+from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
+from penstock.client.thread_summary import TurnSummary
+from penstock.client.turns import Turn
 from penstock.client.units import units_of
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
-from penstock.errors import StreamsError, TopologyError
+from penstock.errors import StreamsError, StreamsNotStartedError, StreamsTimeoutError, TopologyError
 from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, member_config
-from penstock.kafka.membership import GroupMember, MemberInfo
+from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInfo
+from penstock.metrics import Metric, MetricName
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
-from penstock.spark.messages import Application, RestoreProgress
+from penstock.spark.messages import Application, LaneAnswer, RestoreProgress
 from penstock.spark.session import lanes_of, make_session
 from penstock.state.directory import StateDirectory
 from penstock.topology.topology import Topology
@@ -36,7 +48,8 @@ from penstock.windows import to_ms
 
 _log = logging.getLogger(__name__)
 
-StateListener = Callable[[State, State], None]
+# How long an application that wants all its instances to stop waits for its group to hear of it.
+_SHUTDOWN_SECONDS = 60.0
 
 
 class StreamThreadExceptionResponse(enum.Enum):
@@ -45,23 +58,6 @@ class StreamThreadExceptionResponse(enum.Enum):
     REPLACE_THREAD = 0
     SHUTDOWN_CLIENT = 1
     SHUTDOWN_APPLICATION = 2
-
-
-class StateRestoreListener:
-    """Hears how stores are brought back from their changelogs; override what you want to know."""
-
-    def on_restore_start(
-        self, topic_partition: TopicPartition, store_name: str, starting_offset: int, ending_offset: int
-    ) -> None:
-        """A store begins to be restored."""
-
-    def on_batch_restored(
-        self, topic_partition: TopicPartition, store_name: str, batch_end_offset: int, num_restored: int
-    ) -> None:
-        """A part of the changelog is in the store."""
-
-    def on_restore_end(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
-        """The store is complete."""
 
 
 class KafkaStreams:
@@ -92,6 +88,22 @@ class KafkaStreams:
         self._member: GroupMember | None = None
         self._conductor: Conductor | None = None
         self._thread: threading.Thread | None = None
+        self._threads = StreamThreads(self._client_id)
+        self._thread_count = threading.RLock()
+        self._starting = threading.RLock()
+        self._process_id = ""
+        self._metrics = ApplicationMetrics(
+            self._config,
+            self._client_id,
+            lambda: self._process_id,
+            __version__,
+            lambda: str(topology.describe()),
+            lambda: self._state,
+            self._threads,
+        )
+        self._summary = TurnSummary(self._config["log.summary.interval.ms"], self._thread_name)
+        self._metrics_server: MetricsServer | None = None
+        self._wishes_shutdown = False
         self._paused = False
         self._ended = threading.Event()
         self.failure: BaseException | None = None
@@ -135,14 +147,14 @@ class KafkaStreams:
         with self._lock:
             if self._state is not State.CREATED:
                 raise StreamsError(f"the application can be started once; it is {self._state.name}")
-            self._set_state(State.REBALANCING)
+            told = self._change_state(State.REBALANCING)
+        self._tell(told)
         try:
-            self._start()
+            with self._starting:
+                self._start()
         except BaseException as exc:
             self.failure = exc
-            self._set_state(State.PENDING_ERROR)
-            self._release()
-            self._set_state(State.ERROR)
+            self._close_to_error()
             raise
 
     def _start(self) -> None:
@@ -150,14 +162,26 @@ class KafkaStreams:
         self._directory = StateDirectory(config["state.dir"], config["application.id"])
         self._process_id = str(self._directory.initialize_process_id())
         self._admin = Admin(admin_config(config, self._client_id))
+        if config["metrics.port"] is not None:
+            name = f"{self._client_id}-metrics"
+            self._metrics_server = MetricsServer(config["metrics.host"], config["metrics.port"], self.metrics_text, name)
         prepared = self._prepared = prepare(self._topology, config, self._admin)
         if self._spark is None:
             self._spark = make_session(config["application.id"], config.spark_configs)
         lanes = lanes_of(self._spark, config["num.stream.threads"])
-        names = [f"{self._client_id}-StreamThread-{i + 1}" for i in range(lanes)]
-        self._fleet = Fleet(self._spark, self._application(prepared), names)
+        threads = [self._threads.add() for _ in range(lanes)]
+        self._fleet = Fleet(self._spark, self._application(prepared), [thread.name for thread in threads])
         self._units = units_of(prepared.plan)
-        events = Events(self._on_running, self._on_rebalancing, self._on_failure, self._on_restore)
+        events = Events(
+            self._on_running,
+            self._on_rebalancing,
+            self._on_assigned,
+            self._on_failure,
+            self._on_restore,
+            lambda: self._summary.tell({thread.index: thread for thread in self._threads.alive()}),
+            self._metrics.answered,
+            self._on_account,
+        )
         events.standbys = standby_events(lambda: self._standby_listener)
         positions = self._positions(prepared)
         conductor = Conductor(config, prepared.plan, self._fleet, self._admin, positions, self._units, events)
@@ -170,18 +194,24 @@ class KafkaStreams:
         self._member = conductor.member = conductor.copies.member = GroupMember(
             member_config(config, self._client_id),
             prepared.external_topics,
-            lambda: MemberInfo(
-                self._process_id, lanes, config["application.server"] or "", *conductor.holdings(), config.client_tags
-            ),
+            self._member_info,
             GroupAssignor(config, self._admin, lambda: (self._prepared.plan, self._units)),
             conductor.revoked,
             conductor.assigned,
             f"{self._client_id}-consumer",
         )
         self._thread = threading.Thread(target=self._conduct, name=f"{self._client_id}-conductor", daemon=True)
-        self._member.start()
+        self._threads.set_all(ThreadState.STARTING)
+        if lanes:
+            self._member.start()
         self._thread.start()
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
+
+    def _member_info(self) -> MemberInfo:
+        assert self._conductor is not None
+        server, error_code = self._config["application.server"] or "", SHUTDOWN_REQUESTED if self._wishes_shutdown else 0
+        lanes, tags = len(self._threads.alive()), self._config.client_tags
+        return MemberInfo(self._process_id, lanes, server, *self._conductor.holdings(), tags, error_code)
 
     def _application(self, prepared: Prepared) -> Application:
         return Application(
@@ -235,12 +265,8 @@ class KafkaStreams:
     def close(self, timeout: timedelta | float | None = None) -> bool:
         """Commit what is processed and stop; True where that was done within `timeout` (timedelta or milliseconds)."""
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000  # type: ignore[arg-type]
-        with self._lock:
-            if self._state.has_completed_shutdown:
-                return True
-            if not self._state.is_shutting_down:
-                self._set_state(State.PENDING_SHUTDOWN)
-                threading.Thread(target=self._shut_down, name=f"{self._client_id}-close", daemon=True).start()
+        if self._set_state(State.PENDING_SHUTDOWN):
+            threading.Thread(target=self._shut_down, name=f"{self._client_id}-close", daemon=True).start()
         return self._wait_for_end(seconds)
 
     def clean_up(self) -> None:
@@ -270,6 +296,108 @@ class KafkaStreams:
         """Whether the application is paused."""
         return self._paused
 
+    # -- what can be seen ----------------------------------------------------------------------------------------------
+
+    def metrics(self) -> dict[MetricName, Metric]:
+        """All metrics as they are now, under Kafka Streams' names: of the client, its threads, tasks, nodes, stores, caches.
+
+        Where the time of a turn goes is in group `penstock-turn-metrics`. What tasks and stores measure is a second old at most
+        while records come.
+
+            running = [m.metric_value for n, m in streams.metrics().items() if n.name == "alive-stream-threads"]
+        """
+        return self._metrics.metrics()
+
+    def metadata_for_local_threads(self) -> set[ThreadMetadata]:
+        """The stream threads of this instance, with their tasks.
+
+        for thread in streams.metadata_for_local_threads():
+            print(thread.thread_name, thread.thread_state, [str(task.task_id) for task in thread.active_tasks])
+        """
+        conductor = self._require_running("its threads")
+        owners = conductor.owners
+        return {
+            thread_metadata(
+                self._client_id,
+                thread,
+                [conductor.task_metadata(task) for task, lane in owners.items() if lane == thread.index],
+            )
+            for thread in self._threads.all()
+        }
+
+    def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
+        """How far the stores of this instance are behind their changelogs, by store and partition."""
+        conductor = self._require_running("its stores' lags")
+        copies = conductor.standbys.copies()
+        stores = {**conductor.changelogs(), **{copy.partition: copy.store for copy in copies}}
+        ends = self._admin.log_ends(list(stores), self._config.eos_enabled) if stores else {}
+        behind = {**{copy.partition: copy.offset for copy in copies}, **conductor.restoring_positions()}
+        return store_lags(stores, behind, ends)
+
+    def _require_running(self, what: str) -> Conductor:
+        if self._state.has_not_started:
+            raise StreamsNotStartedError(f"the application has not been started, so it cannot tell of {what}: call start() first")
+        if not self._state.is_running_or_rebalancing or self._conductor is None:
+            raise StreamsError(f"the application cannot tell of {what}: it is {self._state.name}")
+        return self._conductor
+
+    def metrics_text(self) -> str:
+        """The same in Prometheus' text format, as it is served on `metrics.port`."""
+        return render(self.metrics())
+
+    @property
+    def metrics_port(self) -> int | None:
+        """The port on which metrics are served; None where they are not."""
+        return None if self._metrics_server is None else self._metrics_server.port
+
+    # -- threads -------------------------------------------------------------------------------------------------------
+
+    def add_stream_thread(self) -> str | None:
+        """Add a stream thread to a running application and tell its name; None where the application does not run.
+
+        The name has the lowest number that no living thread has. The thread takes tasks over when the load asks for it.
+        """
+        with self._starting, self._thread_count:
+            if not self._state.is_running_or_rebalancing or self._conductor is None or self._member is None:
+                _log.warning("Cannot add a stream thread when Kafka Streams client is in state %s", self._state.name)
+                return None
+            alone = not self._threads.alive()
+            thread = self._threads.add()
+            _log.info("Adding %s, there will now be %d live threads", thread.name, len(self._threads.alive()) + 1)
+            thread.set_state(ThreadState.STARTING)
+            self._conductor.change_lanes(LaneChange(thread.index, thread.name))
+            if alone:
+                self._member.join_again()
+            elif self._conductor.shares_work:
+                self._member.request_rejoin()
+            return thread.name
+
+    def remove_stream_thread(self, timeout: timedelta | float | None = None) -> str | None:
+        """Remove a stream thread, when its tasks have moved to the others, and tell its name; None where there is none.
+
+        Waits for that, at most `timeout` (timedelta or milliseconds): StreamsTimeoutError where it takes longer; the thread
+        ends nevertheless. An application without threads keeps its state and goes on when one is added.
+        """
+        seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000  # type: ignore[arg-type]
+        with self._starting, self._thread_count:
+            if not self._state.is_running_or_rebalancing or self._conductor is None or self._member is None:
+                _log.warning("Cannot remove a stream thread when Kafka Streams client is in state %s", self._state.name)
+                return None
+            thread = self._threads.to_remove()
+            if thread is None:
+                _log.warning("There are no threads eligible for removal")
+                return None
+            _log.info("Removing %s", thread.name)
+            thread.set_state(ThreadState.PENDING_SHUTDOWN)
+            self._conductor.change_lanes(LaneChange(thread.index, on_done=partial(self._threads.discard, thread)))
+            if not self._threads.alive():
+                self._member.leave()
+            elif self._conductor.shares_work:
+                self._member.request_rejoin()
+        if threading.current_thread() is not self._thread and not thread.wait_until_dead(seconds):
+            raise StreamsTimeoutError(f"{thread.name} did not stop in the allotted time; it ends when its turn is over")
+        return thread.name
+
     def __enter__(self) -> KafkaStreams:
         return self
 
@@ -282,39 +410,91 @@ class KafkaStreams:
         assert self._conductor is not None
         self._conductor.pause(self._paused)
         self._conductor.run()
-        if not self._state.is_shutting_down:
-            self._set_state(State.PENDING_ERROR)
-            self._release()
-            self._set_state(State.ERROR)
+        self._close_to_error()
 
     def _on_running(self) -> None:
-        if self._state is State.REBALANCING:
-            self._set_state(State.RUNNING)
+        self._threads.set_all(ThreadState.PARTITIONS_ASSIGNED, ThreadState.RUNNING)
+        self._set_state(State.RUNNING)
 
     def _on_rebalancing(self) -> None:
-        if self._state is State.RUNNING:
-            self._set_state(State.REBALANCING)
+        self._threads.set_all(ThreadState.PARTITIONS_REVOKED)
+        self._set_state(State.REBALANCING)
 
-    def _on_failure(self, error: BaseException) -> bool:
-        response = StreamThreadExceptionResponse.SHUTDOWN_CLIENT if self._handler is None else self._handler(error)
+    def _on_assigned(self) -> None:
+        self._threads.set_all(ThreadState.PARTITIONS_ASSIGNED)
+
+    def _on_account(self, turn: Turn, answers: Mapping[int, LaneAnswer], seconds: float) -> None:
+        self._metrics.turned(turn, answers, seconds)
+        self._summary.turned(answers)
+
+    def _thread_name(self, lane: int | None) -> str | None:
+        thread = None if lane is None else self._threads.at(lane)
+        return None if thread is None else thread.name
+
+    def _on_failure(self, error: BaseException, lane: int | None) -> bool:
+        """Whether to go on after a failure, as the handler decides; called on the conductor's thread."""
+        thread = None if lane is None else self._threads.at(lane)
+        self._threads.failed += 1
+        response = self._response_to(error)
         if response is StreamThreadExceptionResponse.REPLACE_THREAD:
-            _log.warning("a stream thread failed and is replaced: %s", error)
+            _log.error("%s failed and is replaced: %s", "a stream thread" if thread is None else thread.name, error)
+            if thread is not None:
+                self._replace_thread(thread)
             return True
         self.failure = error
+        if response is StreamThreadExceptionResponse.SHUTDOWN_APPLICATION:
+            _log.error("all instances of the application are told to stop after a failure: %s", error, exc_info=error)
+            return self._request_shutdown()
         _log.error("the application stops after a failure: %s", error, exc_info=error)
         return False
 
+    def _response_to(self, error: BaseException) -> StreamThreadExceptionResponse:
+        if self._handler is None:
+            return StreamThreadExceptionResponse.SHUTDOWN_CLIENT
+        try:
+            return StreamThreadExceptionResponse(self._handler(error))
+        except Exception as exc:  # noqa: BLE001 - a handler that fails cannot decide; the application stops
+            _log.error("the uncaught exception handler failed: %s", exc, exc_info=exc)
+            return StreamThreadExceptionResponse.SHUTDOWN_CLIENT
+
+    def _replace_thread(self, failed: StreamThread) -> None:
+        """A new thread takes the place of one that failed, under another name: the old one is not dead yet, as in Java."""
+        assert self._conductor is not None
+        with self._thread_count:
+            new = self._threads.add()
+            failed.set_state(ThreadState.PENDING_SHUTDOWN)
+            new.set_state(ThreadState.STARTING)
+        self._conductor.replace_lane(failed.index, new.index, new.name)
+        self._threads.discard(failed)
+
+    def _request_shutdown(self) -> bool:
+        """Join the group anew with the wish that all instances stop; this one stops with the group's answer, or without."""
+        assert self._conductor is not None
+        assert self._member is not None
+        self._wishes_shutdown = True
+        self._conductor.halt()
+        self._member.request_rejoin()
+        threading.Thread(target=self._end_without_answer, name=f"{self._client_id}-shutdown", daemon=True).start()
+        return True
+
+    def _end_without_answer(self) -> None:
+        if not self._ended.wait(_SHUTDOWN_SECONDS) and self._conductor is not None:
+            self._conductor.end()
+
     def _on_restore(self, progress: RestoreProgress, what: str) -> None:
         listener = self._restore_listener
-        if what == "start":
-            _log.info(
-                "task %s: restoring %s from %s, %d to %d",
-                progress.task_id,
-                progress.store,
-                progress.partition,
-                progress.start,
-                progress.end,
-            )
+        if what != "batch":
+            thread = None if self._conductor is None else self._thread_name(self._conductor.owners.get(progress.task_id))
+            where = (thread, progress.task_id, progress.store, progress.partition)
+            if what == "start":
+                _log.info(
+                    "stream-thread [%s] task [%s] restoring store %s from %s, offsets %d to %d",
+                    *where,
+                    progress.start,
+                    progress.end,
+                )
+            else:
+                _log.info("stream-thread [%s] task [%s] restored store %s from %s up to offset %d", *where, progress.position)
         if listener is None:
             return
         if what == "start":
@@ -330,7 +510,15 @@ class KafkaStreams:
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
+    def _close_to_error(self) -> None:
+        """Stop after a failure; nothing where the application stops already."""
+        if self._set_state(State.PENDING_ERROR):
+            self._release()
+            self._set_state(State.ERROR)
+
     def _shut_down(self) -> None:
+        with self._starting:  # what is being started is started first
+            pass
         if self._conductor is not None:
             self._conductor.stop()
         if self._thread is not None and self._thread.is_alive():
@@ -343,12 +531,17 @@ class KafkaStreams:
         self._ended.set()
         if self._conductor is not None:
             self._conductor.copies.standbys.close()
+        self._threads.set_all(ThreadState.PENDING_SHUTDOWN)
         if self._fleet is not None:
             self._fleet.close(30)
+        self._threads.set_all(ThreadState.DEAD)
         if self._member is not None:
             self._member.close()
         if self._directory is not None:
             self._directory.close()
+        if self._metrics_server is not None:
+            self._metrics_server.close()
+            self._metrics_server = None
         if self._given_spark is None and self._spark is not None:
             self._spark.stop()
             self._spark = None
@@ -363,16 +556,29 @@ class KafkaStreams:
                 self._changed.wait(left)
         return True
 
-    def _set_state(self, new: State) -> None:
+    def _set_state(self, new: State) -> bool:
+        """Go to another state and tell the listener; False where the application stays as it is."""
+        told = self._change_state(new)
+        self._tell(told)
+        return told is not None
+
+    def _change_state(self, new: State) -> tuple[State, State] | None:
         with self._changed:
             old = self._state
+            if old.refuses(new):
+                return None
             if not old.is_valid_transition(new):
-                raise StreamsError(f"invalid transition from {old.name} to {new.name}")
+                raise StreamsError(f"stream-client [{self._client_id}] Unexpected state transition from {old.name} to {new.name}")
             self._state = new
             self._changed.notify_all()
-        _log.info("state %s -> %s", old.name, new.name)
-        if self._listener is not None:
-            self._listener(new, old)
+        if old is not new:
+            _log.info("stream-client [%s] State transition from %s to %s", self._client_id, old.name, new.name)
+        return new, old
+
+    def _tell(self, change: tuple[State, State] | None) -> None:
+        """Not under the lock: the listener may ask for anything."""
+        if change is not None and self._listener is not None and change[0] is not change[1]:
+            self._listener(*change)
 
     def _refuse_after_start(self, what: str) -> None:
         if self._state is not State.CREATED:

@@ -90,6 +90,20 @@ class Positions:
             else:
                 self.fetched[partition] = self._loaded[partition] if committed is None else committed.offset
 
+    def committed_sum(self, partition: TopicPartition) -> int:
+        """How far a partition is committed, -1 where it is not; behind a shuffle the sum over what feeds it."""
+        found = self.committed.get(partition)
+        if found is None:
+            return -1
+        if partition not in self.vectors:
+            return found.offset
+        return sum(Vector.of(found, sources_of(self._plan, self._plan.shuffled[partition.topic])).positions.values())
+
+    def end_sum(self, partition: TopicPartition, ends: Mapping[TopicPartition, int]) -> int:
+        """Where a partition ends, -1 where that is not known; behind a shuffle the sum over what feeds it."""
+        sources = self.vectors.get(partition, {partition: 0})
+        return sum(ends[source] for source in sources) if all(source in ends for source in sources) else -1
+
     def sources(self) -> list[TopicPartition]:
         """All partitions to be read: tasks' own, and those before a shuffle."""
         return [*self.fetched, *dict.fromkeys(source for vector in self.vectors.values() for source in vector)]

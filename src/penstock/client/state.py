@@ -68,13 +68,31 @@ class State(enum.Enum):
         """Whether an application may go from here to `new`."""
         return new in _ALLOWED[self]
 
+    def refuses(self, new: State) -> bool:
+        """Whether an application stays as it is when asked for `new`, without that being an error, as in Kafka Streams.
+
+        One that is on its way out goes on with that; one that has ended may be closed again.
+
+        >>> State.PENDING_SHUTDOWN.refuses(State.RUNNING), State.CREATED.refuses(State.RUNNING)
+        (True, False)
+        """
+        return new in _REFUSED.get(self, set())
+
 
 _ALLOWED = {
     State.CREATED: {State.REBALANCING, State.PENDING_SHUTDOWN},
-    State.REBALANCING: {State.RUNNING, State.PENDING_SHUTDOWN, State.PENDING_ERROR, State.REBALANCING},
+    State.REBALANCING: {State.RUNNING, State.PENDING_SHUTDOWN, State.PENDING_ERROR},
     State.RUNNING: {State.REBALANCING, State.RUNNING, State.PENDING_SHUTDOWN, State.PENDING_ERROR},
     State.PENDING_SHUTDOWN: {State.NOT_RUNNING},
     State.NOT_RUNNING: set(),
     State.PENDING_ERROR: {State.ERROR},
     State.ERROR: set(),
+}
+
+_REFUSED = {
+    State.REBALANCING: {State.REBALANCING},
+    State.PENDING_SHUTDOWN: set(State) - {State.NOT_RUNNING},
+    State.NOT_RUNNING: {State.PENDING_SHUTDOWN, State.NOT_RUNNING},
+    State.PENDING_ERROR: set(State) - {State.ERROR},
+    State.ERROR: {State.PENDING_SHUTDOWN, State.PENDING_ERROR, State.ERROR},
 }

@@ -20,6 +20,12 @@ class Turn:
     upstream: list[UpstreamWork] = field(default_factory=list)
     ranges: list[FetchRange] = field(default_factory=list)
     backlog: int = 0
+    poll_seconds: float = 0.0
+
+    @property
+    def shuffled(self) -> bool:
+        """Whether records cross Spark's shuffle on their way to the lanes."""
+        return bool(self.upstream) and len(self.work) > 1
 
     @property
     def records(self) -> int:

@@ -43,6 +43,7 @@ from kafka.structs import TopicPartition as ClientPartition
 
 from penstock.errors import BrokerError, TaskMigratedError
 from penstock.ids import TopicPartition
+from penstock.kafka.quiet import keep_down
 from penstock.runtime.carry_over import OffsetAndMetadata
 
 _log = logging.getLogger(__name__)
@@ -51,6 +52,10 @@ _POLL_SECONDS = 0.05
 _JOIN_TIMEOUT_MS = 5_000
 _REVOKE_STEP = 0.005
 _RETRY_SECONDS = 0.5
+_LEAVE_SECONDS = 60.0
+
+# Java's AssignorError.SHUTDOWN_REQUESTED: a member that joins with it makes the leader send all members home.
+SHUTDOWN_REQUESTED = 4
 
 _FATAL = (
     AuthorizationError,
@@ -67,6 +72,7 @@ class MemberInfo:
     """What a member tells the others when it joins: who it is, what it runs, and how much of which state it has.
 
     `offsets` adds up, for each unit it has state of, how far its stores have read their changelogs; -2 says that it runs.
+    `error_code` is Java's, as its subscriptions carry it.
     """
 
     process_id: str
@@ -76,6 +82,7 @@ class MemberInfo:
     standby: tuple[str, ...] = ()
     offsets: Mapping[str, int] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
+    error_code: int = 0
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,12 @@ class Membership:
     copies: tuple[str, ...] = ()
     standbys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     probing: bool = False
+    error_code: int = 0
+
+    @property
+    def shutdown_requested(self) -> bool:
+        """Whether a member wants the whole application to stop."""
+        return self.error_code == SHUTDOWN_REQUESTED
 
 
 AssignUnits = Callable[[Sequence[MemberInfo]], Shares]
@@ -135,6 +148,7 @@ class GroupMember:
 
     def start(self) -> None:
         """Begin to join; `on_assigned` tells when that is done."""
+        keep_down()
         self._thread.start()
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float = 15.0) -> None:
@@ -179,8 +193,8 @@ class GroupMember:
 
         self._ask(leave_and_join, timeout)
 
-    def request_rebalance(self) -> None:
-        """Have the work dealt out anew, with what the members have to tell by then; nobody stops for it."""
+    def request_rejoin(self) -> None:
+        """Have the work dealt out anew, with what the members have to tell by then; nobody leaves or stops for it."""
         self._requests.put((lambda consumer: consumer._coordinator.request_rejoin(), Future()))
 
     @property
@@ -188,6 +202,22 @@ class GroupMember:
         """Whether this member deals out the work."""
         consumer = self._consumer
         return consumer is not None and bool(consumer._coordinator._is_leader)
+
+    def leave(self) -> None:
+        """Give up all work and stay out of the group until told to join again; returns at once."""
+
+        def give_up_and_leave(consumer: KafkaConsumer) -> None:
+            self._on_revoked(True).wait(_LEAVE_SECONDS)
+            consumer.unsubscribe()
+
+        self._requests.put((give_up_and_leave, Future()))
+
+    def join_again(self) -> None:
+        """Come back after `leave`, or join for the first time; returns at once."""
+        if self._thread.ident is None:
+            self.start()
+        else:
+            self._requests.put((self._subscribe, Future()))
 
     def close(self, timeout: float = 10.0) -> None:
         """Leave the group; a static member only goes away, and is waited for until its session ends."""
@@ -300,6 +330,7 @@ class GroupMember:
                 tuple(assignment.get("kept", ())),
                 _by_unit(copies),
                 bool(assignment.get("probing")),
+                int(assignment.get("error", 0)),
             )
         )
 
@@ -336,7 +367,9 @@ class _UnitAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-p
 
     def assign(self, cluster: Any, members: Any) -> dict[str, Any]:
         infos = {m.member_id: MemberInfo(**_tupled(json.loads(m.metadata.user_data))) for m in members}
-        shares = self._assign(list({info.process_id: info for info in infos.values()}.values()))
+        error_code = max((info.error_code for info in infos.values()), default=0)
+        told = list({info.process_id: info for info in infos.values()}.values())
+        shares = Shares({}) if error_code else self._assign(told)
         active = {process: list(units) for process, units in shares.active.items()}
         copies = {process: list(units) for process, units in shares.copies.items() if units}
         hosts = {info.process_id: info.host for info in infos.values()}
@@ -351,6 +384,7 @@ class _UnitAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-p
                         "copies": copies,
                         "hosts": hosts,
                         "probing": shares.probing,
+                        "error": error_code,
                     }
                 ).encode(),
                 version=0,

@@ -46,13 +46,34 @@ class TaskMetrics:
         self._topics: dict[tuple[str, str, str], tuple[Sensor, Sensor]] = {}
         self.dropped_records = self._counter("dropped-records", RecordingLevel.INFO, "dropped records")
         self.process = self._counter("process", RecordingLevel.DEBUG, "processed records")
-        self.punctuate = self._counter("punctuate", RecordingLevel.DEBUG, "calls to punctuators")
+        self._punctuate = self._sensor("punctuate", RecordingLevel.DEBUG)
+        registry.add_rate_and_total(self._punctuate, TASK_GROUP, self._tags, "punctuate", "calls to punctuate")
+        registry.add_avg_and_max(self._punctuate, TASK_GROUP, self._tags, "punctuate-latency", "latency of calls to punctuate")
+        self.punctuations, self.punctuation_seconds = 0, 0.0
+        self._process_latency = self._sensor("process-latency", RecordingLevel.DEBUG)
+        registry.add_avg_and_max(self._process_latency, TASK_GROUP, self._tags, "process-latency", "latency of calls to process")
         self.restore = self._counter("restore", RecordingLevel.DEBUG, "restored records")
         lateness = self._sensor("record-lateness", RecordingLevel.DEBUG)
         registry.add_avg_and_max(lateness, TASK_GROUP, self._tags, "record-lateness", "observed lateness of records")
         self.record_lateness: Callable[[int], None] | None = lateness.record if lateness.enabled else None
         enforced = self._counter("enforced-processing", RecordingLevel.DEBUG, "occurrences of enforced processing")
         self.enforced_processing: Callable[[], None] | None = enforced.record if enforced.enabled else None
+
+    def punctuated(self, seconds: float) -> None:
+        """A punctuator has run."""
+        self.punctuations += 1
+        self.punctuation_seconds += seconds
+        self._punctuate.record(seconds * 1000)
+
+    def processed(self, records: int, seconds: float) -> None:
+        """So many records took so long together; each counts with its part of it."""
+        if records:
+            self._process_latency.record(seconds * 1000 / records)
+
+    def gauge(self, name: str, level: RecordingLevel, description: str, read: Callable[[], Any]) -> None:
+        """A metric of the task whose value is asked for when it is read."""
+        if self.registry.should_record(level):
+            self.registry.add_gauge(self.registry.metric_name(name, TASK_GROUP, description, self._tags), read)
 
     def consumed(self, partition: TopicPartition, source: str, records: Sequence[RawRecord] | RawColumns) -> None:
         """Count records of an input partition."""
@@ -90,6 +111,10 @@ class TaskMetrics:
                 f"record-e2e-latency-{suffix}", PROCESSOR_NODE_GROUP, "The age of records at this node", tags
             )
             self.registry.add(sensor, name, measure)
+        if is_source:
+            calls = self._sensor(f"node.{node.name}.process", RecordingLevel.DEBUG)
+            self.registry.add_rate_and_total(calls, PROCESSOR_NODE_GROUP, tags, "process", "calls to process")
+            node.run = _counted(node.run, calls.record)
         node.run = _watched(node.run, sensor.record, clock.now_ms)
 
     def close(self) -> None:
@@ -110,7 +135,7 @@ class TaskMetrics:
     def _topic(self, topic: str, node: str, direction: str) -> tuple[Sensor, Sensor]:
         found = self._topics.get((topic, node, direction))
         if found is None:
-            tags = {**self._tags, "processor-node-id": node, "topic-name": topic}
+            tags = {**self._tags, "processor-node-id": node, "topic": topic}
             prefix = f"topic.{topic}.{node}"
             count = self._sensor(f"{prefix}.records-{direction}", RecordingLevel.INFO)
             size = self._sensor(f"{prefix}.bytes-{direction}", RecordingLevel.INFO)
@@ -120,6 +145,14 @@ class TaskMetrics:
                 self.registry.add(sensor, name, measure_total)
             found = self._topics[topic, node, direction] = (count, size)
         return found
+
+
+def _counted(run: Any, count: Callable[[], None]) -> Callable[[Record[Any, Any]], None]:
+    def counted(record: Record[Any, Any]) -> None:
+        count()
+        run(record)
+
+    return counted
 
 
 def _watched(run: Any, record_latency: Callable[[int], None], now_ms: Callable[[], int]) -> Callable[[Record[Any, Any]], None]:

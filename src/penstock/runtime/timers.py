@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -109,6 +110,7 @@ class Timers:
         context.set_record_context(RecordContext(timestamp, -1, -1, None))
         context.set_current_node(node)
         context.system_time_ms = self._clock.now_ms()
+        started = time.perf_counter()
         try:
             punctuator(timestamp)
         except FailedProcessingError as exc:
@@ -122,7 +124,7 @@ class Timers:
                 raise self._failure(node.name, failed) from (failed.__cause__ or failed)
         finally:
             context.set_current_node(None)
-            self._metrics.punctuate.record()
+            self._metrics.punctuated(time.perf_counter() - started)
 
     def _failure(self, node: str, failed: FailedProcessingError) -> ProcessingError:
         what = failed.message or "Exception caught while punctuating processor"

@@ -35,8 +35,19 @@ class Fleet:
         self._application = application
         self._packed = packed(application)
         places = choose_places([None] * len(names), executors(self._spark))
-        self.lanes = [Lane(self._spark, name, place) for name, place in zip(names, places)]
+        self.lanes = {index: Lane(self._spark, name, place) for index, (name, place) in enumerate(zip(names, places))}
         self.updaters = Updaters(self._spark, application, self._packed)
+
+    def add_lane(self, index: int, name: str) -> None:
+        """One more lane, on the executor with the fewest; it owns nothing before the next opening."""
+        places = choose_places([*(lane.executor for lane in self.lanes.values()), None], executors(self._spark))
+        self.lanes = {**self.lanes, index: Lane(self._spark, name, places[-1])}
+
+    def remove_lane(self, index: int, timeout: float | None = _RESTART_SECONDS) -> None:
+        """Close what a lane keeps open, then the lane."""
+        self._close_lanes([index], timeout)
+        self.lanes[index].close()
+        self.lanes = {i: lane for i, lane in self.lanes.items() if i != index}
 
     def replace_application(self, application: Application) -> None:
         """Run another plan: lanes open it anew, and close what they had of the old one."""
@@ -47,7 +58,7 @@ class Fleet:
     @property
     def hosts(self) -> dict[int, str]:
         """The host of each lane; all the same where there is only one machine."""
-        return {index: "" if lane.executor is None else host_of(lane.executor) for index, lane in enumerate(self.lanes)}
+        return {index: "" if lane.executor is None else host_of(lane.executor) for index, lane in self.lanes.items()}
 
     @property
     def application(self) -> Application:
@@ -57,7 +68,7 @@ class Fleet:
     @property
     def is_well_placed(self) -> bool:
         """Whether every lane is on an executor that lives, and none is crowded while another has room."""
-        places = [lane.executor for lane in self.lanes]
+        places = [lane.executor for lane in self.lanes.values()]
         there = executors(self._spark)
         return not there or choose_places(places, there) == places
 
@@ -66,8 +77,8 @@ class Fleet:
         if is_local(self._spark):
             return
         there = executors(self._spark) or wait_for_executors(self._spark, _RESTART_SECONDS)
-        places = choose_places([lane.executor for lane in self.lanes], there)
-        moving = {index: place for index, place in enumerate(places) if place != self.lanes[index].executor}
+        places = dict(zip(self.lanes, choose_places([lane.executor for lane in self.lanes.values()], there)))
+        moving = {index: place for index, place in places.items() if place != self.lanes[index].executor}
         # What moves away from an executor that lives is closed there: it would keep its folders locked.
         self._close_lanes([index for index in moving if self.lanes[index].executor in there], _RESTART_SECONDS)
         for index, place in moving.items():
@@ -96,13 +107,17 @@ class Fleet:
         group_metadata: bytes,
         global_ends: Mapping[TopicPartition, int],
         description: str,
+        *,
+        with_metrics: bool = True,
     ) -> dict[int, LaneAnswer]:
         """Run one turn; lanes with nothing to do are not asked."""
         in_lane = upstream if len(work) <= 1 else ()
         shuffled = self._shuffle(upstream, owners) if upstream and not in_lane else None
         turns = {}
         for lane, tasks in work.items():
-            turn = ProcessTurn(self._application.key, lane, dict(tasks), tuple(in_lane), group_metadata, dict(global_ends))
+            turn = ProcessTurn(
+                self._application.key, lane, dict(tasks), tuple(in_lane), group_metadata, dict(global_ends), with_metrics
+            )
             name = f"{self.lanes[lane].name}: {description}"
             if shuffled is None:
                 turns[lane] = self.lanes[lane].submit(partial(run_turn, turn), name)
@@ -113,8 +128,8 @@ class Fleet:
     def close(self, timeout: float | None = None) -> None:
         """Close what the lanes keep open, then the lanes."""
         self.updaters.close(timeout)
-        self._close_lanes(range(len(self.lanes)), timeout)
-        for lane in self.lanes:
+        self._close_lanes(list(self.lanes), timeout)
+        for lane in self.lanes.values():
             lane.close()
 
     def _close_lanes(self, indices: Iterable[int], timeout: float | None) -> None:
@@ -138,7 +153,7 @@ class Fleet:
                     targets[TopicPartition(topic, task_id.partition)] = lane
         stage = partial(_stage, self._packed, targets)
         rows = self._spark.parallelize(upstream, len(upstream)).mapPartitions(stage)
-        return rows.partitionBy(len(self.lanes), _to_lane)
+        return rows.partitionBy(max(self.lanes) + 1, _to_lane)
 
 
 def _stage(

@@ -12,6 +12,7 @@ from penstock.kafka.clients import consumer_config, restore_consumer_config
 from penstock.kafka.fetch import FetchRange, RangeFetcher
 from penstock.kafka.produce import LaneProducer
 from penstock.metrics import Metrics
+from penstock.metrics_transfer import MetricsSender
 from penstock.record import ProducedRecord
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.processor_topology import ProcessorTopology
@@ -21,6 +22,7 @@ from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.fed import FedPartition
 from penstock.spark.globals import LaneGlobals
+from penstock.spark.lane_metrics import take_punctuations, watch_task
 from penstock.spark.messages import Application, Committed, LaneAnswer, RestoreProgress, TaskWork, UpstreamWork
 from penstock.spark.upstream import TracingCollector, run_upstream, sources_of, take_side_outputs, upstream_inputs
 from penstock.spark.vectors import without_vector
@@ -53,10 +55,16 @@ class LaneTasks:
         self._directory = StateDirectory(state_dir_here(self._config["state.dir"]), self._config["application.id"])
         self._globals = LaneGlobals(application, self._directory, self._restorer, client_id)
         self._clock = SystemClock()
-        self._metrics = Metrics()
+        self._metrics = Metrics.from_config(self._config)
+        self.metrics = MetricsSender(self._metrics)
         self._restoring: dict[TaskId, _OpenTask] = {}
         self.running: dict[TaskId, _OpenTask] = {}
         self._before_shuffle: dict[TaskId, StreamTask] = {}
+
+    @property
+    def ids(self) -> set[TaskId]:
+        """The tasks that are open here, restored or not."""
+        return {*self.running, *self._restoring}
 
     # -- open ----------------------------------------------------------------------------------------------------------
 
@@ -102,6 +110,7 @@ class LaneTasks:
             topology = ProcessorTopology.of(subtopology)
             task = StreamTask(task_id, topology, inputs, self._config, state, collector, self._clock, metrics, cache)
             task.initialize()
+            watch_task(metrics, task, cache)
         except BaseException:
             self._directory.unlock(task_id)
             raise
@@ -190,10 +199,16 @@ class LaneTasks:
         for partition, ends in work.fed.items():
             self._feed(opened, partition, fed.get(partition), ends)
         task.update_lags({**work.lags, **dict.fromkeys(opened.fed, 0)})
+        started = time.perf_counter()
         processed = task.process_all()
+        task.metrics.processed(processed, time.perf_counter() - started)
         task.maybe_punctuate_system_time()
         commit = task.prepare_commit()
         return self._with_vectors(opened, work, commit), processed
+
+    def take_punctuations(self) -> tuple[int, float]:
+        """How many punctuators have run since this was last asked, and how long they took."""
+        return take_punctuations(opened.task.metrics for opened in self.running.values())
 
     def idle_deadline(self, task_id: TaskId) -> int | None:
         """Until when a task with records waits for those of another partition; None where it does not wait."""

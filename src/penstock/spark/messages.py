@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from penstock.config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange
+from penstock.metrics_transfer import MetricsUpdate
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.plan import Plan
 from penstock.topology.specs import GlobalTopology
@@ -85,6 +86,7 @@ class ProcessTurn:
     upstream: tuple[UpstreamWork, ...]
     group_metadata: bytes
     global_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    with_metrics: bool = True
 
 
 @dataclass
@@ -100,7 +102,12 @@ class LaneAnswer:
     timers: dict[TaskId, int | None] = field(default_factory=dict)
     idle_until: dict[TaskId, int | None] = field(default_factory=dict)
     records: int = 0
+    processed: int = 0
+    punctuated: int = 0
     produced: int = 0
+    created: int = 0
+    closed: int = 0
+    metrics: MetricsUpdate | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     lost: bool = False
     failure: Failure | None = None

@@ -55,7 +55,7 @@ def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSessi
 def lanes_of(spark: SparkSession, wanted: int | None = None) -> int:
     """As many lanes as wanted, or as Spark has cores; returns when the session has executors to put them on."""
     wait_for_executors(spark.sparkContext, _EXECUTOR_SECONDS)
-    return wanted or max(1, int(spark.sparkContext.defaultParallelism))
+    return max(1, int(spark.sparkContext.defaultParallelism)) if wanted is None else wanted
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import pickle
 import re
 import socket
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -98,16 +99,20 @@ class LaneWorker:
         self.lane = lane
         config = application.config
         self.client_id = f"{application.client_id}-StreamThread-{lane + 1}"
+        threading.current_thread().name = self.client_id  # the thread-id of all metrics
         self.tasks = LaneTasks(application, self.client_id)
         transactional_id = f"{config['application.id']}-{application.process_id}-{lane + 1}" if config.eos_enabled else None
         self.producer = LaneProducer(producer_config(config, f"{self.client_id}-producer"), transactional_id)
 
     def open(self, turn: OpenTurn, answer: LaneAnswer) -> None:
         """Own exactly the tasks of the turn; restore as much as its time allows."""
+        before = self.tasks.ids
         self.tasks.own(turn.tasks)
+        answer.created, answer.closed = len(self.tasks.ids - before), len(before - self.tasks.ids)
         self.tasks.restore(time.monotonic() + turn.seconds, answer)
         answer.opened = tuple(self.tasks.running)
         answer.timers = {task_id: opened.task.next_timer() for task_id, opened in self.tasks.running.items()}
+        answer.metrics = self.tasks.metrics.update()
 
     def process(self, turn: ProcessTurn, fed: dict[TopicPartition, ShuffledBatch], answer: LaneAnswer) -> None:
         """Run one turn.
@@ -131,6 +136,8 @@ class LaneWorker:
             for commit in commits:
                 self.tasks.post_commit(commit.task_id, self.producer)
             clock.lap("store")
+            if turn.with_metrics:
+                answer.metrics = self.tasks.metrics.update()
         except BaseException:
             self.producer.abort()
             self.tasks.close_dirty()
@@ -161,10 +168,12 @@ class LaneWorker:
         for task_id, work in turn.work.items():
             commit, processed = self.tasks.process(task_id, work, fed)
             answer.records += 0 if work.fed else processed
+            answer.processed += processed
             answer.timers[task_id] = commit.next_timer
             answer.idle_until[task_id] = self.tasks.idle_deadline(task_id)
             answer.offsets.update(commit.offsets)
             commits.append(commit)
+        answer.punctuated, answer.seconds["punctuate"] = self.tasks.take_punctuations()
         return commits
 
     def _commit(self, turn: ProcessTurn, commits: Sequence[TaskCommit], answer: LaneAnswer) -> None:

@@ -26,7 +26,7 @@ class Fleet:
     """One lane that opens what it is told."""
 
     def __init__(self) -> None:
-        self.lanes = [SimpleNamespace(name="lane")]
+        self.lanes = {0: SimpleNamespace(name="lane")}
         self.hosts = {0: ""}
         self.application = SimpleNamespace(client_id="app")
         self.updaters = SimpleNamespace(is_local=False, hosts=lambda: [""])
@@ -175,7 +175,7 @@ def test_should_tell_the_group_what_it_runs(instance: Instance) -> None:
 def test_should_ask_the_group_to_look_again_once_in_a_generation(instance: Instance) -> None:
     asked: list[int] = []
     instance.conductor.member = SimpleNamespace(  # type: ignore[assignment]
-        is_leader=True, request_rebalance=lambda: asked.append(1), failure=None
+        is_leader=True, request_rejoin=lambda: asked.append(1), failure=None
     )
     instance.conductor._probe()
     assert not asked  # nothing waits

@@ -348,9 +348,9 @@ def test_should_count_what_it_consumes_and_produces(tmp_path: Path) -> None:
     harness.task.process_all()
     harness.commit()
     group = "stream-topic-metrics"
-    assert harness.metrics.value("records-consumed-total", group, {"topic-name": "in", "processor-node-id": "source"}) == 2
+    assert harness.metrics.value("records-consumed-total", group, {"topic": "in", "processor-node-id": "source"}) == 2
     assert harness.metrics.value("bytes-consumed-total", group) == 2 * (20 + 2) + 3 + 2
-    assert harness.metrics.value("records-produced-total", group, {"topic-name": "out"}) == 2
+    assert harness.metrics.value("records-produced-total", group, {"topic": "out"}) == 2
     assert harness.metrics.value("process-total", "stream-task-metrics") == 2
     assert harness.metrics.value("record-e2e-latency-max", "stream-processor-node-metrics", {"processor-node-id": "sink"}) == 990
     harness.task.suspend()

@@ -121,6 +121,10 @@ class RocksDBStore(KeyValueBytesStore):
         self._offsets.update(changelog_offsets)
         self._overlay.clear()
 
+    def property_int(self, name: str) -> int | None:
+        """A number that RocksDB tells of itself, such as `rocksdb.estimate-num-keys`; None while the store is closed."""
+        return None if self._db is None else self._db.property_int_value(name)
+
     def committed_offset(self, partition: TopicPartition) -> int | None:
         """The changelog position saved with the last commit; None where there is none."""
         return self._offsets.get(partition)

@@ -19,6 +19,7 @@ from penstock.metrics import (
     measure_min,
     measure_rate,
 )
+from penstock.state.layers.rocksdb_metrics import watch_rocksdb
 from penstock.state.store import StateStoreContext
 
 _ITERATOR_OPERATIONS = ("range", "all", "prefix-scan", "fetch")
@@ -51,11 +52,13 @@ class StoreMetrics:
         return len(self._opened)
 
     def time_calls(self, store: Any, methods: Sequence[str]) -> None:
-        """Measure these methods of a store, if the recording level asks for it."""
+        """Measure these methods of a store, if the recording level asks for it, and what RocksDB tells, where it has one."""
         for method in methods:
             sensor = self._latency(method.replace("_", "-"))
             if sensor is not None:
                 setattr(store, method, _timed(getattr(store, method), sensor))
+        if self._registry is not None:
+            watch_rocksdb(store, self.gauge)
 
     def gauge(self, name: str, description: str, read: Callable[[], Any]) -> None:
         """A metric whose value is asked for when it is read."""

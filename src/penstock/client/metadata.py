@@ -1,0 +1,89 @@
+"""What an application tells of its threads, tasks and stores: values at the moment they were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from penstock.client.stream_threads import StreamThread
+from penstock.ids import TaskId, TopicPartition
+
+UNKNOWN_OFFSET = -1
+
+
+@dataclass(frozen=True)
+class TaskMetadata:
+    """A task: its input partitions, how far they are committed and where they end; -1 where that is not known yet.
+
+    Behind a shuffle an input partition has no records of its own: both numbers are then sums over the source partitions that
+    feed it, so that their difference is how far the task is behind.
+    """
+
+    task_id: TaskId
+    topic_partitions: frozenset[TopicPartition]
+    committed_offsets: Mapping[TopicPartition, int] = field(default_factory=dict, hash=False)
+    end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict, hash=False)
+    time_current_idling_started: int | None = None
+
+
+@dataclass(frozen=True)
+class ThreadMetadata:
+    """A stream thread: its name and state, its tasks, and the ids its clients have at the brokers."""
+
+    thread_name: str
+    thread_state: str
+    consumer_client_id: str
+    restore_consumer_client_id: str
+    producer_client_ids: frozenset[str]
+    admin_client_id: str
+    active_tasks: frozenset[TaskMetadata] = frozenset()
+    standby_tasks: frozenset[TaskMetadata] = frozenset()
+
+
+@dataclass(frozen=True)
+class LagInfo:
+    """How far the local copy of a store's partition is behind its changelog.
+
+    >>> LagInfo(7, 10).offset_lag
+    3
+    """
+
+    current_offset_position: int
+    end_offset_position: int
+
+    @property
+    def offset_lag(self) -> int:
+        """How many offsets are missing."""
+        return max(0, self.end_offset_position - self.current_offset_position)
+
+
+def thread_metadata(
+    client_id: str, thread: StreamThread, active: Iterable[TaskMetadata] = (), standby: Iterable[TaskMetadata] = ()
+) -> ThreadMetadata:
+    """A thread with its clients' names, as Kafka Streams gives them."""
+    return ThreadMetadata(
+        thread.name,
+        thread.state.name,
+        f"{thread.name}-consumer",
+        f"{thread.name}-restore-consumer",
+        frozenset({f"{thread.name}-producer"}),
+        f"{client_id}-admin",
+        frozenset(active),
+        frozenset(standby),
+    )
+
+
+def store_lags(
+    stores: Mapping[TopicPartition, str], positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> dict[str, dict[int, LagInfo]]:
+    """The lag of each store's partitions: `stores` names the store of each changelog, `positions` those that are behind.
+
+    >>> changelog = TopicPartition("app-counts-changelog", 1)
+    >>> store_lags({changelog: "counts"}, {}, {changelog: 10})
+    {'counts': {1: LagInfo(current_offset_position=10, end_offset_position=10)}}
+    """
+    lags: dict[str, dict[int, LagInfo]] = {}
+    for changelog, store in sorted(stores.items()):
+        end = ends[changelog]
+        lags.setdefault(store, {})[changelog.partition] = LagInfo(positions.get(changelog, end), end)
+    return lags

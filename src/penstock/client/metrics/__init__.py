@@ -1,0 +1,1 @@
+"""What an application tells of itself: Kafka Streams' metrics, and Prometheus' text of them."""

@@ -1,0 +1,124 @@
+"""All metrics of an application: the client's own, those of its threads and turns, and what the lanes tell of their tasks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.client.metrics.thread_metrics import ThreadMetrics
+from penstock.client.metrics.turn_metrics import TurnMetrics
+from penstock.client.state import State
+from penstock.client.stream_threads import StreamThread, StreamThreads
+from penstock.client.turns import Turn
+from penstock.config import StreamsConfig
+from penstock.metrics import CLIENT_GROUP, Metric, MetricName, Metrics
+from penstock.metrics_transfer import MetricsReceiver
+from penstock.spark.messages import LaneAnswer
+
+
+class ApplicationMetrics:
+    """What `KafkaStreams.metrics()` shows. Written by the conductor's thread, read by anybody."""
+
+    def __init__(
+        self,
+        config: StreamsConfig,
+        client_id: str,
+        process_id: Callable[[], str],
+        version: str,
+        describe: Callable[[], str],
+        state: Callable[[], State],
+        threads: StreamThreads,
+    ) -> None:
+        self._config = config
+        self._process_id = process_id
+        self._threads = threads
+        self._registry = Metrics.from_config(config)
+        self._turns = TurnMetrics(self._registry, client_id)
+        self._of_threads: dict[int, tuple[StreamThread, ThreadMetrics]] = {}
+        self._of_lanes: dict[int, MetricsReceiver] = {}
+        self._tags = {"client-id": client_id}
+        self._lock = threading.RLock()
+        self._gauge("version", "The version of the Kafka Streams client", lambda: version)
+        self._gauge("commit-id", "The version control commit ID of the Kafka Streams client", lambda: "unknown")
+        self._gauge("application-id", "The application ID of the Kafka Streams client", lambda: config["application.id"])
+        self._gauge("topology-description", "The description of the topology executed in the Kafka Streams client", describe)
+        self._gauge("state", "The state of the Kafka Streams client", lambda: state().name)
+        self._gauge(
+            "client-state",
+            "The state of the Kafka Streams client",
+            lambda: state().value,
+            {"application-id": config["application.id"]},
+        )
+        self._gauge(
+            "alive-stream-threads",
+            "The current number of alive stream threads that are running or participating in rebalance",
+            lambda: len(threads.alive()),
+        )
+        self._gauge(
+            "failed-stream-threads",
+            "The number of failed stream threads since the start of the Kafka Streams client",
+            lambda: threads.failed,
+        )
+        self._gauge(
+            "recording-level",
+            "The metrics recording level of the Kafka Streams client",
+            lambda: self._registry.recording_level.value,
+        )
+
+    def answered(self, answers: Mapping[int, LaneAnswer]) -> None:
+        """What lanes have said, in any kind of turn."""
+        with self._lock:
+            for lane, answer in answers.items():
+                thread = self._of_thread(lane)
+                if thread is not None:
+                    thread.opened(answer)
+                if answer.lost:
+                    self._of_lanes.pop(lane, None)
+                elif answer.metrics is not None:
+                    self._receiver(lane).take(answer.metrics)
+
+    def turned(self, turn: Turn, answers: Mapping[int, LaneAnswer], seconds: float) -> None:
+        """A turn is over."""
+        with self._lock:
+            self._turns.turned(turn, answers, seconds)
+            for lane, answer in answers.items():
+                thread = self._of_thread(lane)
+                if thread is not None:
+                    thread.turned(answer)
+            self._registry.roll()
+
+    def metrics(self) -> dict[MetricName, Metric]:
+        """All metrics as they are now."""
+        with self._lock:
+            alive = {thread.index for thread in self._threads.all()}
+            for lane in {*alive, *self._of_threads}:
+                self._of_thread(lane)
+            self._of_lanes = {lane: receiver for lane, receiver in self._of_lanes.items() if lane in alive}
+            found = dict(self._registry.metrics())
+            for receiver in self._of_lanes.values():
+                found.update(receiver.metrics())
+            return found
+
+    def _of_thread(self, lane: int) -> ThreadMetrics | None:
+        thread, known = self._threads.at(lane), self._of_threads.get(lane)
+        if known is not None and known[0] is thread:
+            return known[1]
+        if known is not None:
+            known[1].close()
+            del self._of_threads[lane]
+        if thread is None:
+            return None
+        made = ThreadMetrics(self._registry, thread, self._process_id())
+        self._of_threads[lane] = (thread, made)
+        return made
+
+    def _receiver(self, lane: int) -> MetricsReceiver:
+        if lane not in self._of_lanes:
+            samples, window = self._config["metrics.num.samples"], self._config["metrics.sample.window.ms"]
+            self._of_lanes[lane] = MetricsReceiver(samples, window)
+        return self._of_lanes[lane]
+
+    def _gauge(self, name: str, description: str, read: Callable[[], Any], tags: Mapping[str, str] | None = None) -> None:
+        metric_name = self._registry.metric_name(name, CLIENT_GROUP, description, {**(tags or {}), **self._tags})
+        self._registry.add_gauge(metric_name, read)

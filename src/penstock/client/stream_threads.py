@@ -1,0 +1,167 @@
+"""The stream threads of an application, as an operator sees them: their names, their states, which are alive.
+
+A stream thread is a lane of the fleet. What is here knows nothing of Spark: it gives out names and keeps states.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import threading
+import time
+
+_log = logging.getLogger(__name__)
+
+
+class ThreadState(enum.Enum):
+    """Where a stream thread is in its life, with Kafka Streams' names and transitions.
+
+                +-------------+
+         +<---- | Created (0) |
+         |      +-----+-------+
+         |            v
+         |      +-----+-------+
+         +<---- | Starting (1)| ----->+
+         |      +-----+-------+       |
+         |            v               |
+         |      +-----+-------+       |
+         +<---- | Partitions  | <--+  |
+         |      | Revoked (2) | ---+  |
+         |      +-----+-------+       |
+         |           |  ^             |
+         |           v  |             |
+         |      +-----+-------+       |
+         +<---- | Partitions  | <-----+
+         |      | Assigned (3)|
+         |      +-----+-------+
+         |            v  ^
+         |      +-----+-------+
+         +<---- | Running (4) |
+         |      +-------------+
+         v
+    +----+---------+    +----------+
+    | Pending      | -> | Dead (6) |
+    | Shutdown (5) |    +----------+
+    +--------------+
+    """
+
+    CREATED = 0
+    STARTING = 1
+    PARTITIONS_REVOKED = 2
+    PARTITIONS_ASSIGNED = 3
+    RUNNING = 4
+    PENDING_SHUTDOWN = 5
+    DEAD = 6
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread takes part in the work."""
+        return self in _ALIVE
+
+    def is_valid_transition(self, new: ThreadState) -> bool:
+        """Whether a thread may go from here to `new`."""
+        return new in _ALLOWED[self]
+
+
+_ALIVE = {ThreadState.STARTING, ThreadState.PARTITIONS_REVOKED, ThreadState.PARTITIONS_ASSIGNED, ThreadState.RUNNING}
+_REVOKED, _ASSIGNED, _ENDING = ThreadState.PARTITIONS_REVOKED, ThreadState.PARTITIONS_ASSIGNED, ThreadState.PENDING_SHUTDOWN
+_ALLOWED = {
+    ThreadState.CREATED: {ThreadState.STARTING, _ENDING},
+    ThreadState.STARTING: {_REVOKED, _ASSIGNED, _ENDING},
+    _REVOKED: {_REVOKED, _ASSIGNED, _ENDING},
+    _ASSIGNED: {_REVOKED, _ASSIGNED, ThreadState.RUNNING, _ENDING},
+    ThreadState.RUNNING: {_REVOKED, _ASSIGNED, ThreadState.RUNNING, _ENDING},
+    _ENDING: {ThreadState.DEAD},
+    ThreadState.DEAD: set(),
+}
+
+
+class StreamThread:
+    """One stream thread: the lane of the same index, its name and its state.
+
+    >>> thread = StreamThread("app", 0)
+    >>> thread.name, thread.state.name
+    ('app-StreamThread-1', 'CREATED')
+    """
+
+    def __init__(self, client_id: str, index: int) -> None:
+        self.index = index
+        self.name = f"{client_id}-StreamThread-{index + 1}"
+        self.state = ThreadState.CREATED
+        self.started_ms = int(time.time() * 1000)
+        self._changed = threading.Condition()
+
+    def set_state(self, new: ThreadState) -> None:
+        """Go to another state; what is not allowed is ignored, as when a thread that ends is told of an assignment."""
+        with self._changed:
+            old = self.state
+            if not old.is_valid_transition(new):
+                _log.debug("stream-thread [%s] stays %s: it cannot become %s", self.name, old.name, new.name)
+                return
+            self.state = new
+            self._changed.notify_all()
+        if old is not new:
+            _log.info("stream-thread [%s] State transition from %s to %s", self.name, old.name, new.name)
+
+    def wait_until_dead(self, seconds: float | None) -> bool:
+        """Wait for the thread's end; False where it did not come in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.state is ThreadState.DEAD, seconds)
+
+    def __repr__(self) -> str:
+        return f"StreamThread({self.name}, {self.state.name})"
+
+
+class StreamThreads:
+    """All stream threads of an application; a name is free again when its thread is dead."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+        self._lock = threading.RLock()
+        self._threads: dict[int, StreamThread] = {}
+        self.failed = 0
+
+    def add(self) -> StreamThread:
+        """A new thread with the lowest number that no living thread has.
+
+        >>> threads = StreamThreads("app")
+        >>> [threads.add().name for _ in range(2)]
+        ['app-StreamThread-1', 'app-StreamThread-2']
+        """
+        with self._lock:
+            self._threads = {i: thread for i, thread in self._threads.items() if thread.state is not ThreadState.DEAD}
+            index = next(i for i in range(len(self._threads) + 1) if i not in self._threads)
+            thread = self._threads[index] = StreamThread(self._client_id, index)
+            return thread
+
+    def discard(self, thread: StreamThread) -> None:
+        """A thread has ended: it is dead, and forgotten."""
+        thread.set_state(ThreadState.PENDING_SHUTDOWN)
+        thread.set_state(ThreadState.DEAD)
+        with self._lock:
+            if self._threads.get(thread.index) is thread:
+                del self._threads[thread.index]
+
+    def all(self) -> list[StreamThread]:
+        """Every thread that is not dead, by number."""
+        with self._lock:
+            return [self._threads[i] for i in sorted(self._threads) if self._threads[i].state is not ThreadState.DEAD]
+
+    def alive(self) -> list[StreamThread]:
+        """The threads that take part in the work."""
+        return [thread for thread in self.all() if thread.state.is_alive]
+
+    def at(self, index: int) -> StreamThread | None:
+        """The thread of a lane."""
+        with self._lock:
+            return self._threads.get(index)
+
+    def set_all(self, *states: ThreadState) -> None:
+        """Take all living threads through these states."""
+        for thread in self.all():
+            for state in states:
+                thread.set_state(state)
+
+    def to_remove(self) -> StreamThread | None:
+        """The thread that goes when one is to be removed: the first that is alive, as in Kafka Streams."""
+        return next(iter(self.alive()), None)

@@ -1,0 +1,56 @@
+"""What stream threads have done since they last told, as one line of the log each, in Kafka Streams' words."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from penstock.spark.messages import LaneAnswer
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Done:
+    records: int = 0
+    punctuators: int = 0
+    polls: int = 0
+    tasks: int = 0
+
+
+class TurnSummary:
+    """Sums up turns, and tells every `log.summary.interval.ms`; never where that is zero or less."""
+
+    def __init__(self, interval_ms: int, name_of: Callable[[int], str | None], now: Callable[[], float] = time.monotonic) -> None:
+        self._interval = interval_ms / 1000
+        self._name_of = name_of
+        self._now = now
+        self._last = now()
+        self._done: dict[int, _Done] = {}
+
+    def turned(self, answers: Mapping[int, LaneAnswer]) -> None:
+        """A turn is over."""
+        for lane, answer in answers.items():
+            done = self._done.setdefault(lane, _Done())
+            done.records += answer.processed
+            done.punctuators += answer.punctuated
+            done.polls += 1
+            done.tasks += len(answer.timers)
+
+    def tell(self, lanes: Mapping[int, object]) -> None:
+        """Log what each of these lanes has done, if it is time for that."""
+        elapsed = self._now() - self._last
+        if self._interval <= 0 or elapsed < self._interval:
+            return
+        for lane in lanes:
+            name, done = self._name_of(lane), self._done.get(lane, _Done())
+            if name is not None:
+                _log.info(
+                    "stream-thread [%s] Processed %d total records, ran %d punctuators, polled %d times and committed %d "
+                    "total tasks since the last update %dms ago",
+                    *(name, done.records, done.punctuators, done.polls, done.tasks, int(elapsed * 1000)),
+                )
+        self._done.clear()
+        self._last = self._now()

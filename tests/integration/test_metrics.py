@@ -1,0 +1,107 @@
+"""What a running application tells of itself in numbers."""
+
+from __future__ import annotations
+
+import logging
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.client import pace
+from tests.harness.kafka import Kafka, unique, wait_until
+from tests.integration.helpers import counts, keyed, texts, topics, up_to
+from tests.integration.topologies import count_by_key, remembering, word_count
+
+Run = Callable[..., Any]
+
+
+def value(streams: Any, name: str, group: str, **tags: str) -> Any:
+    """The sum, or the one text, of all metrics of that name and group whose tags are these."""
+    wanted = {tag.replace("_", "-"): text for tag, text in tags.items()}.items()
+    found = [
+        m.metric_value for n, m in streams.metrics().items() if (n.name, n.group) == (name, group) and wanted <= n.tags.items()
+    ]
+    assert found, f"there is no {name} in {group} with {tags}"
+    return found[0] if isinstance(found[0], str) else sum(found)
+
+
+def test_should_count_what_client_threads_and_tasks_do(kafka: Kafka, run: Run) -> None:
+    source, out = topics(kafka, "in", "out")
+    application = unique("metrics")
+    streams = run(count_by_key(source, out), {"application.id": application, "metrics.port": 0})
+    kafka.feed(source, keyed("aabc"))
+    assert counts(kafka, out, 4) == up_to(a=2, b=1, c=1)
+    wait_until(lambda: value(streams, "process-total", "stream-thread-metrics") == 4, "four records are counted")
+
+    assert value(streams, "state", "stream-metrics") == "RUNNING"
+    assert value(streams, "application-id", "stream-metrics") == application
+    assert value(streams, "alive-stream-threads", "stream-metrics", client_id=streams._client_id) == 1
+    assert value(streams, "failed-stream-threads", "stream-metrics") == 0
+    assert value(streams, "topology-description", "stream-metrics").startswith("Topologies:")
+    thread = f"{streams._client_id}-StreamThread-1"
+    assert value(streams, "state", "stream-thread-metrics", thread_id=thread) == "RUNNING"
+    for name in ("commit-total", "poll-total", "process-latency-avg", "commit-ratio", "poll-records-max", "task-created-total"):
+        assert value(streams, name, "stream-thread-metrics", thread_id=thread) > 0, name
+    for task in ("0_0", "0_1"):
+        assert value(streams, "dropped-records-total", "stream-task-metrics", thread_id=thread, task_id=task) == 0
+    assert value(streams, "records-consumed-total", "stream-topic-metrics", topic=source) == 4
+    assert value(streams, "records-produced-total", "stream-topic-metrics", topic=out) == 4
+    assert value(streams, "bytes-consumed-total", "stream-topic-metrics", topic=source) > 4
+    for part in ("poll", "fetch", "spark", "process", "commit", "turn"):
+        assert value(streams, f"{part}-time-total", "penstock-turn-metrics") > 0, part
+    assert value(streams, "record-total", "penstock-turn-metrics") == 4
+    assert value(streams, "estimate-num-keys", "stream-state-metrics", rocksdb_state_id="counts") >= 0
+
+    with urllib.request.urlopen(f"http://127.0.0.1:{streams.metrics_port}/metrics", timeout=30) as answer:
+        lines = answer.read().decode().splitlines()
+    assert f'penstock_stream_thread_process_total{{thread_id="{thread}"}} 4' in lines
+    assert "# TYPE penstock_stream_thread_process_total counter" in lines
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        urllib.request.urlopen(f"http://127.0.0.1:{streams.metrics_port}/other", timeout=30)
+
+
+def test_should_measure_nodes_stores_and_caches_where_asked_to(kafka: Kafka, run: Run) -> None:
+    source, out = topics(kafka, "in", "out")
+    config = {"application.id": unique("debug"), "metrics.recording.level": "DEBUG", "statestore.cache.max.bytes": 100_000}
+    streams = run(count_by_key(source, out), config)
+    kafka.feed(source, keyed("aab"))
+    wait_until(lambda: counts(kafka, out).get("a", [0])[-1] == 2, "both are counted")
+    wait_until(lambda: value(streams, "process-total", "stream-task-metrics") == 3, "three records are counted")
+    scope = {"rocksdb_state_id": "counts"}
+    assert value(streams, "get-latency-max", "stream-state-metrics", **scope) > 0
+    assert value(streams, "put-rate", "stream-state-metrics", **scope) > 0
+    assert any(n.name == "hit-ratio-avg" for n in streams.metrics())
+    assert any(n.name == "record-e2e-latency-max" for n in streams.metrics())
+    assert value(streams, "record-lateness-max", "stream-task-metrics", task_id="0_0") is not None
+
+
+def test_should_show_the_parts_of_a_turn_with_a_shuffle(kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "_SPREAD_ABOVE", 3)
+    source, out = topics(kafka, "in", "out")
+    streams = run(word_count(source, out), {"application.id": unique("parts"), "num.stream.threads": 2})
+    kafka.feed(source, texts(*((str(i), "a b c d") for i in range(20))))
+    assert counts(kafka, out, 80) == up_to(a=20, b=20, c=20, d=20)
+    wait_until(lambda: value(streams, "process-total", "stream-thread-metrics") == 80, "all words are counted")
+    assert value(streams, "shuffle-time-total", "penstock-turn-metrics") > 0
+    assert value(streams, "record-total", "penstock-turn-metrics") == 20
+
+
+def test_should_sum_up_in_the_log(kafka: Kafka, run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "penstock")
+    source, out = topics(kafka, "in", "out", partitions=1)
+    config = {"application.id": unique("summary"), "log.summary.interval.ms": 1000}
+    streams = run(remembering(source, out, tmp_path, repartitioned=False), config)
+    kafka.feed(source, texts(("a", "x"), ("b", "y")))
+
+    def told() -> list[str]:
+        return [m for m in caplog.messages if "punctuators" in m]
+
+    wait_until(lambda: any("Processed 2 total records" in line for line in told()), "the summary tells of both records")
+    assert any("ran 0 punctuators" not in line for line in told())
+    assert value(streams, "punctuate-total", "stream-thread-metrics") > 0
+    assert all(f"[{streams._client_id}-StreamThread-1]" in line for line in told())
+    assert any("State transition from REBALANCING to RUNNING" in line for line in caplog.messages)

@@ -1,0 +1,50 @@
+"""Two instances of one application: when one is killed, the other does its work."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from penstock import State
+from tests.harness.kafka import Kafka, unique, wait_until
+from tests.integration.helpers import counts, keyed, topics, up_to
+from tests.integration.topologies import count_by_key
+
+Run = Callable[..., Any]
+_ROOT = Path(__file__).parents[2]
+
+
+def test_should_take_over_from_an_instance_that_is_killed(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out", partitions=2)
+    application, keys = unique("killed"), "abcdefgh"
+    arguments = [kafka.bootstrap_servers, application, source, out, str(tmp_path / "first")]
+    command = [sys.executable, "-m", "tests.integration.instance", *arguments]
+    with (tmp_path / "first.log").open("wb") as log:
+        first = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=_ROOT, env={**os.environ, "PYTHONPATH": str(_ROOT)}
+        )
+    try:
+        kafka.feed(source, keyed(keys))
+        assert counts(kafka, out, 8) == up_to(**dict.fromkeys(keys, 1))
+        config = {
+            "application.id": application,
+            "processing.guarantee": "exactly_once_v2",
+            "state.dir": str(tmp_path / "second"),
+            "consumer.session.timeout.ms": 6_000,
+        }
+        second = run(count_by_key(source, out), config)
+        wait_until(lambda: len(second._conductor.owners) == 1, "each has one task")
+        kafka.feed(source, keyed(keys))
+        assert counts(kafka, out, 16) == up_to(**dict.fromkeys(keys, 2))
+    finally:
+        first.kill()
+        first.wait()
+        first.stdin.close() if first.stdin else None
+    kafka.feed(source, keyed(keys))
+    assert counts(kafka, out, 24) == up_to(**dict.fromkeys(keys, 3))
+    assert len(second._conductor.owners) == 2
+    assert second.state is State.RUNNING

@@ -1,0 +1,158 @@
+"""Stream threads: their names and states, how they come and go, what a failure in one does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import KafkaStreams, ProcessingError, State, StreamThreadExceptionResponse
+from penstock.client import pace
+from penstock.client.stream_threads import ThreadState
+from tests.conftest import application_config
+from tests.harness.kafka import Kafka, unique, wait_until
+from tests.integration.helpers import counts, keyed, texts, topics, up_to
+from tests.integration.topologies import count_by_key, pipe
+
+Run = Callable[..., Any]
+KEYS = "abcdefgh"
+
+
+def names(streams: Any) -> list[str]:
+    return [thread.name.removeprefix(f"{streams._client_id}-") for thread in streams._threads.alive()]
+
+
+def lanes(streams: Any) -> set[int]:
+    return set(streams._conductor.owners.values())
+
+
+def running(streams: Any) -> bool:
+    states = {thread.state for thread in streams._threads.all()}
+    return streams.state is State.RUNNING and states == {ThreadState.RUNNING}
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_should_move_tasks_to_and_from_threads_that_come_and_go(
+    guarantee: str, kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "_SPREAD_ABOVE", 3)
+    source, out = topics(kafka, "in", "out", partitions=4)
+    config = {"application.id": unique("threads"), "processing.guarantee": guarantee, "num.stream.threads": 1}
+    streams = run(count_by_key(source, out), config)
+    assert names(streams) == ["StreamThread-1"]
+    kafka.feed(source, keyed(KEYS * 2))
+    assert counts(kafka, out, 16) == up_to(**dict.fromkeys(KEYS, 2))
+
+    assert streams.add_stream_thread() == f"{streams._client_id}-StreamThread-2"
+    wait_until(lambda: running(streams) and len(names(streams)) == 2, "both threads run")
+    kafka.feed(source, keyed(KEYS))
+    wait_until(lambda: lanes(streams) == {0, 1}, "the tasks are on both threads")
+    assert counts(kafka, out, 24) == up_to(**dict.fromkeys(KEYS, 3))
+
+    assert streams.remove_stream_thread(60_000) == f"{streams._client_id}-StreamThread-1"
+    assert lanes(streams) == {1}
+    kafka.feed(source, keyed(KEYS))
+    assert counts(kafka, out, 32) == up_to(**dict.fromkeys(KEYS, 4))
+
+    assert streams.add_stream_thread() == f"{streams._client_id}-StreamThread-1"  # the lowest number that is free
+    wait_until(lambda: running(streams), "it runs again")
+    assert names(streams) == ["StreamThread-1", "StreamThread-2"]
+
+
+def test_should_keep_its_state_without_threads_and_go_on_with_a_new_one(kafka: Kafka, run: Run) -> None:
+    source, out = topics(kafka, "in", "out")
+    config = {"application.id": unique("none"), "processing.guarantee": "exactly_once_v2"}
+    streams = run(count_by_key(source, out), config)
+    kafka.feed(source, keyed("ab"))
+    assert counts(kafka, out, 2) == up_to(a=1, b=1)
+    assert streams.remove_stream_thread() == f"{streams._client_id}-StreamThread-1"
+    assert streams.remove_stream_thread() is None
+    kafka.feed(source, keyed("ab"))
+    assert streams.add_stream_thread() == f"{streams._client_id}-StreamThread-1"
+    assert counts(kafka, out, 4) == up_to(a=2, b=2)
+    wait_until(lambda: streams.state is State.RUNNING, "it runs again")
+
+
+def test_should_leave_threads_idle_that_have_no_task(kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pace, "_SPREAD_ABOVE", 0)
+    source, out = topics(kafka, "in", "out", partitions=1)
+    streams = run(count_by_key(source, out), {"application.id": unique("idle"), "num.stream.threads": 2})
+    kafka.feed(source, keyed("aab"))
+    assert counts(kafka, out, 3) == up_to(a=2, b=1)
+    assert running(streams)
+    (busy,) = lanes(streams)
+    if busy == 0:
+        streams.remove_stream_thread(60_000)
+        assert lanes(streams) == {1}  # the idle one has taken over
+        kafka.feed(source, keyed("ab"))
+        assert counts(kafka, out, 5) == up_to(a=3, b=2)
+
+
+def test_should_have_no_threads_to_add_or_remove_unless_it_runs(kafka: Kafka, spark: Any, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out")
+    config = application_config(kafka, tmp_path, {"application.id": unique("never")})
+    streams = KafkaStreams(pipe(source, out), config, spark=spark)
+    assert streams.add_stream_thread() is None
+    assert streams.remove_stream_thread() is None
+    assert streams.close()
+    assert streams.add_stream_thread() is None
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def test_should_replace_a_thread_that_failed_and_go_on(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out", partitions=1)
+    flag = tmp_path / "repaired"
+    seen: list[BaseException] = []
+
+    def handler(error: BaseException) -> StreamThreadExceptionResponse:
+        seen.append(error)
+        if len(seen) == 2:
+            flag.touch()
+        return StreamThreadExceptionResponse.REPLACE_THREAD
+
+    config = {"application.id": unique("replaced"), "processing.guarantee": "exactly_once_v2"}
+    streams = run(pipe(source, out, str(flag)), config, set_uncaught_exception_handler=handler)
+    kafka.feed(source, texts(("a", "x"), ("b", "boom"), ("c", "y")))
+    assert [m.value for m in kafka.read(out, 3)] == [b"X", b"BOOM", b"Y"]
+    assert len(seen) == 2
+    assert all(isinstance(error, ProcessingError) for error in seen)
+    wait_until(lambda: running(streams), "the new thread runs")
+    assert names(streams) == ["StreamThread-1"]  # replaced by 2, which was replaced by 1
+    assert streams._threads.failed == 2
+
+
+def test_should_stop_this_client_alone(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    first, second = _two_instances(kafka, run, tmp_path, StreamThreadExceptionResponse.SHUTDOWN_CLIENT)
+    wait_until(lambda: State.ERROR in (first.state, second.state), "one has stopped")
+    failed, other = (first, second) if first.state is State.ERROR else (second, first)
+    assert isinstance(failed.failure, ProcessingError)
+    assert failed.close()
+    assert other.state is not State.NOT_RUNNING
+
+
+def test_should_stop_all_instances_of_the_application(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    first, second = _two_instances(kafka, run, tmp_path, StreamThreadExceptionResponse.SHUTDOWN_APPLICATION)
+    wait_until(lambda: first.state is second.state is State.ERROR, "both have stopped", 60)
+    assert len([s for s in (first, second) if isinstance(s.failure, ProcessingError)]) == 1
+
+
+def _two_instances(kafka: Kafka, run: Run, folder: Path, response: StreamThreadExceptionResponse) -> tuple[Any, Any]:
+    """Two instances that share the work, and a record that fails in one of them."""
+    source, out = topics(kafka, "in", "out", partitions=2)
+    application = unique("two")
+    instances = [
+        run(
+            pipe(source, out),
+            {"application.id": application, "state.dir": str(folder / name), "processing.guarantee": "exactly_once_v2"},
+            set_uncaught_exception_handler=lambda _: response,
+        )
+        for name in ("first", "second")
+    ]
+    wait_until(lambda: [len(i._conductor.owners) for i in instances] == [1, 1], "each has a task")
+    wait_until(lambda: all(i.state is State.RUNNING for i in instances), "both run")
+    kafka.feed(source, texts(("a", "boom")), partition=0)
+    return instances[0], instances[1]

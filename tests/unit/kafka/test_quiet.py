@@ -1,0 +1,25 @@
+"""What of kafka-python's log an operator sees."""
+
+import logging
+
+import pytest
+
+from penstock.kafka.quiet import keep_down
+
+
+def test_should_show_chatter_only_to_who_asks_for_it(caplog: pytest.LogCaptureFixture) -> None:
+    keep_down()
+    keep_down()
+    log = logging.getLogger("kafka.net.connection")
+    assert len([f for f in log.filters if type(f).__name__ == "_Demote"]) == 1
+    caplog.set_level(logging.INFO)
+    log.error("%s: Connection lost: %s", "node 1", "reset")
+    log.warning("Bootstrap connection to %s failed", "node 1")
+    assert caplog.messages == []
+    log.error("SaslHandshake failed: %s", "UnsupportedSaslMechanismError")
+    log.info("Connected")
+    assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
+    caplog.clear()
+    caplog.set_level(logging.DEBUG, "kafka.net.connection")
+    log.error("Connection lost")
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [("DEBUG", "Connection lost")]
