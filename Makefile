@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 export PYTHONDONTWRITEBYTECODE = 1
 
-.PHONY: help setup demo test test-all lint bench bench-quick lock clean check-python check-java
+.PHONY: help setup demo test test-all lint docs bench bench-quick lock clean check-python check-java
 
 help:             ## Show the targets.
 	@grep -hE '^[a-z-]+: *.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -45,6 +45,11 @@ lint: setup       ## Formatting, types and import contracts.
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache > .venv/imports.log || { cat .venv/imports.log >&2; exit 1; }
 
+docs: setup       ## Build the documentation into site/ and check its links.
+	@$(BIN)/python docs/generate.py
+	@$(BIN)/mkdocs build --strict --quiet
+	@echo "site/index.html"
+
 bench: setup      ## Measure beside Kafka Streams (Java), all jobs; about an hour, into bench/results.
 	@$(BIN)/python -m bench --others
 
@@ -57,4 +62,4 @@ lock: setup       ## Pin the development tools anew from pyproject.toml.
 	  --group dev pyproject.toml -o requirements-dev.lock
 
 clean:            ## Remove what the build made.
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/.venv-* bench/java/target
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/.venv-* bench/java/target

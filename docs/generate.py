@@ -34,7 +34,8 @@ def _table(importance: Importance) -> str:
 
 def _row(key: ConfigKey) -> str:
     allowed = f" ({key.allowed.text})" if key.allowed is not None else ""
-    return f"| `{key.name}` | {key.type.name.lower()}{allowed} | {_default(key)} | {key.doc} |".replace("|  |", "| |")
+    doc = key.doc if key.without_effect is None else f"{key.doc} *Does not apply here:* {key.without_effect}."
+    return f"| `{key.name}` | {key.type.name.lower()}{allowed} | {_default(key)} | {doc} |".replace("|  |", "| |")
 
 
 def _default(key: ConfigKey) -> str:

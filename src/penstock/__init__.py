@@ -43,6 +43,7 @@ from penstock.dsl.session_windowed import SessionWindowedKStream
 from penstock.dsl.suppressed import BufferConfig, Suppressed
 from penstock.dsl.time_windowed import TimeWindowedKStream
 from penstock.errors import (
+    BrokerAccessError,
     BrokerError,
     BufferFullError,
     ConfigError,
@@ -288,6 +289,7 @@ __all__ = [
     "StreamsTimeoutError",
     "BufferFullError",
     "BrokerError",
+    "BrokerAccessError",
 ]
 
 _LAZY = {

@@ -36,6 +36,7 @@ from penstock.config_clients import (
     TOPIC_PREFIX,
 )
 from penstock.config_keys import KEYS, REQUIRED, TOPOLOGY_OPTIMIZATIONS
+from penstock.config_providers import resolve_references
 from penstock.errors import ConfigError
 from penstock.serdes import Serde, Serdes, resolve_serde
 from penstock.timestamps import TimestampExtractor, resolve_timestamp_extractor
@@ -89,6 +90,9 @@ class StreamsConfig(Mapping[str, Any]):
         missing = [key.name for key in KEYS.values() if key.default is REQUIRED and self._values.get(key.name) is None]
         if missing:
             raise ConfigError(f"missing configuration {' and '.join(missing)}: {' '.join(KEYS[key].doc for key in missing)}")
+        for key in self._originals:
+            if key in KEYS and KEYS[key].without_effect:
+                _log.info("%s has no effect here: %s", key, KEYS[key].without_effect)
         for key in _unknown(self._originals):
             message = _unknown_message(key)
             _log.warning(message)
@@ -313,7 +317,7 @@ def _expected(key: str) -> str:
 def _parse(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     if not isinstance(given, Mapping):
         raise ConfigError(f"a configuration is a mapping of keys to values, got {type(given).__name__}")
-    originals = dict(given.originals) if isinstance(given, StreamsConfig) else dict(given)
+    originals = dict(given.originals) if isinstance(given, StreamsConfig) else resolve_references(given)
     values: dict[str, Any] = {key.name: None if key.default is REQUIRED else key.default for key in KEYS.values()}
     for key, value in originals.items():
         if not isinstance(key, str):

@@ -23,6 +23,7 @@
         ├── StreamsTimeoutError          something did not happen in the time that was given for it
         ├── BufferFullError              suppress(... shut_down_when_full) has no room
         └── BrokerError                  the brokers cannot be reached or refuse
+            └── BrokerAccessError        credentials, certificates or rights: waiting does not help
 
 The user's own exception stays visible as `__cause__`.
 """
@@ -120,3 +121,7 @@ class BufferFullError(StreamsError):
 
 class BrokerError(StreamsError):
     """The brokers cannot be reached, or refuse what was asked."""
+
+
+class BrokerAccessError(BrokerError):
+    """The brokers do not let the application in: wrong credentials or certificates, or rights it does not have."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+import penstock
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])
@@ -75,3 +79,11 @@ def test_should_show_each_example(example: str) -> None:
     page = (ROOT / "docs" / "examples.md").read_text()
     assert f"../examples/{example}.py" in page
     assert f"pictures/{example}.svg" in page
+
+
+def test_should_build_the_site_with_every_public_name(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    reference = "".join(page.read_text() for page in (tmp_path / "reference").glob("*.html"))
+    assert not [name for name in penstock.__all__ if f".{name}" not in reference and f">{name}" not in reference]

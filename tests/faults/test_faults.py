@@ -64,7 +64,8 @@ class Run:
     def kill(self, what: str) -> None:
         """kill -9, and start again what does not start by itself."""
         if what == "worker":
-            wait_until(lambda: self.process.kill_worker(self.random.randrange(10)), "a worker to kill", 400)
+            wait_until(lambda: not self.process.is_alive or self.process.kill_worker(self.random.randrange(10)), "a worker", 400)
+            assert self.process.is_alive, self.report(["the application ended"])
         elif what == "driver":
             self.process.kill()
             self.process.start()

@@ -44,9 +44,10 @@ def wait_until(condition: Callable[[], Any], what: str, timeout: float = 90.0, i
 class Kafka:
     """One broker, seen by ordinary clients."""
 
-    def __init__(self, bootstrap_servers: str) -> None:
+    def __init__(self, bootstrap_servers: str, security: Mapping[str, Any] | None = None) -> None:
         self.bootstrap_servers = bootstrap_servers
-        self.admin = AdminClient({**_QUIET, "bootstrap.servers": bootstrap_servers})
+        self._base = {**_QUIET, **(security or {}), "bootstrap.servers": bootstrap_servers}
+        self.admin = AdminClient(self._base)
 
     def create(self, *topics: str, partitions: int = 2, configs: Mapping[str, str] | None = None) -> None:
         """Create topics and wait until the broker knows them."""
@@ -74,7 +75,7 @@ class Kafka:
     ) -> None:
         """Write records in their order, partitioned by Kafka's default; returns when all are acknowledged."""
         settings = {"partitioner": "murmur2_random", "linger.ms": 5, "enable.idempotence": True}
-        producer = Producer({**_QUIET, "bootstrap.servers": self.bootstrap_servers, **settings, **(configs or {})})
+        producer = Producer({**self._base, **settings, **(configs or {})})
         failed: list[KafkaError] = []
         for given in records:
             record = given if isinstance(given, Message) else Message(*given)
@@ -110,8 +111,7 @@ class Kafka:
         level = "read_committed" if committed else "read_uncommitted"
         consumer = Consumer(
             {
-                **_QUIET,
-                "bootstrap.servers": self.bootstrap_servers,
+                **self._base,
                 "group.id": "tests",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
@@ -141,9 +141,7 @@ class Kafka:
     def ends(self, topic: str, committed: bool = True) -> dict[int, int]:
         """The offset after the last record of each partition; with `committed`, before the first open transaction."""
         level = "read_committed" if committed else "read_uncommitted"
-        consumer = Consumer(
-            {**_QUIET, "bootstrap.servers": self.bootstrap_servers, "group.id": "tests", "isolation.level": level}
-        )
+        consumer = Consumer({**self._base, "group.id": "tests", "isolation.level": level})
         try:
             count = self.topics()[topic]
             return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=60)[1] for p in range(count)}

@@ -5,60 +5,15 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-ROOT = Path(__file__).parents[2]
-PENSTOCK = [sys.executable, "-m", "penstock.cli"]
-TIMEOUT = 180.0
-
-
-def penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*PENSTOCK, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=TIMEOUT)
-
-
-class Background:
-    """A command that runs until it is told to end; what it says is kept."""
-
-    def __init__(self, *arguments: str) -> None:
-        self.process = subprocess.Popen(
-            [*PENSTOCK, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        self.output: list[str] = []
-        self.errors: list[str] = []
-        self._threads = [
-            threading.Thread(target=kept.extend, args=(stream,), daemon=True)
-            for stream, kept in ((self.process.stdout, self.output), (self.process.stderr, self.errors))
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def wait_for(self, pattern: str) -> re.Match[str]:
-        deadline = time.monotonic() + TIMEOUT
-        while time.monotonic() < deadline and self.process.poll() is None:
-            match = re.search(pattern, "".join(self.output + self.errors))
-            if match is not None:
-                return match
-            time.sleep(0.05)
-        raise AssertionError(f"no {pattern!r} in {''.join(self.output + self.errors)!r}")
-
-    def end(self, number: int = signal.SIGTERM) -> int:
-        self.process.send_signal(number)
-        code = self.process.wait(TIMEOUT)
-        for thread in self._threads:
-            thread.join(5)
-        for stream in (self.process.stdout, self.process.stderr):
-            assert stream is not None
-            stream.close()
-        return code
+from tests.harness.command_line import TIMEOUT, Background, counts, penstock, wait_for_counts
 
 
 @pytest.fixture(scope="module")
@@ -88,29 +43,6 @@ def background() -> Iterator[Callable[..., Background]]:
 
 def _nobody_listens(port: int) -> bool:
     return f":{port:04X} 00000000:0000 0A" not in Path("/proc/net/tcp").read_text()
-
-
-def counts(brokers: str) -> list[tuple[str, int]]:
-    """All counts that were ever written and committed."""
-    consumer = Consumer(
-        {"bootstrap.servers": brokers, "group.id": "reader", "isolation.level": "read_committed", "enable.partition.eof": True}
-    )
-    consumer.assign([TopicPartition("word-counts", 0, 0)])
-    found = []
-    while (message := consumer.poll(10)) is not None and message.error() is None:
-        found.append((message.key().decode(), int.from_bytes(message.value(), "big")))
-    consumer.close()
-    return found
-
-
-def wait_for_counts(brokers: str, wanted: dict[str, int], number: int, application: Background) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while time.monotonic() < deadline and application.process.poll() is None:
-        found = counts(brokers)
-        if len(found) >= number and dict(found) == wanted:
-            return
-        time.sleep(0.2)
-    raise AssertionError(f"{counts(brokers)} is not {wanted}: {''.join(application.errors)}")
 
 
 def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path, background: Callable[..., Background]) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,38 @@ def test_should_open_stores_once_for_many_turns(kafka: Kafka, run: Run, tmp_path
     wait_until(lambda: len(turns) > 100, "a hundred turns", 300)
     assert [path.read_text() for path in sorted(tmp_path.glob("opened-*"))] == ["opened\n", "opened\n"]
     assert len({answer.worker for _, answers, _ in turns for answer in answers.values()}) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_should_open_stores_processors_and_clients_once_for_a_thousand_turns(
+    guarantee: str, kafka: Kafka, run: Run, tmp_path: Path
+) -> None:
+    source, out = topics(kafka, "in", "out")
+    workers: list[str] = []
+    config = {"application.id": unique("thousand"), "processing.guarantee": guarantee, "commit.interval.ms": 0}
+    streams = run(remembering(source, out, tmp_path, repartitioned=False, every_ms=10), config)
+    streams._conductor._events.on_turn = lambda _, answers, __: workers.extend(a.worker for a in answers.values())
+    kafka.feed(source, texts(*((f"k{i}", "v") for i in range(10))))
+    wait_until(lambda: len(workers) > 100, "a hundred turns", 300)
+    connections = sockets_of(workers[-1])
+    wait_until(lambda: len(workers) > 1_000, "a thousand turns", 900)
+    assert [path.read_text() for path in sorted(tmp_path.glob("opened-*"))] == ["opened\n", "opened\n"]
+    assert len(set(workers)) == 1
+    assert connections
+    assert sockets_of(workers[-1]) <= connections  # no client was opened anew
+
+
+def sockets_of(worker: str) -> set[str]:
+    """The connections a worker has open."""
+    folder = Path("/proc") / worker.rpartition(":")[2] / "fd"
+    found = set()
+    for descriptor in folder.iterdir():
+        with suppress(OSError):
+            target = os.readlink(descriptor)
+            if target.startswith("socket:"):
+                found.add(target)
+    return found
 
 
 def test_should_run_no_job_while_idle_and_name_those_that_run(kafka: Kafka, spark: Any, run: Run) -> None:

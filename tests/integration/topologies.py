@@ -12,9 +12,11 @@ from penstock import (
     Materialized,
     Processor,
     Produced,
+    ProductionExceptionHandler,
     PunctuationType,
     Record,
     Repartitioned,
+    Response,
     Serdes,
     Stores,
     StreamsBuilder,
@@ -140,3 +142,11 @@ def pipe_with_notes(source: str, sink: str, notes: str) -> Topology:
     builder = StreamsBuilder()
     builder.stream(source, TEXT).process(partial(CountingInits, notes)).to(sink, Produced(string, string))
     return builder.build()
+
+
+class GivesUpChangelogs(ProductionExceptionHandler):
+    """Goes on without changelog records that are refused, and fails for others."""
+
+    def handle_error(self, context: Any, record: Any, exception: Exception) -> Response:
+        """Resume for changelogs."""
+        return Response.resume() if record.topic.endswith("-changelog") else Response.fail()

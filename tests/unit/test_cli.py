@@ -113,3 +113,51 @@ def test_should_apply_settings(module: str) -> None:
     code, _, errors = run(f"{module}:make", "-c", "topology.optimization=fast")
     assert (code, "'fast' is not an optimisation" in errors) == (1, True)
     assert run(f"{module}:make", "-c", "nonsense")[0] == 2
+
+
+COMMANDS = ["run", "describe", "status", "reset", "broker", "demo"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_should_explain_each_command(command: str, flag: str) -> None:
+    result = CliRunner().invoke(app, [command, flag], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    assert result.exit_code == 0
+    assert f"Usage: penstock {command}" in result.stdout
+    assert len(result.stdout.splitlines()) > 8
+
+
+def test_should_list_the_commands() -> None:
+    result = CliRunner().invoke(app, ["--help"], env={"NO_COLOR": "1"})
+    assert result.exit_code == 0
+    assert [command for command in COMMANDS if command not in result.stdout] == []
+
+
+BASE = "-c application.id=a -c bootstrap.servers=b:1"
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("run {module}:make", "application.id"),
+        ("run {module}:make -c nonsense", "key=value"),
+        (f"run {{module}}:make {BASE} -c poll.ms=soon", "poll.ms = 'soon'"),
+        (f"run {{module}}:make {BASE} -c ssl.truststore.location=t.jks", "JKS"),
+        (f"run {{module}}:make {BASE} --log-level LOUD", "LOUD"),
+        ("run {module}:make --config /no/such/file.toml", "/no/such/file.toml"),
+        ("status -c application.id=a", "bootstrap.servers"),
+        (f"reset {BASE} --to-earliest --to-latest", "choose one of"),
+    ],
+)
+def test_should_end_with_2_where_it_is_used_wrongly(module: str, command: str, message: str) -> None:
+    result = CliRunner().invoke(app, command.format(module=module).split())
+    assert result.exit_code == 2, result.output
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_should_not_show_a_secret_in_an_error(module: str) -> None:
+    settings = f"{BASE} -c security.protocol=SASL_SSL -c sasl.mechanism=PLAIN -c sasl.password=s3cret"
+    result = CliRunner().invoke(app, f"run {module}:make {settings}".split())
+    assert (result.exit_code, "sasl.username" in result.stderr) == (2, True)
+    assert "s3cret" not in result.output

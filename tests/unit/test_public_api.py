@@ -41,7 +41,7 @@ ERRORS = """
     PenstockError ConfigError TopologyError SerializationError NoSuchElementError StreamsError ProcessorStateError LockError
     InvalidStateStoreError UnknownStateStoreError StateStoreNotAvailableError StateStoreMigratedError
     InvalidStateStorePartitionError StreamsNotStartedError TaskError DeserializationError ProcessingError ProductionError
-    TaskCorruptedError TaskMigratedError StreamsTimeoutError BufferFullError BrokerError
+    TaskCorruptedError TaskMigratedError StreamsTimeoutError BufferFullError BrokerError BrokerAccessError
 """
 EVERYTHING = " ".join([BUILDING, PROCESSORS, STORES, RUNNING, TESTING, ERRORS]).split()
 

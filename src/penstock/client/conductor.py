@@ -353,6 +353,9 @@ class Conductor:
         """Own the tasks of this generation: producers first, which ends what a crash left open; then offsets, then stores."""
         self._tell_rebalancing()
         self._restoring.clear()
+        unknown = [unit for unit in membership.units if unit not in self._units]
+        if unknown:
+            raise TaskMigratedError(f"the group has work that this instance does not know yet ({', '.join(unknown)})")
         tasks = tasks_in(self._units, membership.units)
         lanes = list(self._fleet.lanes)
         self._fleet.place()

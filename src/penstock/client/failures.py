@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 from penstock import errors
-from penstock.errors import BrokerError, LockError, StreamsError, TaskCorruptedError, TaskMigratedError
+from penstock.errors import BrokerAccessError, BrokerError, LockError, StreamsError, TaskCorruptedError, TaskMigratedError
 from penstock.spark.messages import Failure
 from penstock.spark.placement import NoExecutorsError
 
@@ -19,7 +19,7 @@ _TRANSIENT = (BrokerError, LockError, TaskMigratedError, TaskCorruptedError, Lan
 
 def is_transient(error: BaseException) -> bool:
     """Whether starting again from the last commit is the cure: brokers away, a worker dead, work taken over."""
-    return isinstance(error, _TRANSIENT)
+    return isinstance(error, _TRANSIENT) and not isinstance(error, BrokerAccessError)
 
 
 def error_of(failure: Failure) -> BaseException:

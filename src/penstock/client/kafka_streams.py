@@ -35,7 +35,7 @@ from penstock.config import StreamsConfig
 from penstock.errors import StreamsError, StreamsNotStartedError, StreamsTimeoutError, TopologyError
 from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
-from penstock.kafka.clients import admin_config, member_config
+from penstock.kafka.clients import admin_config, check_client_settings, member_config
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInfo
 from penstock.metrics import Metric, MetricName
 from penstock.runtime.carry_over import OffsetAndMetadata
@@ -159,8 +159,11 @@ class KafkaStreams:
 
     def _start(self) -> None:
         config = self._config
-        self._directory = StateDirectory(config["state.dir"], config["application.id"])
+        check_client_settings(config)
+        group_write = config["allow.os.group.write.access"]
+        self._directory = StateDirectory(config["state.dir"], config["application.id"], allow_group_write=group_write)
         self._process_id = str(self._directory.initialize_process_id())
+        self._directory.clean_outdated_dirs_on_startup(config["state.cleanup.dir.max.age.ms"])
         self._admin = Admin(admin_config(config, self._client_id))
         if config["metrics.port"] is not None:
             name = f"{self._client_id}-metrics"

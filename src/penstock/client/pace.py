@@ -9,7 +9,7 @@ SMALL = 2_000
 """Up to this many records a turn is small: one lane carries it, and the next turn may wait for the commit interval."""
 
 # A backlog of this many records is spread over all lanes, and gathered when turns have stayed small for this long.
-_SPREAD_ABOVE, _GATHER_AFTER = 20_000, 30.0
+_SPREAD_ABOVE, _GATHER_AFTER = 20_000, 5.0
 _FIRST_TURN = 50_000
 # A turn should work for about this long: as long as a quarter of the backlog takes, within bounds. A turn's fixed cost, and
 # the rows that an aggregate writes once a turn, are paid less often when there is much to catch up on.

@@ -30,7 +30,7 @@ class Prepared:
     patterns: tuple[re.Pattern[str], ...]
 
     def outdated_by(self, counts: Mapping[str, int]) -> bool:
-        """Whether patterns match other topics now; raises TopologyError where a topic is gone or has grown."""
+        """Whether patterns match other topics now, or a topic has grown; raises TopologyError where one is gone or has shrunk."""
         for topic in self.external_topics:
             before, now = self.plan.partitions[topic], counts.get(topic)
             if now is None:
@@ -38,13 +38,15 @@ class Prepared:
                     f"the input topic {topic} was deleted while the application runs: create it again, reset the application "
                     "(penstock reset) and start it"
                 )
-            if now != before:
+            if now < before:
                 raise TopologyError(
-                    f"the input topic {topic} has {now} partitions now, the application was started with {before}: its tasks and "
-                    "changelogs do not fit any more; reset the application (penstock reset) and start it again"
+                    f"the input topic {topic} has {now} partitions now, the application was started with {before}: it was "
+                    "created anew; reset the application (penstock reset) and start it again"
                 )
         matched = {topic for topics in self.builder.match_topics(counts).values() for topic in topics}
-        return not matched <= set(self.external_topics)
+        # Where it has state the internal topics do not fit a topic that has grown, and making them ready says so.
+        grown = any(counts[topic] > self.plan.partitions[topic] for topic in self.external_topics)
+        return grown or not matched <= set(self.external_topics)
 
 
 def prepare(topology: Topology, config: StreamsConfig, admin: Admin) -> Prepared:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from penstock.commands.common import StopSignal, fail, told_in_one_sentence
+from penstock.commands.progress import busy
 
 _USUAL_PORT = 9092
 
@@ -30,7 +32,9 @@ def broker(
         fail(f"port {port} is in use: stop what listens there, or give another --port")
     if port is None:
         port = _USUAL_PORT if _is_free(_USUAL_PORT) else 0
-    with told_in_one_sentence(), StopSignal() as stop, DevBroker(port, data) as running:
+    with told_in_one_sentence(), StopSignal() as stop, ExitStack() as stack:
+        with busy("starting Kafka; the first start of all downloads it"):
+            running = stack.enter_context(DevBroker(port, data))
         typer.echo(f"ready {running.bootstrap_servers}")
         while not stop.wait(0.5):
             if not running.is_running:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.commands.common import ConfigFile, Settings, fail, quiet_clients, show_table, streams_config, told_in_one_sentence
+from penstock.commands.progress import busy
 
 if TYPE_CHECKING:
     from penstock.client.application_reset import ChooseOffsets, ResetPlan
@@ -63,12 +64,14 @@ def reset(
         client_id = f"{merged['application.id']}-reset"
         admin = Admin(admin_config(merged, client_id))
         with Groups(merged, client_id) as groups:
-            plan = plan_reset(merged, admin, groups, choose, _topics(input_topics), _topics(internal_topics))
+            with busy(f"looking at {merged['application.id']}"):
+                plan = plan_reset(merged, admin, groups, choose, _topics(input_topics), _topics(internal_topics))
             if plan.members and not force and not dry_run:
                 fail(refusal(plan))
             _show(plan, dry_run)
             if not dry_run:
-                carry_out(plan, merged, admin, groups, force)
+                with busy(f"resetting {plan.application_id}"):
+                    carry_out(plan, merged, admin, groups, force)
                 typer.echo("done")
 
 

@@ -20,6 +20,7 @@ from penstock.commands.common import (
     streams_config,
     told_in_one_sentence,
 )
+from penstock.commands.progress import RestoreBars, StandardErrorHandler
 from penstock.config import StreamsConfig
 
 _LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
@@ -40,7 +41,7 @@ def run(
         merged = streams_config(config, settings)
         _make_importable(topology)
         loaded = load_topology(topology, merged.originals)
-        logging.basicConfig(level=level, format=_LOG_FORMAT, stream=sys.stderr)
+        logging.basicConfig(level=level, format=_LOG_FORMAT, handlers=[StandardErrorHandler()])
         quiet_clients()
         with StopSignal() as stop:
             _run(loaded, merged, stop)
@@ -50,11 +51,17 @@ def _run(topology: Any, config: StreamsConfig, stop: StopSignal) -> None:
     from penstock.client.kafka_streams import KafkaStreams
 
     streams = KafkaStreams(topology, config)
-    streams.start()
-    stop.arm()
-    while not stop.wait(0.2):
-        if streams.state.has_completed_shutdown:
-            break
+    bars = RestoreBars()
+    if sys.stderr.isatty():
+        streams.set_global_state_restore_listener(bars)  # type: ignore[arg-type]  # its class would load Spark for a look at --help
+    try:
+        streams.start()
+        stop.arm()
+        while not stop.wait(0.2):
+            if streams.state.has_completed_shutdown:
+                break
+    finally:
+        bars.close()
     streams.close()
     if streams.failure is not None:
         fail(f"the application {config['application.id']} failed: {streams.failure}")

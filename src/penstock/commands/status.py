@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from penstock.commands.common import ConfigFile, Settings, fail, quiet_clients, show_table, streams_config, told_in_one_sentence
+from penstock.commands.progress import busy
 from penstock.ids import TopicPartition
 
 
@@ -22,10 +23,11 @@ def status(config: ConfigFile = None, settings: Settings = None) -> None:
         quiet_clients()
         merged = streams_config(config, settings)
         application_id = merged["application.id"]
-        admin = Admin(admin_config(merged, f"{application_id}-status"))
-        topics = admin.partition_counts()
-        with Groups(merged, f"{application_id}-status") as groups:
-            group, committed = groups.status(application_id), groups.committed(application_id)
+        with busy("asking the brokers"):
+            admin = Admin(admin_config(merged, f"{application_id}-status"))
+            topics = admin.partition_counts()
+            with Groups(merged, f"{application_id}-status") as groups:
+                group, committed = groups.status(application_id), groups.committed(application_id)
         if not group.exists and not committed:
             fail(f"the brokers know no application {application_id}")
         ends = admin.log_ends([p for p in committed if p.topic in topics], merged.eos_enabled)

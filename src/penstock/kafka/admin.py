@@ -12,8 +12,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from penstock.errors import BrokerError, TopologyError
 from penstock.ids import TopicPartition
+from penstock.kafka.clients import is_access_error, open_client, refused
 
 _TIMEOUT = 30.0
+_STEP = 1.5
 _UNKNOWN_SECONDS = 3.0  # a broker that comes back does not know its topics in the first moment
 
 
@@ -22,15 +24,13 @@ class Admin:
 
     def __init__(self, client_config: Mapping[str, Any]) -> None:
         self._bootstrap = str(client_config.get("bootstrap.servers"))
-        self._config = dict(client_config)
-        self._client = AdminClient(self._config)
+        self._last_error: KafkaError | None = None
+        self._config = {**client_config, "error_cb": self._on_error}
+        self._client = self._opened()
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
         """Number of partitions of each topic that exists."""
-        try:
-            metadata = self._client.list_topics(timeout=_TIMEOUT)
-        except KafkaException as exc:
-            raise self._unreachable(exc) from exc
+        metadata = self._metadata()
         wanted = None if topics is None else set(topics)
         return {
             name: len(topic.partitions)
@@ -45,7 +45,7 @@ class Admin:
             self._client.create_topics([topic])[name].result(_TIMEOUT)
         except KafkaException as exc:
             if exc.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise BrokerError(f"the internal topic {name} could not be created: {exc.args[0].str()}") from exc
+                raise refused(f"creating the internal topic {name}", exc.args[0]) from exc
             self._check_partitions(name, partitions)
             return
         self._wait_for(name)
@@ -57,7 +57,7 @@ class Admin:
                 future.result(_TIMEOUT)
             except KafkaException as exc:
                 if exc.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise BrokerError(f"the topic {name} could not be deleted: {exc.args[0].str()}") from exc
+                    raise refused(f"deleting the topic {name}", exc.args[0]) from exc
 
     def topic_configs(self, name: str) -> dict[str, str]:
         """The configuration of a topic, defaults included."""
@@ -92,6 +92,9 @@ class Admin:
                 answers = self._client.list_offsets(asked, isolation_level=level, request_timeout=_TIMEOUT)
                 return {TopicPartition(p.topic, p.partition): future.result(_TIMEOUT).offset for p, future in answers.items()}
             except KafkaException as exc:
+                if is_access_error(exc.args[0]):
+                    topics = ", ".join(sorted({p.topic for p in asked}))
+                    raise refused(f"reading the offsets of {topics}", exc.args[0]) from exc
                 gone = self._missing(asked)
                 if gone and time.monotonic() > deadline - _TIMEOUT + _UNKNOWN_SECONDS:
                     raise TopologyError(
@@ -99,12 +102,36 @@ class Admin:
                         "create it and start again"
                     ) from exc
                 if time.monotonic() > deadline:
-                    raise self._unreachable(exc) from exc
+                    raise self._unreachable(exc.args[0]) from exc
                 # librdkafka's admin client keeps the leader epochs it has seen for minutes, and is fenced with them when a
                 # broker has been restarted.
-                self._client = AdminClient(self._config)
+                self._client = self._opened()
                 time.sleep(0.1)
         return {}
+
+    def _opened(self) -> AdminClient:
+        return open_client("admin client", AdminClient, self._config)
+
+    def _on_error(self, error: KafkaError) -> None:
+        """librdkafka tells a refused login or certificate here, and goes on trying."""
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._last_error = error
+
+    def _metadata(self) -> Any:
+        """What the brokers know of their topics; asked in small steps, so that a refused login is told soon."""
+        deadline = time.monotonic() + _TIMEOUT
+        refusals = 0
+        while True:
+            try:
+                return self._client.list_topics(timeout=min(_STEP, _TIMEOUT))
+            except KafkaException as exc:
+                self._client.poll(0)
+                reason = self._last_error or exc.args[0]
+                refusals = refusals + 1 if is_access_error(reason) else 0
+                if refusals > 1:  # not once: a broker that dies in the middle of a handshake looks the same
+                    raise refused(f"talking to the brokers at {self._bootstrap}", reason) from exc
+                if time.monotonic() > deadline:
+                    raise self._unreachable(reason) from exc
 
     def _missing(self, asked: Iterable[ClientPartition]) -> list[str]:
         """The partitions that do not exist; raises where the brokers do not even tell that."""
@@ -123,9 +150,9 @@ class Admin:
         """A topic is known to a broker a moment after it was created."""
         _until(lambda: name in self.partition_counts([name]), f"the new topic {name} did not show up in the metadata")
 
-    def _unreachable(self, exc: KafkaException) -> BrokerError:
+    def _unreachable(self, reason: KafkaError) -> BrokerError:
         return BrokerError(
-            f"the brokers at {self._bootstrap} do not answer ({exc.args[0].str()}): check bootstrap.servers and the network"
+            f"the brokers at {self._bootstrap} do not answer ({reason.str()}): check bootstrap.servers and the network"
         )
 
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
 
 from penstock.config import StreamsConfig
-from penstock.errors import ConfigError
+from penstock.errors import BrokerAccessError, BrokerError, ConfigError
+from penstock.kafka.security import is_security, member_security, security_settings
+
+_log = logging.getLogger(__name__)
+
+C = TypeVar("C")
 
 _RENAMED = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "max.request.size": "message.max.bytes",
-    "ssl.truststore.location": "ssl.ca.location",
-    "ssl.truststore.certificates": "ssl.ca.pem",
-    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
-    "ssl.keystore.key": "ssl.key.pem",
+    "request.timeout.ms": "socket.timeout.ms",
 }
 
 # What only the Java clients know; librdkafka refuses unknown names.
@@ -29,18 +35,27 @@ _JAVA_ONLY = frozenset({
     "partitioner.class", "partitioner.ignore.keys", "partitioner.adaptive.partitioning.enable",
     "partitioner.availability.timeout.ms", "metadata.max.idle.ms", "enable.metrics.push", "metrics.num.samples",
     "metrics.recording.level", "metrics.sample.window.ms", "auto.include.jmx.reporter", "config.providers",
-    "security.providers", "sasl.jaas.config", "sasl.client.callback.handler.class", "sasl.login.callback.handler.class",
-    "sasl.login.class", "ssl.truststore.type", "ssl.keystore.type", "ssl.truststore.password", "ssl.protocol",
-    "ssl.enabled.protocols", "ssl.provider", "ssl.trustmanager.algorithm", "ssl.keymanager.algorithm",
-    "ssl.secure.random.implementation", "ssl.engine.factory.class", "client.dns.lookup", "allow.auto.create.topics",
-    "request.timeout.ms", "socket.connection.setup.timeout.max.ms", "metadata.recovery.strategy",
-    "metadata.recovery.rebootstrap.trigger.ms", "delivery.timeout.ms", "throw.on.fetch.stable.offset.unsupported",
+    "client.dns.lookup", "allow.auto.create.topics",
+    "socket.connection.setup.timeout.max.ms", "throw.on.fetch.stable.offset.unsupported",
     "transaction.two.phase.commit.enable", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level",
-    "share.acknowledgement.mode", "internal.leave.group.on.close",
+    "share.acknowledgement.mode", "internal.leave.group.on.close", "bootstrap.controllers",
 })
 # fmt: on
 
-_JAAS_ENTRY = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
+_UNKNOWN = re.compile(r'No such configuration property: "([^"]+)"')
+_ACCESS_ERRORS = frozenset(
+    {
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.SECURITY_DISABLED,
+    }
+)
 
 
 def consumer_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
@@ -48,21 +63,35 @@ def consumer_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     given = config.main_consumer_configs(config["application.id"], client_id)
     for key in ("group.instance.id", "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms"):
         given.pop(key, None)
-    return {**_translated(given), "enable.auto.commit": False, "auto.offset.reset": "error"}
+    return {**_consumer(given), "enable.auto.commit": False, "auto.offset.reset": "error"}
 
 
 def restore_consumer_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     """For the consumers that bring stores back; librdkafka wants a group even where none is used."""
-    given = _translated(config.restore_consumer_configs(client_id))
+    given = _consumer(config.restore_consumer_configs(client_id))
+    return {**given, "group.id": config["application.id"], "enable.auto.commit": False, "auto.offset.reset": "error"}
+
+
+def global_consumer_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
+    """For the consumers of global tables."""
+    given = _consumer(config.global_consumer_configs(client_id))
     return {**given, "group.id": config["application.id"], "enable.auto.commit": False, "auto.offset.reset": "error"}
 
 
 def producer_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     """For the producer of a lane."""
-    given = _translated(config.producer_configs(client_id))
+    given = config.producer_configs(client_id)
+    if config.eos_enabled:
+        given.pop("delivery.timeout.ms", None)  # librdkafka bounds it by the transaction's
+    translated = _translated(given)
+    if config.eos_enabled and "socket.timeout.ms" in translated:
+        # A request must end before its transaction does.
+        translated["socket.timeout.ms"] = min(
+            int(translated["socket.timeout.ms"]), int(translated["transaction.timeout.ms"]) - 100
+        )
     if "producer.linger.ms" not in config.originals and "linger.ms" not in config.originals:
-        given["linger.ms"] = 5  # a turn hands over all it has at once and flushes: Kafka Streams' 100 ms would only delay it
-    return given
+        translated["linger.ms"] = 5  # a turn hands over all it has at once and flushes: Kafka Streams' 100 ms would only delay it
+    return translated
 
 
 def admin_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
@@ -72,64 +101,105 @@ def admin_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
 
 def member_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     """For the group member, in kafka-python's names."""
-    given = config.main_consumer_configs(config["application.id"], f"{client_id}-consumer")
+    return _kafka_python(config.main_consumer_configs(config["application.id"], f"{client_id}-consumer"))
+
+
+def group_admin_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
+    """For the administration of the group, in kafka-python's names."""
+    return _kafka_python(config.admin_configs(f"{client_id}-admin"))
+
+
+def check_client_settings(config: StreamsConfig) -> None:
+    """Translate every client's settings once, so that what cannot be is told before anything starts."""
+    for client in (consumer_config, restore_consumer_config, global_consumer_config, producer_config, admin_config):
+        client(config, "check")
+    member_config(config, "check")
+
+
+def open_client(what: str, make: Callable[[dict[str, Any]], C], settings: Mapping[str, Any]) -> C:
+    """A client of librdkafka; settings it does not know are left out with a warning, as Java's clients do."""
+    left = dict(settings)
+    while True:
+        try:
+            return make(left)
+        except KafkaException as exc:
+            unknown = _UNKNOWN.search(exc.args[0].str())
+            if unknown is None or unknown.group(1) not in left:
+                raise ConfigError(f"the {what} cannot be opened: {exc.args[0].str()}") from None
+            del left[unknown.group(1)]
+            _log.warning("the setting %s is not known to the %s and has no effect", unknown.group(1), what)
+
+
+def is_access_error(error: KafkaError) -> bool:
+    """Whether the brokers do not let the client in; one that misses a certificate of ours closes the line with an alert."""
+    return error.code() in _ACCESS_ERRORS or "SSL alert" in error.str()
+
+
+def refused(doing: str, error: KafkaError) -> BrokerError:
+    """A broker's refusal in penstock's words; what more patience cannot cure is a `BrokerAccessError`."""
+    if is_access_error(error):
+        return BrokerAccessError(
+            f"{doing} is not allowed ({error.name()}, {error.str()}): check security.protocol, the credentials and certificates, "
+            "and the rights the brokers give them"
+        )
+    return BrokerError(f"{doing} failed: {error.name()}, {error.str()}")
+
+
+def _consumer(given: Mapping[str, Any]) -> dict[str, Any]:
+    translated = _translated(given)
+    if "fetch.max.bytes" in translated:
+        # librdkafka wants the limits of a message, a fetch and an answer in this order.
+        limit = max(1000, int(translated["fetch.max.bytes"]))
+        translated |= {"fetch.max.bytes": limit, "message.max.bytes": min(limit, 1 << 20)}
+        translated["receive.message.max.bytes"] = max(100_000_000, limit + 512)
+    return translated
+
+
+def _kafka_python(given: Mapping[str, Any]) -> dict[str, Any]:
     names = {
         "bootstrap.servers": "bootstrap_servers",
         "group.id": "group_id",
         "group.instance.id": "group_instance_id",
         "client.id": "client_id",
+        "client.rack": "client_rack",
         "session.timeout.ms": "session_timeout_ms",
         "heartbeat.interval.ms": "heartbeat_interval_ms",
         "max.poll.interval.ms": "max_poll_interval_ms",
         "metadata.max.age.ms": "metadata_max_age_ms",
-        "security.protocol": "security_protocol",
-        "sasl.mechanism": "sasl_mechanism",
-        "sasl.mechanisms": "sasl_mechanism",
-        "sasl.username": "sasl_plain_username",
-        "sasl.password": "sasl_plain_password",
-        "ssl.ca.location": "ssl_cafile",
-        "ssl.certificate.location": "ssl_certfile",
-        "ssl.key.location": "ssl_keyfile",
-        "ssl.key.password": "ssl_password",
+        "request.timeout.ms": "request_timeout_ms",
+        "connections.max.idle.ms": "connections_max_idle_ms",
+        "reconnect.backoff.ms": "reconnect_backoff_ms",
+        "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
+        "retry.backoff.ms": "retry_backoff_ms",
     }
     # Heartbeats come from a loop of their own that no record passes through: a silence of 10 s means that the process is gone.
     found: dict[str, Any] = {} if "session.timeout.ms" in given else {"session_timeout_ms": 10_000}
     if "heartbeat.interval.ms" not in given and "session.timeout.ms" not in given:
         found["heartbeat_interval_ms"] = 1_000
-    translated = _translated(given)
-    found |= {names[key]: value for key, value in translated.items() if key in names}
-    for key in ("session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms", "metadata_max_age_ms"):
-        if key in found:
+    found |= {names[key]: _plain(value) for key, value in given.items() if key in names}
+    for key in found:
+        if key.endswith("_ms"):
             found[key] = int(found[key])
-    if translated.get("ssl.endpoint.identification.algorithm") == "none":
-        found["ssl_check_hostname"] = False
-    return found
+    if "connections_max_idle_ms" in found:
+        # kafka-python wants a connection to live longer than a request may take.
+        found["connections_max_idle_ms"] = max(found["connections_max_idle_ms"], found.get("request_timeout_ms", 30_000) + 1)
+    return {**found, **member_security(security_settings(given))}
 
 
 def _translated(given: Mapping[str, Any]) -> dict[str, Any]:
     """Kafka's names to librdkafka's; what only Java's clients know is left out."""
     found: dict[str, Any] = {"log_level": 2}  # a broker that is away is told by our own errors, once
     for key, value in given.items():
-        if key not in _JAVA_ONLY:
-            found[_RENAMED.get(key, key)] = value
-    if "sasl.jaas.config" in given:
-        found |= _from_jaas(str(given["sasl.jaas.config"]))
-    if found.get("ssl.endpoint.identification.algorithm") == "":
-        found["ssl.endpoint.identification.algorithm"] = "none"  # Java's way to say none
-    for store in ("ssl.truststore.location", "ssl.keystore.location"):
-        if str(given.get(store, "")).endswith((".jks", ".p12", ".pfx")):
-            raise ConfigError(
-                f"{store} = {given[store]!r}: librdkafka reads PEM files; convert the store and set ssl.ca.location, or "
-                "ssl.certificate.location and ssl.key.location"
-            )
-    return found
+        if key not in _JAVA_ONLY and not is_security(key) and value is not None:
+            found[_RENAMED.get(key, key)] = _plain(value)
+    for key in ("socket.receive.buffer.bytes", "socket.send.buffer.bytes"):
+        if key in found and int(found[key]) < 0:
+            found[key] = 0  # the system's own size
+    return found | security_settings(given)
 
 
-def _from_jaas(text: str) -> dict[str, str]:
-    entries = {name: value.replace('\\"', '"') for name, value in _JAAS_ENTRY.findall(text)}
-    if set(entries) != {"username", "password"}:
-        raise ConfigError(
-            "sasl.jaas.config is understood for PLAIN and SCRAM (username and password); "
-            "for other mechanisms set librdkafka's own keys"
-        )
-    return {"sasl.username": entries["username"], "sasl.password": entries["password"]}
+def _plain(value: Any) -> Any:
+    """What librdkafka takes: a duration in milliseconds, a list as text."""
+    if isinstance(value, timedelta):
+        return int(value.total_seconds() * 1000)
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else value

@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from penstock.columns import RawColumns
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
+from penstock.kafka.clients import open_client, refused
 
 # Below this many records a range is read with the consumer that does not prefetch: 3 ms instead of 26.
 _SHORT = 2_000
@@ -30,6 +31,15 @@ _LONG_READS = {
     "fetch.queue.backoff.ms": 5,
     "fetch.message.max.bytes": 4 << 20,
 }
+
+_OF_THE_CONNECTION = (
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError._TIMED_OUT,
+    KafkaError._SSL,
+    KafkaError._AUTHENTICATION,
+)
 
 
 class FetchRange(NamedTuple):
@@ -79,7 +89,7 @@ class RangeFetcher:
         try:
             low, high = consumer.get_watermark_offsets(ClientPartition(*partition), timeout=self._timeout)
         except KafkaException as exc:
-            raise BrokerError(f"the offsets of {partition} could not be read: {exc.args[0].str()}") from exc
+            raise refused(f"reading the offsets of {partition}", exc.args[0]) from exc
         return low, high
 
     def close(self) -> None:
@@ -108,7 +118,7 @@ class RangeFetcher:
 
     def _consumer(self, kind: str, settings: Mapping[str, Any]) -> Consumer:
         if kind not in self._consumers:
-            self._consumers[kind] = Consumer({**settings, **self._config, "enable.partition.eof": True})
+            self._consumers[kind] = open_client("consumer", Consumer, {**settings, **self._config, "enable.partition.eof": True})
         return self._consumers[kind]
 
 
@@ -184,6 +194,6 @@ def _fail(error: KafkaError, partition: TopicPartition) -> None:
     if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
         raise BrokerError(f"{partition} does not exist any more: the topic was deleted or recreated while the application runs")
     if error.fatal() or not error.retriable():
-        if error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError._TIMED_OUT):
+        if error.code() in _OF_THE_CONNECTION:
             return  # librdkafka reconnects by itself; the deadline decides
-        raise BrokerError(f"reading {partition} failed: {error.str()}") from KafkaException(error)
+        raise refused(f"reading {partition}", error) from KafkaException(error)

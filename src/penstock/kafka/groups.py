@@ -20,7 +20,7 @@ from kafka.structs import TopicPartition as ClientPartition
 from penstock.config import StreamsConfig
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
-from penstock.kafka.clients import member_config
+from penstock.kafka.clients import group_admin_config
 
 _PATIENCE = 30.0
 
@@ -54,7 +54,8 @@ class Groups:
     """Questions to and changes of consumer groups; also a context manager."""
 
     def __init__(self, config: StreamsConfig, client_id: str) -> None:
-        known = {key: value for key, value in member_config(config, client_id).items() if key in KafkaAdminClient.DEFAULT_CONFIG}
+        given = group_admin_config(config, client_id)
+        known = {key: value for key, value in given.items() if key in KafkaAdminClient.DEFAULT_CONFIG}
         try:
             self._client = KafkaAdminClient(**known)
         except ClientError as exc:

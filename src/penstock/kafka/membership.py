@@ -41,7 +41,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, Consume
 from kafka.structs import OffsetAndMetadata as ClientOffset
 from kafka.structs import TopicPartition as ClientPartition
 
-from penstock.errors import BrokerError, TaskMigratedError
+from penstock.errors import BrokerAccessError, BrokerError, TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.kafka.quiet import keep_down
 from penstock.runtime.carry_over import OffsetAndMetadata
@@ -253,7 +253,8 @@ class GroupMember:
                 raise TaskMigratedError(
                     f"offsets were refused ({exc}): another member of the group has taken over this work"
                 ) from exc
-            raise BrokerError(f"the group {self._config.get('group_id')} refused: {exc}") from exc
+            kind = BrokerAccessError if isinstance(exc, AuthorizationError) else BrokerError
+            raise kind(f"the group {self._config.get('group_id')} refused: {exc}") from exc
         except RuntimeError as exc:  # the client's loop has been closed
             raise TaskMigratedError(f"this instance has left the group {self._config.get('group_id')}") from exc
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import groupby, islice
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as ClientPartition
@@ -13,11 +14,14 @@ from confluent_kafka import TopicPartition as ClientPartition
 from penstock.columns import Produced, ProducedColumns
 from penstock.errors import BrokerError, ProductionError, TaskMigratedError
 from penstock.ids import TopicPartition
+from penstock.kafka.batch_limits import largest_batch
+from penstock.kafka.clients import is_access_error, open_client, refused
 from penstock.record import ProducedRecord
 from penstock.runtime.carry_over import OffsetAndMetadata
 
 _TIMEOUT = 60.0
 _ABORT_TIMEOUT = 10.0
+_REPORTS = 2.0
 _CHUNK = 20_000
 
 Refused = Callable[[ProducedRecord, Exception], None]
@@ -27,23 +31,94 @@ _FENCED = frozenset(
         KafkaError._FENCED,
         KafkaError.PRODUCER_FENCED,
         KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError.INVALID_PRODUCER_ID_MAPPING,
+        KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
         KafkaError.UNKNOWN_MEMBER_ID,
         KafkaError.ILLEGAL_GENERATION,
         KafkaError.FENCED_INSTANCE_ID,
         KafkaError.REBALANCE_IN_PROGRESS,
     }
 )
+# The brokers' verdict on records, on which the production exception handler decides: Kafka Streams asks it about all but what
+# is fatal (rights, an invalid topic) and fencing.
+_ABOUT_RECORDS = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.INVALID_RECORD,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._MSG_TIMED_OUT,
+    }
+)
+_MAY_PASS = frozenset(
+    {
+        KafkaError.INVALID_MSG,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._MSG_TIMED_OUT,
+    }
+)
+# A broker judges a batch as a whole: beside a record of this kind, others are refused that it would take.
+_OF_A_BATCH = frozenset(
+    {
+        KafkaError.INVALID_MSG,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.INVALID_RECORD,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    }
+)
+_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+# A transaction that has failed takes no more records; why it failed is told by its commit.
+_FAILED_STATE = (KafkaError._STATE, KafkaError._FATAL, KafkaError._PREV_IN_PROGRESS)
+
+
+class RecordsRefusedError(BrokerError):
+    """The brokers refused some of the records; which ones, and of which topics, is told when they are written one by one."""
+
+    def __init__(self, message: str, topics: Iterable[str] = (), code: int = 0) -> None:
+        super().__init__(message)
+        self.topics = frozenset(topics)
+        self.too_large = code in _TOO_LARGE
+        self.of_a_batch = code in _OF_A_BATCH
+
+
+class Verdict(NamedTuple):
+    """Why the brokers refused a record, and for which partition."""
+
+    error: KafkaError
+    partition: int | None
+
+    @property
+    def too_large(self) -> bool:
+        """Whether the record is larger than its topic takes."""
+        return self.error.code() in _TOO_LARGE
+
+    @property
+    def of_a_batch(self) -> bool:
+        """Whether it was said of a whole batch, in which only one record may be wrong."""
+        return self.error.code() in _OF_A_BATCH
 
 
 class LaneProducer:
     """The producer of one lane, kept for its life.
 
-    Under exactly-once a turn is `begin`, `write`, `commit`; under at-least-once `write` and `flush`.
+    Under exactly-once a turn is `begin`, `write`, `commit`; under at-least-once `write` and `flush`. Where the brokers refuse
+    records both end in a RecordsRefusedError: then `start_over`, and `write_one_by_one` tells which.
     """
 
     def __init__(self, client_config: Mapping[str, Any], transactional_id: str | None) -> None:
-        self._transactional = transactional_id is not None
-        config: dict[str, Any] = {
+        self.transactional = transactional_id is not None
+        self._client_config = dict(client_config)
+        self._config: dict[str, Any] = {
             "enable.idempotence": True,
             "linger.ms": 5,
             "queue.buffering.max.messages": 2_000_000,
@@ -53,18 +128,32 @@ class LaneProducer:
             **client_config,
         }
         if transactional_id is not None:
-            config["transactional.id"] = transactional_id
-        self._producer = Producer(config)
-        self._failure: KafkaError | None = None
+            self._config["transactional.id"] = transactional_id
+        self._failures: list[tuple[str, KafkaError]] = []
         self._ends: dict[TopicPartition, int] = {}
-        if self._transactional:
+        self._topics: set[str] = set()
+        self.alone = False
+        self._open()
+
+    def _open(self) -> None:
+        settings = {**self._config, "batch.num.messages": 1} if self.alone else self._config
+        self._producer = open_client("producer", Producer, settings)
+        if self.transactional:
             self._call("opening transactions", self._producer.init_transactions, _TIMEOUT)
 
     def begin(self) -> None:
         """Open the turn's transaction."""
-        self._failure = None
+        if self.alone:
+            self.alone = False
+            self._producer.close()
+            self._open()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._failures.clear()
         self._ends.clear()
-        if self._transactional:
+        self._topics.clear()
+        if self.transactional:
             self._call("beginning a transaction", self._producer.begin_transaction)
 
     def write(self, produced: Sequence[Produced], refused: Refused | None = None) -> None:
@@ -79,6 +168,7 @@ class LaneProducer:
                 continue
             for columns in items:
                 assert isinstance(columns, ProducedColumns)
+                self._topics.add(columns.topic)
                 done = 0 if columns.headers is not None else self._write_columns(columns)
                 if done < len(columns):
                     self._write_records(list(columns)[done:], refused)
@@ -86,7 +176,7 @@ class LaneProducer:
     def _write_columns(self, columns: ProducedColumns) -> int:
         """Queue plain records in a tight loop; returns how many went well, `_write_records` knows what to do about the next."""
         produce, topic, where = self._producer.produce, columns.topic, -1 if columns.partition is None else columns.partition
-        callback = None if self._transactional else self._acknowledged
+        callback = None if self.transactional else self._acknowledged
         # The last one of a fixed partition is left to `_write_records`, which asks where it landed.
         rows = zip(columns.keys, columns.values, columns.timestamps)
         done = 0
@@ -101,9 +191,10 @@ class LaneProducer:
         return done
 
     def _write_records(self, records: Sequence[ProducedRecord], refused: Refused | None = None) -> None:
-        produce, acknowledged, every = self._producer.produce, self._acknowledged, not self._transactional
+        produce, acknowledged, every = self._producer.produce, self._acknowledged, not self.transactional
         # In a transaction the commit fails if any record did, so only the last record of a partition is asked where it landed.
         last = {} if every else {(record.topic, record.partition): i for i, record in enumerate(records)}
+        self._topics.update(topic for topic, _ in last)
         for i, (topic, partition, key, value, timestamp, headers) in enumerate(records):
             callback = acknowledged if every or last[topic, partition] == i else None
             where = -1 if partition is None else partition
@@ -114,14 +205,52 @@ class LaneProducer:
                 except BufferError:
                     self._producer.poll(0.05)
                 except KafkaException as exc:
-                    error = ProductionError(f"a record for {topic} was refused by the producer: {exc.args[0].str()}")
-                    error.__cause__ = exc
-                    if refused is None:
-                        raise error from exc
-                    refused(records[i], error)
+                    if refused is None or exc.args[0].code() in _FAILED_STATE:
+                        self._raise_refusal(records[i], exc)
+                    refused(records[i], production_error(records[i], Verdict(exc.args[0], partition)))
                     break
             if not i % _CHUNK:
                 self._producer.poll(0)
+
+    def write_one_by_one(self, records: Sequence[ProducedRecord]) -> dict[int, Verdict]:
+        """Write records with a report for each; which ones the brokers refuse, by their index.
+
+        A transaction takes nothing more after its first refusal: there may be others behind it.
+        """
+        verdicts: dict[int, Verdict] = {}
+        waiting = {*range(len(records))}
+        deadline = time.monotonic() + _TIMEOUT
+
+        def acknowledged(index: int, error: KafkaError | None, message: Message) -> None:
+            waiting.discard(index)
+            if error is None:
+                self._acknowledged(None, message)
+            elif error.code() in _ABOUT_RECORDS:
+                verdicts[index] = Verdict(error, message.partition())
+            else:
+                self._failures.append((message.topic(), error))
+
+        for index, (topic, partition, key, value, timestamp, headers) in enumerate(records):
+            where = -1 if partition is None else partition
+            while not (verdicts and self.transactional):
+                try:
+                    report = partial(acknowledged, index)
+                    self._producer.produce(topic, value, key, where, report, None, timestamp, list(headers) if headers else None)
+                    break
+                except BufferError:
+                    self._producer.poll(0.05)
+                except KafkaException as exc:
+                    waiting.discard(index)
+                    if exc.args[0].code() not in _FAILED_STATE:
+                        verdicts[index] = Verdict(exc.args[0], partition)
+                        break
+                    deadline = min(deadline, time.monotonic() + _REPORTS)  # the report that tells why is on its way
+                    break
+            self._producer.poll(0)
+        while waiting and not (verdicts and self.transactional) and time.monotonic() < deadline and not self._fatal_failures():
+            self._producer.poll(0.02)
+        self._raise_failure(self._fatal_failures())
+        return verdicts
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: bytes) -> None:
         """Commit outputs and offsets in one transaction; afterwards all of it is visible, or none."""
@@ -135,20 +264,35 @@ class LaneProducer:
                 _TIMEOUT,
             )
         self._call("committing the transaction", self._producer.commit_transaction, _TIMEOUT)
-        self._raise_failure()
+        self._raise_failure(self._failures)
 
     def flush(self) -> None:
         """Return when everything written has been acknowledged."""
         left = self._producer.flush(_TIMEOUT)
-        self._raise_failure()
+        self._raise_failure(self._failures)
         if left:
             raise BrokerError(f"{left} records were not acknowledged within {_TIMEOUT:.0f} s: check that the brokers are up")
+
+    def start_over(self, reason: RecordsRefusedError | None = None, alone: bool = False) -> None:
+        """Forget what this turn wrote and begin again, with batches the brokers take.
+
+        Where they were too large, they are smaller from now on; `alone` makes each record a batch of its own in this turn.
+        """
+        self.abort()
+        if reason is not None and reason.too_large:
+            # A batch is refused as a whole, and librdkafka does not split it as Java's producer does.
+            self._config |= largest_batch(self._client_config, reason.topics)
+        self.alone = self.alone or alone or (reason is not None and reason.of_a_batch)
+        # Anew in any case: after a refusal librdkafka may go on with sequence numbers that the broker does not expect.
+        self._producer.close()
+        self._open()
+        self._begin()
 
     def abort(self) -> None:
         """Give up the open transaction, best effort: a fenced producer has nothing left to abort."""
         try:
             self._producer.purge()
-            if self._transactional:
+            if self.transactional:
                 self._producer.abort_transaction(_ABORT_TIMEOUT)
         except KafkaException:
             pass
@@ -165,16 +309,31 @@ class LaneProducer:
 
     def _acknowledged(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
-            self._failure = self._failure or error
+            self._failures.append((message.topic(), error))
             return
         partition = TopicPartition(message.topic(), message.partition())
         self._ends[partition] = max(self._ends.get(partition, 0), message.offset() + 1)
 
     # -- errors --------------------------------------------------------------------------------------------------------
 
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            _raise("writing records", self._failure)
+    def _fatal_failures(self) -> list[tuple[str, KafkaError]]:
+        """What was reported and is no verdict on a record; records thrown out of the queue only follow something else."""
+        followed = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT, KafkaError._INVALID_DIFFERENT_RECORD)
+        return [(topic, error) for topic, error in self._failures if error.code() not in (*followed, *_ABOUT_RECORDS)]
+
+    def _raise_failure(self, failures: Sequence[tuple[str, KafkaError]]) -> None:
+        if failures:
+            # What no handler decides on comes first.
+            topic, error = next((f for f in failures if f[1].code() not in _ABOUT_RECORDS), failures[0])
+            self._raise(f"writing to {topic}", error)
+
+    def _raise_refusal(self, record: ProducedRecord, exc: KafkaException) -> NoReturn:
+        """Why the producer does not take a record that nobody decides on."""
+        if exc.args[0].code() in _FAILED_STATE and self.transactional:
+            self._call("writing records", self._producer.commit_transaction, _TIMEOUT)
+        if exc.args[0].code() in _FAILED_STATE:
+            self._raise("writing records", exc.args[0], exc)
+        raise production_error(record, Verdict(exc.args[0], record.partition))
 
     def _call(self, doing: str, function: Any, *arguments: Any) -> None:
         deadline = time.monotonic() + _TIMEOUT
@@ -187,12 +346,32 @@ class LaneProducer:
                 retriable = error.retriable() and not error.txn_requires_abort() and not error.fatal()
                 # Given up in time, a lane is not held by a broker that is away; a new epoch finds out how the commit ended.
                 if not retriable or time.monotonic() > deadline:
-                    _raise(doing, error, exc)
+                    self._raise(doing, error, exc)
+
+    def _raise(self, doing: str, error: KafkaError, cause: KafkaException | None = None) -> NoReturn:
+        if error.code() in _FENCED:
+            raise TaskMigratedError(
+                f"{doing} was refused ({error.name()}): another member of the group has taken over this work"
+            ) from cause
+        self._producer.poll(0)
+        if error.code() == KafkaError._INCONSISTENT:  # records were not delivered; their reports tell why
+            self._raise_failure(self._failures)
+            raise RecordsRefusedError(f"{doing} failed: {error.str()}", self._topics) from cause
+        topics = [topic for topic, reported in self._failures if reported.code() == error.code()]
+        if error.code() in _ABOUT_RECORDS:
+            raise RecordsRefusedError(f"{doing} failed: {error.str()}", topics, error.code()) from cause
+        if is_access_error(error) and (topics or self._topics):
+            doing = f"writing to {', '.join(sorted({*topics} or self._topics))}"
+        if error.code() == KafkaError.TOPIC_EXCEPTION:
+            raise ProductionError(f"{doing} failed: {error.str()}; check the topic's name") from cause
+        raise refused(doing, error) from cause
 
 
-def _raise(doing: str, error: KafkaError, cause: KafkaException | None = None) -> NoReturn:
-    if error.code() in _FENCED:
-        raise TaskMigratedError(
-            f"{doing} was refused ({error.name()}): another member of the group has taken over this work"
-        ) from cause
-    raise BrokerError(f"{doing} failed: {error.name()}, {error.str()}") from cause
+def production_error(record: ProducedRecord, verdict: Verdict) -> ProductionError:
+    """What the handler is asked about; `retriable` tells whether the same write may succeed later."""
+    error, partition = verdict
+    where = record.topic if partition is None or partition < 0 else f"{record.topic}-{partition}"
+    found = ProductionError(f"a record for {where} was refused: {error.name()}, {error.str()}")
+    found.__cause__ = KafkaException(error)
+    found.retriable = error.code() in _MAY_PASS  # type: ignore[attr-defined]  # what handlers look at, as in Java
+    return found

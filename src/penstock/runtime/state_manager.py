@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from penstock.columns import RawColumns
 from penstock.errors import ConfigError, PenstockError, ProcessorStateError, StreamsError
 from penstock.ids import TaskId, TopicPartition
 from penstock.record import RawRecord
@@ -127,7 +128,7 @@ class ProcessorStateManager:
         """Whether a changelog is one of the task's own input topics (which is then read only up to the committed offset)."""
         return partition in self._source_partitions
 
-    def restore(self, partition: TopicPartition, records: Sequence[RawRecord], position: int | None = None) -> int:
+    def restore(self, partition: TopicPartition, records: Sequence[RawRecord] | RawColumns, position: int | None = None) -> int:
         """Put a batch of changelog records into its store, durably; returns how many went in.
 
         `position` is the offset to go on from where that is more than the last record's (control records at the end).
@@ -142,7 +143,7 @@ class ProcessorStateManager:
         except StreamsError:
             raise
         except Exception as exc:
-            offsets = f"offsets {records[0].offset} to {records[-1].offset}" if records else f"position {position}"
+            offsets = f"offsets {records[0].offset} to {records[-1].offset}" if len(records) else f"position {position}"
             raise ProcessorStateError(
                 f"task {self.task_id}: cannot restore store {metadata.store.name} from {partition}, {offsets}: {exc}"
             ) from exc

@@ -60,7 +60,7 @@ class ShuffledBatch:
             np.array(offsets, np.int64),
             list(headers) if any(headers) else None,
             np.ones(len(rows), np.int64) if counted else None,
-            np.maximum.accumulate(np.array(timestamps, np.int64)) if counted else None,
+            np.array(timestamps, np.int64) if counted else None,
         )
 
     @classmethod

@@ -12,7 +12,7 @@ from pyspark import RDD
 from pyspark.sql import SparkSession
 
 from penstock.ids import TaskId, TopicPartition
-from penstock.spark.lanes import Lane
+from penstock.spark.lanes import Lane, building
 from penstock.spark.messages import Application, Committed, Failure, LaneAnswer, OpenTurn, ProcessTurn, TaskWork, UpstreamWork
 from penstock.spark.placement import choose_places, executors, host_of, is_local, wait_for_executors
 from penstock.spark.updaters import Updaters
@@ -152,8 +152,9 @@ class Fleet:
                 if topic in plan.shuffled:
                     targets[TopicPartition(topic, task_id.partition)] = lane
         stage = partial(_stage, self._packed, targets)
-        rows = self._spark.parallelize(upstream, len(upstream)).mapPartitions(stage)
-        return rows.partitionBy(max(self.lanes) + 1, _to_lane)
+        with building:  # lanes of other applications of this session change the environment meanwhile
+            rows = self._spark.parallelize(upstream, len(upstream)).mapPartitions(stage)
+            return rows.partitionBy(max(self.lanes) + 1, _to_lane)
 
 
 def _stage(

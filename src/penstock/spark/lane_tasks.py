@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from penstock.clock import SystemClock
 from penstock.handlers import production_exception_handler
 from penstock.ids import TaskId, TopicPartition
-from penstock.kafka.clients import consumer_config, restore_consumer_config
+from penstock.kafka.clients import consumer_config, global_consumer_config, restore_consumer_config
 from penstock.kafka.fetch import FetchRange, RangeFetcher
 from penstock.kafka.produce import LaneProducer
 from penstock.metrics import Metrics
@@ -29,7 +29,7 @@ from penstock.spark.vectors import without_vector
 from penstock.state.cache import RecordCache
 from penstock.state.directory import StateDirectory, state_dir_here
 
-_RESTORE_STEP = 50_000
+_RESTORE_STEP = 200_000
 
 
 class _OpenTask:
@@ -52,8 +52,13 @@ class LaneTasks:
         self._client_id = client_id
         self._fetcher = RangeFetcher(consumer_config(self._config, f"{client_id}-consumer"))
         self._restorer = RangeFetcher(restore_consumer_config(self._config, f"{client_id}-restore-consumer"))
-        self._directory = StateDirectory(state_dir_here(self._config["state.dir"]), self._config["application.id"])
-        self._globals = LaneGlobals(application, self._directory, self._restorer, client_id)
+        self._directory = StateDirectory(
+            state_dir_here(self._config["state.dir"]),
+            self._config["application.id"],
+            allow_group_write=self._config["allow.os.group.write.access"],
+        )
+        self._global_fetcher = RangeFetcher(global_consumer_config(self._config, client_id))
+        self._globals = LaneGlobals(application, self._directory, self._global_fetcher, client_id)
         self._clock = SystemClock()
         self._metrics = Metrics.from_config(self._config)
         self.metrics = MetricsSender(self._metrics)
@@ -137,7 +142,7 @@ class LaneTasks:
             while position < end and time.monotonic() < deadline:
                 until = min(end, position + _RESTORE_STEP)
                 records = self._restorer.fetch([FetchRange(partition.topic, partition.partition, position, until)])[partition]
-                state.restore(partition, list(records), until)
+                state.restore(partition, records, until)
                 restored += len(records)
                 position = until
             if restored or position < end:
@@ -264,6 +269,7 @@ class LaneTasks:
         self._globals.close()
         self._fetcher.close()
         self._restorer.close()
+        self._global_fetcher.close()
 
     def _close(self, task_id: TaskId) -> None:
         opened = self.running.pop(task_id, None) or self._restoring.pop(task_id)

@@ -19,7 +19,7 @@ from penstock.spark.placement import located
 
 _LANE = "PENSTOCK_LANE"
 
-_building = threading.Lock()  # the environment belongs to the SparkContext: one lane's functions are built at a time
+building = threading.Lock()  # the environment belongs to the SparkContext: functions are built one at a time, lanes' and others'
 
 LaneFunction = Callable[[Iterator[Any]], Iterable[Any]]
 
@@ -56,7 +56,7 @@ class Lane:
     def _run(self, build: Callable[[], RDD[Any]], partition: int, description: str) -> Any:
         spark = self._spark
         spark.setLocalProperty("spark.job.description", description)
-        with _building:
+        with building:
             spark.environment[_LANE] = self.name
             try:
                 rdd = build()

@@ -39,7 +39,7 @@ class OpenTurn:
     key: str
     lane: int
     tasks: Mapping[TaskId, Committed]
-    application: bytes | None
+    application: bytes | None = field(repr=False)  # it has the secrets in it
     seconds: float = 2.0
     executor: str | None = None
 

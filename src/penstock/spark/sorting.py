@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from penstock.columns import ProducedColumns
 from penstock.hashing import default_partitions
-from penstock.record import Headers
 from penstock.spark.batch import ShuffledBatch
 
 if TYPE_CHECKING:
@@ -35,24 +34,25 @@ def counted_columns(
     produced: ProducedColumns, source: int, partitions: int, skip: Mapping[int, int]
 ) -> Iterator[tuple[int, ShuffledBatch]]:
     """The same with one row for each key, in the order of their last records; rows without a key or value stay single."""
-    if None in produced.keys or None in produced.values:
-        whole = [key is not None and value is not None for key, value in zip(produced.keys, produced.values)]
-        incomplete = [row for row, complete in enumerate(whole) if not complete]
-        for target, batch in sorted_columns(_rows(produced, incomplete), source, partitions, skip):
-            batch.weights, batch.ranks = np.ones(len(batch), np.int64), np.maximum.accumulate(batch.timestamps)
-            yield target, batch
-        produced = _rows(produced, [row for row, complete in enumerate(whole) if complete])
-    if not len(produced):
-        return
     encoded = pa.array(produced.keys, pa.binary()).dictionary_encode()
-    codes, distinct = encoded.indices.to_numpy(), encoded.dictionary
+    distinct = encoded.dictionary
     offsets, timestamps = np.array(produced.offsets, np.int64), np.array(produced.timestamps, np.int64)
-    targets = default_partitions(distinct, partitions).astype(np.int64)
-    ranks = _latest_so_far(timestamps, targets[codes], partitions)
-    rows = np.arange(len(codes))
-    kept = _not_consumed(targets[codes], offsets, partitions, skip)
+    if None in produced.keys or None in produced.values:
+        targets = _targets(encoded.cast(pa.binary()), offsets, partitions)
+        ranks = _latest_so_far(timestamps, targets, partitions)
+        whole = np.array([key is not None and value is not None for key, value in zip(produced.keys, produced.values)])
+        yield from _single(produced, source, partitions, skip, np.flatnonzero(~whole).tolist())
+        rows = np.flatnonzero(whole)
+        codes = encoded.indices.take(pa.array(rows)).to_numpy()
+    else:
+        codes, rows = encoded.indices.to_numpy(), np.arange(len(produced))
+        targets = default_partitions(distinct, partitions).astype(np.int64)[codes]
+        ranks = _latest_so_far(timestamps, targets, partitions)
+    kept = _not_consumed(targets[rows], offsets[rows], partitions, skip)
     if kept is not None:
         codes, rows = codes[kept], rows[kept]
+    if not len(rows):
+        return
     weights = np.bincount(codes, minlength=len(distinct))
     last = np.zeros(len(distinct), np.int64)
     last[codes] = rows  # of several rows with a key the last one stays
@@ -60,22 +60,26 @@ def counted_columns(
     np.maximum.at(latest, codes, timestamps[rows])
     there = np.flatnonzero(weights)
     there = there[np.argsort(last[there])]
-    headers: list[Headers] | None = None
-    if produced.headers is not None:
-        headers = [produced.headers[row] for row in last[there]]
-    there_keys = distinct.take(pa.array(there))
-    nothing = pa.array([b""] * len(there), pa.binary())
     batch = ShuffledBatch(
-        there_keys,
-        nothing,
+        distinct.take(pa.array(there)),
+        pa.array([b""] * len(there), pa.binary()),
         latest[there],
         np.full(len(there), source),
         offsets[last[there]],
-        headers,
+        None if produced.headers is None else [produced.headers[row] for row in last[there]],
         weights[there],
         ranks[last[there]],
     )
-    yield from _split(batch, targets[there], None, partitions)
+    yield from _split(batch, targets[last[there]], None, partitions)
+
+
+def _single(
+    produced: ProducedColumns, source: int, partitions: int, skip: Mapping[int, int], rows: list[int]
+) -> Iterator[tuple[int, ShuffledBatch]]:
+    for target, batch in sorted_columns(_rows(produced, rows), source, partitions, skip):
+        # Nothing is counted of them: whatever their rank, it must not hold up the rows behind them.
+        batch.weights, batch.ranks = np.ones(len(batch), np.int64), np.zeros(len(batch), np.int64)
+        yield target, batch
 
 
 def _targets(keys: pa.Array, offsets: Longs, partitions: int) -> Longs:

@@ -119,7 +119,11 @@ class StandbyUpdater:
         client_id = f"{application.client_id}-StateUpdater"
         self._fetcher = RangeFetcher(restore_consumer_config(config, f"{client_id}-restore-consumer"))
         self._admin = Admin(admin_config(config, client_id))
-        self._directory = StateDirectory(state_dir_here(config["state.dir"]), config["application.id"])
+        self._directory = StateDirectory(
+            state_dir_here(config["state.dir"]),
+            config["application.id"],
+            allow_group_write=config["allow.os.group.write.access"],
+        )
         self._metrics = Metrics()
         self._changed = threading.Condition()
         self._wanted: tuple[TaskId, ...] = ()

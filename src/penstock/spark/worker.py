@@ -15,6 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pyspark import TaskContext, cloudpickle
@@ -29,6 +30,7 @@ from penstock.runtime.task import TaskCommit
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, UpstreamWork
+from penstock.spark.write_turn import TurnPart, write_turn
 
 _LANES: dict[tuple[str, int], LaneWorker] = {}
 
@@ -181,17 +183,11 @@ class LaneWorker:
         answer.produced = sum(count_of(commit.outputs) + count_of(commit.changelogs) for commit in commits)
         if not answer.produced and not offsets:
             return
-        self.producer.begin()
-        for commit in commits:
-            collector = self.tasks.running[commit.task_id].task.collector
-            self.producer.write(commit.outputs, collector.handle_send_error)
-            dead_letters, _ = collector.drain()
-            self.producer.write(dead_letters)
-            self.producer.write(commit.changelogs)
+        parts = [TurnPart(self.tasks.running[c.task_id].task.collector, c.outputs, c.changelogs) for c in commits]
         if self.application.config.eos_enabled:
-            self.producer.commit(offsets, turn.group_metadata)
+            write_turn(self.producer, parts, partial(self.producer.commit, offsets, turn.group_metadata))
         else:
-            self.producer.flush()  # the conductor commits the offsets: only a member of the group may
+            write_turn(self.producer, parts, self.producer.flush)  # the conductor commits the offsets: only a member may
 
 
 class _StepClock:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
+from penstock.columns import RawColumns
 from penstock.ids import TopicPartition
 from penstock.record import RawRecord
+from penstock.state.engines.rocksdb import RocksDBStore
 from penstock.state.layers.wrapped import has_headers, is_timestamped
 from penstock.state.store import RestoreCallback, SessionStore, StateStore
 from penstock.state.value_and_timestamp import timestamped_bytes
@@ -69,8 +71,12 @@ class StoreRestorer:
         """Where reading goes on; None: at the beginning of the changelog."""
         return None if self.offset is None else self.offset + 1
 
-    def restore(self, records: Sequence[RawRecord]) -> int:
+    def restore(self, records: Sequence[RawRecord] | RawColumns) -> int:
         """Apply one batch, in the order of its offsets; returns how many records went into the store."""
+        if isinstance(records, RawColumns):
+            if self._restore_columns(records):
+                return len(records)
+            records = list(records)
         new = self._new_records(records)
         if not new:
             return 0
@@ -80,6 +86,23 @@ class StoreRestorer:
         self._save(new[-1].offset)
         self.restored_records += len(usable)
         return len(usable)
+
+    def _restore_columns(self, columns: RawColumns) -> bool:
+        """Put columns into RocksDB as they are; False, with nothing done, where records have to be looked at one by one."""
+        engine = getattr(self._restore_callback, "__self__", None)
+        if type(engine) is not RocksDBStore or not len(columns) or None in columns.keys:
+            return False
+        if self.offset is not None and columns.offsets[0] <= self.offset:
+            return False
+        values = columns.values
+        if self._converter is raw_value_to_timestamped_value:
+            values = [timestamped_bytes(value, at) for value, at in zip(values, columns.timestamps)]
+        elif self._converter is not identity:
+            return False
+        engine.put_all(zip(columns.keys, values))  # type: ignore[arg-type]
+        self._save(columns.offsets[-1])
+        self.restored_records += len(columns)
+        return True
 
     def skip_to(self, next_offset: int) -> None:
         """Note that there is nothing more for the store before this offset, for example only markers of transactions."""

@@ -19,7 +19,7 @@ from penstock.ids import TopicPartition
 from penstock.record import RawRecord
 from penstock.state.engines.key_value_bytes import KeyValueBytesStore
 from penstock.state.engines.overlay import Overlay
-from penstock.state.engines.rocksdb_files import META_COLUMN_FAMILY, open_folder
+from penstock.state.engines.rocksdb_files import META_COLUMN_FAMILY, advice, open_folder
 from penstock.state.iterators import ByteEntry, ByteIterator, PeekingIterator, overlay
 from penstock.state.rocksdb_options import RocksDBConfigSetter, config_setter, default_options
 from penstock.state.store import StateStore, StateStoreContext
@@ -117,7 +117,7 @@ class RocksDBStore(KeyValueBytesStore):
         try:
             self._database().write(batch, self._write_options)
         except Exception as exc:
-            raise self._failed("write a commit to") from exc
+            raise self._failed("write a commit to", exc) from exc
         self._offsets.update(changelog_offsets)
         self._overlay.clear()
 
@@ -148,7 +148,7 @@ class RocksDBStore(KeyValueBytesStore):
         try:
             value = self._db.get(key)  # type: ignore[union-attr]
         except Exception as exc:
-            raise self._failed("read a key from") from exc
+            raise self._failed("read a key from", exc) from exc
         return value
 
     def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -161,7 +161,7 @@ class RocksDBStore(KeyValueBytesStore):
         try:
             found: Any = self._database().get(below)
         except Exception as exc:
-            raise self._failed("read keys from") from exc
+            raise self._failed("read keys from", exc) from exc
         committed = dict(zip(below, found, strict=True))
         if self._overlay.deleted_ranges:
             committed = {key: None if self._overlay.hides(key) else value for key, value in committed.items()}
@@ -226,7 +226,7 @@ class RocksDBStore(KeyValueBytesStore):
             else:
                 items = self._database().items(backwards=True, from_key=key_to)
         except Exception as exc:
-            raise self._failed("open an iterator on") from exc
+            raise self._failed("open an iterator on", exc) from exc
         if forward:
             return self._until(items, key_to, to_inclusive) if key_to is not None else items
         return self._down_to(items, key_from, key_to, to_inclusive)
@@ -254,8 +254,8 @@ class RocksDBStore(KeyValueBytesStore):
             raise ProcessorStateError(f"store {self._name} has no open RocksDB")
         return self._db
 
-    def _failed(self, doing: str) -> ProcessorStateError:
-        return ProcessorStateError(f"cannot {doing} store {self._name} in folder {self._folder}")
+    def _failed(self, doing: str, reason: Exception) -> ProcessorStateError:
+        return ProcessorStateError(f"cannot {doing} store {self._name} in folder {self._folder}: {reason}{advice(str(reason))}")
 
 
 class RocksDBStoreWithHeaders(RocksDBStore):

@@ -39,7 +39,7 @@ def _make_folder(folder: Path, store_name: str) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
-        raise ProcessorStateError(f"cannot create folder {folder} of store {store_name}: {exc}") from exc
+        raise ProcessorStateError(f"cannot create folder {folder} of store {store_name}: {exc}{advice(str(exc))}") from exc
 
 
 def _refuse_foreign_files(folder: Path, store_name: str) -> None:
@@ -80,7 +80,18 @@ def _check_format(db: Rdict, folder: Path, store_name: str, store_format: str) -
         raise _unusable(folder, store_name, f"it was written as a store of format {found.decode()!r}, not {wanted.decode()!r}")
 
 
+def advice(reason: str) -> str:
+    """What to do where it is the disk that fails, not the store; empty otherwise."""
+    if "No space left" in reason or "Disk quota" in reason:
+        return ". The disk is full: make room, or set another state.dir; what is committed is in Kafka, nothing is lost"
+    if "Permission denied" in reason or "Read-only file system" in reason or "Operation not permitted" in reason:
+        return ". This process may not write there: give it the rights, or set another state.dir"
+    return ""
+
+
 def _unusable(folder: Path, store_name: str, reason: str) -> ProcessorStateError:
+    if advice(reason):
+        return ProcessorStateError(f"cannot open store {store_name} in folder {folder}: {reason}{advice(reason)}")
     return ProcessorStateError(
         f"cannot open store {store_name} in folder {folder}: {reason}. The folder is damaged or belongs to something else; "
         "move it away, and the store is rebuilt from its changelog (a store without changelog starts empty)"

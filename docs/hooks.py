@@ -1,0 +1,74 @@
+"""What `make docs` adds to the pages: the overview, the reference of every public name, and the sources that pages link to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[1]
+PUBLIC = ROOT / "src" / "penstock" / "__init__.py"
+OUTSIDE = re.compile(r"\]\(\.\./((?:examples|tests)/[^)#]+)\)")
+
+
+def groups() -> dict[str, list[str]]:
+    """The public names by theme, as `penstock.__all__` lists them."""
+    listed = PUBLIC.read_text().split("__all__ = [")[1].split("]")[0]
+    found: dict[str, list[str]] = {}
+    theme = "Other"
+    for line in listed.splitlines():
+        text = line.strip()
+        if text.startswith("#"):
+            theme = text[1:].strip()
+        elif text:
+            found.setdefault(theme, []).append(text.strip('",'))
+    return found
+
+
+def slug(theme: str) -> str:
+    """The name of a theme's page."""
+    return re.sub(r"\W+", "-", theme.lower()).strip("-")
+
+
+def reference_page(theme: str, names: list[str]) -> str:
+    """A page that shows the docstrings of these names."""
+    import penstock
+
+    parts = [f"# {theme}\n\nEverything here is imported from `penstock` itself.\n"]
+    for name in names:
+        found = getattr(penstock, name)
+        module = getattr(found, "__module__", "")
+        if isinstance(found, type) and module.startswith("penstock."):
+            parts.append(f"::: {module}.{found.__qualname__}\n")
+        else:
+            parts.append(f"## {name}\n\n`{found!r}`\n")
+    return "\n".join(parts)
+
+
+def on_config(config: Any) -> Any:
+    """Put the reference's pages where the navigation has their folder."""
+    pages = [{theme: f"reference/{slug(theme)}.md"} for theme in groups()]
+    config.nav = [{"Reference": pages} if "Reference" in entry else entry for entry in config.nav]
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add what is not in docs/: the README as the first page, the reference, and linked sources as they are."""
+    overview = (ROOT / "README.md").read_text()
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
+        files.append(File.generated(config, f"source/{name}.txt", content=(ROOT / name).read_text()))
+        overview = overview.replace(f"({name})", f"(source/{name}.txt)")
+    files.append(File.generated(config, "index.md", content=overview.replace("](docs/", "](")))
+    for theme, names in groups().items():
+        files.append(File.generated(config, f"reference/{slug(theme)}.md", content=reference_page(theme, names)))
+    linked = {path for page in (ROOT / "docs").glob("*.md") for path in OUTSIDE.findall(page.read_text())}
+    for path in sorted(linked):
+        files.append(File.generated(config, f"source/{path}.txt", content=(ROOT / path).read_text()))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Links to sources beside docs/ lead to their copies in the site."""
+    return OUTSIDE.sub(r"](source/\1.txt)", markdown)

@@ -1,0 +1,228 @@
+"""How the brokers are spoken to: Java's security settings, for librdkafka and for kafka-python.
+
+    security.protocol, sasl.*, ssl.* (Java's or librdkafka's names)
+        ──► `security_settings`   librdkafka's names: fetch, produce, restore, global tables, admin
+        ──► `member_security`     kafka-python's: the group's member, and the group's administration
+
+What neither library can do (Java classes as plug-ins, JKS and PKCS#12 stores, OAUTHBEARER) is refused with what to do instead;
+nothing that protects the application is left out in silence. No message carries the value of a secret.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import ssl
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import ConfigError
+
+_RENAMED = {
+    "sasl.mechanisms": "sasl.mechanism",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "ssl.certificate.pem",
+    "ssl.keystore.key": "ssl.key.pem",
+}
+
+# Java's ways to plug in classes: without them the application would not be who it should be.
+_PLUG_INS = (
+    "sasl.client.callback.handler.class",
+    "sasl.login.callback.handler.class",
+    "sasl.login.class",
+    "ssl.engine.factory.class",
+    "security.providers",
+)
+
+# Details of Java's own TLS and login code; OpenSSL has its own.
+_WITHOUT_MEANING = frozenset(
+    {
+        "sasl.jaas.config", "ssl.truststore.type", "ssl.truststore.password", "ssl.truststore.location", "ssl.keystore.type",
+        "ssl.keystore.location", "ssl.keystore.password", "ssl.protocol", "ssl.enabled.protocols", "ssl.provider",
+        "ssl.trustmanager.algorithm", "ssl.keymanager.algorithm", "ssl.secure.random.implementation",
+        "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms", "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter",
+        "sasl.login.retry.backoff.max.ms", "sasl.login.retry.backoff.ms",
+    }
+)  # fmt: skip
+
+_WIRE_LOGGERS = (
+    "kafka.net.connection",
+    "kafka.net.transport",
+    "kafka.net.sasl.plain",
+    "kafka.net.sasl.scram",
+    "kafka.protocol.parser",
+)
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
+_JAAS_ENTRY = re.compile(r'\b(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
+
+
+def is_security(key: str) -> bool:
+    """Whether a client's setting is translated here."""
+    return key.startswith(("sasl.", "ssl.", "enable.ssl.")) or key in ("security.protocol", "security.providers")
+
+
+def security_settings(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The security settings among a client's, in librdkafka's names; ConfigError for what cannot be translated."""
+    for key in _PLUG_INS:
+        if given.get(key):
+            raise ConfigError(f"{key} names a Java class, which neither librdkafka nor kafka-python can load; remove it")
+    found = {
+        _RENAMED.get(key, key): value
+        for key, value in given.items()
+        if is_security(key) and key not in (*_PLUG_INS, *_WITHOUT_MEANING)
+    }
+    if "security.protocol" in found:
+        found["security.protocol"] = str(found["security.protocol"]).upper()
+    found |= _stores(given)
+    if "sasl.jaas.config" in given:
+        found |= _from_jaas(str(given["sasl.jaas.config"]))
+    if found.get("ssl.endpoint.identification.algorithm") in ("", None):
+        found.pop("ssl.endpoint.identification.algorithm", None)
+        if "ssl.endpoint.identification.algorithm" in given:
+            found["ssl.endpoint.identification.algorithm"] = "none"  # Java's way to say none
+    if str(found.get("security.protocol", "")).startswith("SASL_"):
+        _check_sasl(found)
+    return found
+
+
+def member_security(translated: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for kafka-python, from librdkafka's names."""
+    names = {
+        "security.protocol": "security_protocol",
+        "sasl.mechanism": "sasl_mechanism",
+        "sasl.username": "sasl_plain_username",
+        "sasl.password": "sasl_plain_password",
+        "sasl.kerberos.service.name": "sasl_kerberos_service_name",
+    }
+    found = {name: translated[key] for key, name in names.items() if key in translated}
+    if "sasl_plain_password" in found:
+        _keep_logins_out_of_the_log()
+    if str(found.get("security_protocol", "")) in ("SSL", "SASL_SSL"):
+        found["ssl_context"] = _ssl_context(translated)
+    return found
+
+
+def _keep_logins_out_of_the_log() -> None:
+    """kafka-python logs what it sends and receives, passwords included, at DEBUG; these loggers then begin at INFO."""
+    for name in _WIRE_LOGGERS:
+        logger = logging.getLogger(name)
+        if _above_debug not in logger.filters:
+            logger.addFilter(_above_debug)
+
+
+def _above_debug(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.DEBUG
+
+
+def _check_sasl(found: dict[str, Any]) -> None:
+    mechanism = str(found.get("sasl.mechanism", "")).upper()
+    if mechanism not in _MECHANISMS:
+        given = f"sasl.mechanism = {mechanism!r} is not supported" if mechanism else "sasl.mechanism is not set"
+        raise ConfigError(
+            f"{given}: security.protocol = {found['security.protocol']} needs one of {', '.join(_MECHANISMS)}, which both "
+            "librdkafka and kafka-python speak"
+        )
+    found["sasl.mechanism"] = mechanism
+    missing = [key for key in ("sasl.username", "sasl.password") if not found.get(key)]
+    if mechanism != "GSSAPI" and missing:
+        raise ConfigError(f"{' and '.join(missing)} must be set for sasl.mechanism = {mechanism}, or both in sasl.jaas.config")
+
+
+def _from_jaas(text: str) -> dict[str, str]:
+    entries = {name: re.sub(r"\\(.)", r"\1", quoted) or bare for name, quoted, bare in _JAAS_ENTRY.findall(text)}
+    if set(entries) != {"username", "password"}:
+        raise ConfigError(
+            "sasl.jaas.config is understood where it has a username and a password (PLAIN and SCRAM); for Kerberos set "
+            "sasl.kerberos.service.name, sasl.kerberos.principal and sasl.kerberos.keytab"
+        )
+    return {"sasl.username": entries["username"], "sasl.password": entries["password"]}
+
+
+# -- certificates ------------------------------------------------------------------------------------------------------
+
+
+def _stores(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Java's trust and key store where they are PEM files: the latter holds the key and its certificates."""
+    found: dict[str, Any] = {}
+    if given.get("ssl.truststore.location"):
+        found["ssl.ca.location"] = _pem_file(given, "ssl.truststore", "ssl.ca.location")
+    if given.get("ssl.keystore.location"):
+        location = _pem_file(given, "ssl.keystore", "ssl.certificate.location and ssl.key.location")
+        found |= {"ssl.certificate.location": location, "ssl.key.location": location}
+        if given.get("ssl.keystore.password") and not given.get("ssl.key.password"):
+            found["ssl.key.password"] = given["ssl.keystore.password"]
+    return found
+
+
+def _pem_file(given: Mapping[str, Any], store: str, instead: str) -> str:
+    location = os.fspath(given[f"{store}.location"])
+    kind = _kind_of(location, given.get(f"{store}.type"))
+    if kind == "PEM":
+        return str(location)
+    to_pem = f"openssl pkcs12 -in store.p12 -out store.pem {'-nokeys' if store == 'ssl.truststore' else ''}".rstrip()
+    first = (
+        "keytool -importkeystore -srckeystore store.jks -destkeystore store.p12 -deststoretype PKCS12, then "
+        if kind == "JKS"
+        else ""
+    )
+    raise ConfigError(
+        f"{store}.location = {location!r} is a {kind} store, and the clients read PEM files: convert it ({first}{to_pem}) and "
+        f"set {instead}, or {store}.location with {store}.type = PEM"
+    )
+
+
+def _kind_of(location: str, told: Any) -> str:
+    """PEM, JKS or PKCS12: by what the file begins with, its ending, or what the user said it is."""
+    try:
+        with Path(location).open("rb") as file:
+            begin = file.read(4096)
+    except OSError:
+        begin = b""
+    if b"-----BEGIN " in begin:
+        return "PEM"
+    if begin.startswith(b"\xfe\xed\xfe\xed") or location.endswith(".jks"):
+        return "JKS"
+    if begin.startswith(b"\x30") or location.endswith((".p12", ".pfx", ".pkcs12")):
+        return "PKCS12"
+    return str(told).upper() if told else "PEM"
+
+
+def _ssl_context(settings: Mapping[str, Any]) -> ssl.SSLContext:
+    """What librdkafka makes of the same settings, for a client that uses Python's own TLS."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if settings.get("ssl.endpoint.identification.algorithm") == "none":
+        context.check_hostname = False
+    if str(settings.get("enable.ssl.certificate.verification", "true")).lower() == "false":
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    doing = "ssl.ca.location"
+    try:
+        if settings.get("ssl.ca.location") or settings.get("ssl.ca.pem"):
+            location = str(settings.get("ssl.ca.location") or "")
+            folder = bool(location) and Path(location).is_dir()
+            context.load_verify_locations(
+                None if folder else location or None, location if folder else None, settings.get("ssl.ca.pem") or None
+            )
+        else:
+            context.load_default_certs()
+        doing = "ssl.certificate.location and ssl.key.location"
+        _load_certificate(context, settings)
+    except (OSError, ValueError) as exc:  # ssl.SSLError is an OSError
+        raise ConfigError(f"{doing}: the certificates cannot be used ({exc}); check the files and ssl.key.password") from exc
+    return context
+
+
+def _load_certificate(context: ssl.SSLContext, settings: Mapping[str, Any]) -> None:
+    password = settings.get("ssl.key.password") or ""  # never asked for at the terminal
+    if settings.get("ssl.certificate.location"):
+        context.load_cert_chain(settings["ssl.certificate.location"], settings.get("ssl.key.location"), password)
+    elif settings.get("ssl.certificate.pem"):
+        # Python reads a key from a file alone; this one is ours only, and is gone at once.
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+            file.write(f"{settings.get('ssl.key.pem', '')}\n{settings['ssl.certificate.pem']}\n")
+            file.flush()
+            context.load_cert_chain(file.name, None, password)

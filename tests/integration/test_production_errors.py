@@ -1,0 +1,120 @@
+"""Records that the brokers refuse: the production exception handler decides, under both guarantees."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock import ProductionError
+from tests.harness.kafka import Kafka, Message, unique, wait_until
+from tests.integration.helpers import topics
+from tests.integration.topologies import GivesUpChangelogs, count_by_key, pipe
+
+Run = Callable[..., Any]
+GUARANTEES = pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+LIMIT = 2_000
+
+
+def small_topic(kafka: Kafka, partitions: int = 1) -> str:
+    name = unique("small")
+    kafka.create(name, partitions=partitions, configs={"max.message.bytes": str(LIMIT)})
+    return name
+
+
+def some_large(count: int, large: set[int]) -> list[Message]:
+    now = int(time.time() * 1000)
+    return [Message(b"k", f"v{i}-".encode() + b"x" * (5_000 + i if i in large else 100), now) for i in range(count)]
+
+
+def numbers_of(messages: list[Message]) -> list[int]:
+    return [int((m.value or b"").partition(b"-")[0][1:]) for m in messages]
+
+
+@GUARANTEES
+def test_should_fail_and_name_topic_and_partition(guarantee: str, kafka: Kafka, run: Run) -> None:
+    (source,), sink = topics(kafka, "in", partitions=1), small_topic(kafka)
+    kafka.feed(source, some_large(3, {1}))
+    application = unique("too-large")
+    streams = run(pipe(source, sink), {"application.id": application, "processing.guarantee": guarantee}, wait=False)
+    wait_until(lambda: streams.state.name == "ERROR", "the application stops")
+    assert isinstance(streams.failure, ProductionError)
+    assert f"{sink}-0" in str(streams.failure)
+    assert "task 0_0" in str(streams.failure)
+    assert "MSG_SIZE_TOO_LARGE" in str(streams.failure)
+    assert not kafka.committed(application).get((source, 0), 0) > 0
+    if guarantee == "exactly_once_v2":
+        assert kafka.read(sink) == []
+        assert kafka.ends(sink) == kafka.ends(sink, committed=False)  # no transaction is left open
+
+
+@GUARANTEES
+def test_should_go_on_without_the_records_that_are_refused(guarantee: str, kafka: Kafka, run: Run) -> None:
+    (source,), (letters,), sink = topics(kafka, "in", partitions=1), topics(kafka, "letters", partitions=1), small_topic(kafka)
+    large = {3, 17, 18, 40, 99}
+    kafka.feed(source, some_large(100, large))
+    config = {
+        "application.id": unique("dropped"),
+        "processing.guarantee": guarantee,
+        "production.exception.handler": "log_and_continue",
+        "errors.dead.letter.queue.topic.name": letters,
+    }
+    streams = run(pipe(source, sink), config)
+    wait_until(lambda: kafka.has_consumed(config["application.id"], source), "everything is processed")
+    found = numbers_of(kafka.read(sink))
+    expected = [i for i in range(100) if i not in large]
+    assert (found if guarantee == "exactly_once_v2" else list(dict.fromkeys(found))) == expected
+    assert len(kafka.read(letters)) == len(large)
+    kafka.feed(source, some_large(2, {1}))
+    kafka.read(sink, len(found) + 1)
+    assert streams.state.name == "RUNNING"
+
+
+@GUARANTEES
+def test_should_give_up_the_one_record_for_which_its_batch_is_refused(guarantee: str, kafka: Kafka, run: Run) -> None:
+    (source,), sink = topics(kafka, "in", partitions=1), unique("recent")
+    kafka.create(sink, partitions=1, configs={"message.timestamp.before.max.ms": "3600000"})
+    records = some_large(30, set())
+    records[7] = records[7]._replace(timestamp=1_000)  # of 1970: the broker refuses it, and the batch it is in
+    kafka.feed(source, records)
+    application = unique("old")
+    config = {
+        "application.id": application,
+        "processing.guarantee": guarantee,
+        "production.exception.handler": "log_and_continue",
+    }
+    run(pipe(source, sink), config)
+    wait_until(lambda: kafka.has_consumed(application, source), "everything is processed")
+    found = numbers_of(kafka.read(sink))
+    expected = [i for i in range(30) if i != 7]
+    assert (found if guarantee == "exactly_once_v2" else sorted(set(found))) == expected
+
+
+@GUARANTEES
+def test_should_split_batches_that_are_too_large_without_asking_anybody(guarantee: str, kafka: Kafka, run: Run) -> None:
+    (source,), sink = topics(kafka, "in", partitions=1), small_topic(kafka)
+    kafka.feed(source, some_large(200, set()))
+    streams = run(pipe(source, sink), {"application.id": unique("batches"), "processing.guarantee": guarantee})
+    found = numbers_of(kafka.read(sink, 200))
+    assert (found if guarantee == "exactly_once_v2" else list(dict.fromkeys(found))) == list(range(200))
+    assert streams.failure is None
+
+
+@GUARANTEES
+def test_should_ask_about_changelog_records_too(guarantee: str, kafka: Kafka, run: Run) -> None:
+    source, sink = topics(kafka, "in", "out", partitions=1)
+    topology = count_by_key(source, sink, topic_config={"max.message.bytes": "300"})
+    now = int(time.time() * 1000)
+    kafka.feed(source, [Message(key, b"v", now) for key in (b"a", b"k" * 1_000, b"a")])
+    config = {
+        "application.id": unique("changelog"),
+        "processing.guarantee": guarantee,
+        "production.exception.handler": GivesUpChangelogs(),
+    }
+    run(topology, config)
+    wait_until(lambda: kafka.has_consumed(config["application.id"], source), "everything is processed")
+    counts = [int.from_bytes(m.value or b"", "big") for m in kafka.read(sink) if m.key == b"a"]
+    assert counts[-1] == 2
+    assert {m.key for m in kafka.read(f"{config['application.id']}-counts-changelog")} == {b"a"}
