@@ -61,6 +61,8 @@ from penstock.errors import (
     StateStoreNotAvailableError,
     StreamsError,
     StreamsNotStartedError,
+    StreamsRebalancingError,
+    StreamsStoppedError,
     StreamsTimeoutError,
     TaskCorruptedError,
     TaskError,
@@ -95,7 +97,30 @@ from penstock.processor import (
     PunctuationType,
     ValueTransformerWithKey,
 )
+from penstock.query.metadata import HostInfo, KeyQueryMetadata, StreamsMetadata
+from penstock.query.parameters import QueryableStoreType, QueryableStoreTypes, StoreQueryParameters
+from penstock.query.position import Position, PositionBound
+from penstock.query.queries import (
+    KeyQuery,
+    MultiVersionedKeyQuery,
+    Query,
+    RangeQuery,
+    ResultOrder,
+    TimestampedKeyQuery,
+    TimestampedRangeQuery,
+    VersionedKeyQuery,
+    WindowKeyQuery,
+    WindowRangeQuery,
+)
+from penstock.query.request import StateQueryRequest
+from penstock.query.result import FailureReason, QueryResult, StateQueryResult
 from penstock.record import FixedKeyRecord, ProducedRecord, RawRecord, Record, RecordContext, RecordMetadata
+from penstock.runtime.queries.views import (
+    ReadOnlyKeyValueStore,
+    ReadOnlySessionStore,
+    ReadOnlyVersionedKeyValueStore,
+    ReadOnlyWindowStore,
+)
 from penstock.serdes import Serde, Serdes
 from penstock.state.rocksdb_options import RocksDBConfigSetter
 from penstock.state.store import (
@@ -259,6 +284,33 @@ __all__ = [
     "ProductionExceptionHandler",
     "DefaultProductionExceptionHandler",
     "LogAndContinueProductionExceptionHandler",
+    # Queries
+    "StoreQueryParameters",
+    "QueryableStoreType",
+    "QueryableStoreTypes",
+    "ReadOnlyKeyValueStore",
+    "ReadOnlyWindowStore",
+    "ReadOnlySessionStore",
+    "ReadOnlyVersionedKeyValueStore",
+    "StateQueryRequest",
+    "StateQueryResult",
+    "QueryResult",
+    "FailureReason",
+    "Query",
+    "KeyQuery",
+    "TimestampedKeyQuery",
+    "RangeQuery",
+    "TimestampedRangeQuery",
+    "WindowKeyQuery",
+    "WindowRangeQuery",
+    "VersionedKeyQuery",
+    "MultiVersionedKeyQuery",
+    "ResultOrder",
+    "Position",
+    "PositionBound",
+    "HostInfo",
+    "KeyQueryMetadata",
+    "StreamsMetadata",
     # Testing
     "TopologyTestDriver",
     "TestInputTopic",
@@ -280,6 +332,8 @@ __all__ = [
     "StateStoreMigratedError",
     "InvalidStateStorePartitionError",
     "StreamsNotStartedError",
+    "StreamsRebalancingError",
+    "StreamsStoppedError",
     "TaskError",
     "DeserializationError",
     "ProcessingError",

@@ -13,7 +13,9 @@
         │   ├── StateStoreNotAvailableError
         │   ├── StateStoreMigratedError
         │   ├── InvalidStateStorePartitionError
-        │   └── StreamsNotStartedError
+        │   ├── StreamsNotStartedError
+        │   ├── StreamsRebalancingError
+        │   └── StreamsStoppedError
         ├── TaskError                    a task failed: says which task, record and node
         │   ├── DeserializationError
         │   ├── ProcessingError
@@ -85,6 +87,14 @@ class InvalidStateStorePartitionError(InvalidStateStoreError):
 
 class StreamsNotStartedError(InvalidStateStoreError):
     """The application has not been started yet."""
+
+
+class StreamsRebalancingError(InvalidStateStoreError):
+    """The application is taking up its work; ask again later."""
+
+
+class StreamsStoppedError(InvalidStateStoreError):
+    """The application has ended, or is about to."""
 
 
 class TaskError(StreamsError):

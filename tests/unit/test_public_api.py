@@ -36,14 +36,21 @@ RUNNING = """
     ProcessingExceptionHandler LogAndFailProcessingExceptionHandler LogAndContinueProcessingExceptionHandler
     ProductionExceptionHandler DefaultProductionExceptionHandler LogAndContinueProductionExceptionHandler
 """
+QUERIES = """
+    StoreQueryParameters QueryableStoreType QueryableStoreTypes ReadOnlyKeyValueStore ReadOnlyWindowStore ReadOnlySessionStore
+    ReadOnlyVersionedKeyValueStore StateQueryRequest StateQueryResult QueryResult FailureReason Query KeyQuery TimestampedKeyQuery
+    RangeQuery TimestampedRangeQuery WindowKeyQuery WindowRangeQuery VersionedKeyQuery MultiVersionedKeyQuery ResultOrder Position
+    PositionBound HostInfo KeyQueryMetadata StreamsMetadata
+"""
 TESTING = "TopologyTestDriver TestInputTopic TestOutputTopic MockProcessorContext DevBroker"
 ERRORS = """
     PenstockError ConfigError TopologyError SerializationError NoSuchElementError StreamsError ProcessorStateError LockError
     InvalidStateStoreError UnknownStateStoreError StateStoreNotAvailableError StateStoreMigratedError
-    InvalidStateStorePartitionError StreamsNotStartedError TaskError DeserializationError ProcessingError ProductionError
-    TaskCorruptedError TaskMigratedError StreamsTimeoutError BufferFullError BrokerError BrokerAccessError
+    InvalidStateStorePartitionError StreamsNotStartedError StreamsRebalancingError StreamsStoppedError TaskError
+    DeserializationError ProcessingError ProductionError TaskCorruptedError TaskMigratedError StreamsTimeoutError BufferFullError
+    BrokerError BrokerAccessError
 """
-EVERYTHING = " ".join([BUILDING, PROCESSORS, STORES, RUNNING, TESTING, ERRORS]).split()
+EVERYTHING = " ".join([BUILDING, PROCESSORS, STORES, RUNNING, QUERIES, TESTING, ERRORS]).split()
 
 
 def test_should_offer_exactly_the_pinned_names() -> None:

@@ -34,7 +34,7 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.membership import GroupMember, Membership
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
-from penstock.spark.messages import LaneAnswer, RestoreProgress
+from penstock.spark.messages import LaneAnswer, RestoreProgress, TaskWork
 from penstock.spark.plan import Plan
 
 _log = logging.getLogger(__name__)
@@ -42,6 +42,8 @@ _log = logging.getLogger(__name__)
 _PLACES_EVERY = 5.0
 _TASKS_EVERY = 1.0
 _METRICS_EVERY = 1.0
+_GLOBALS_EVERY = 0.2
+_ALIVE_EVERY = 40.0
 
 
 @dataclass
@@ -87,8 +89,10 @@ class Conductor:
         self._clock = SystemClock()
         self._pace = Pace()
         self._globals: list[TopicPartition] = []
+        self._global_ends: dict[TopicPartition, int] = {}
         self.member: GroupMember | None = None
         self._membership: Membership | None = None
+        self._last_membership: Membership | None = None
         self._owners: dict[TaskId, int] = {}
         self._opened = False
         self._adopted: Membership | None = None
@@ -118,6 +122,7 @@ class Conductor:
         self._restoring: dict[TopicPartition, RestoreProgress] = {}
         self._last_housekeeping = {
             "lag": 0.0,
+            "globals": 0.0,
             "metrics": 0.0,
             "purge": time.monotonic(),
             "places": time.monotonic(),
@@ -162,7 +167,7 @@ class Conductor:
             ours = set(tasks_in(self._units, membership.units))
             # A task that was somebody else's for a generation is not where we left it, even if it is ours again.
             self._passed |= {task for task in (*self._owners, *self.copies.aside) if task not in ours}
-            self._membership = self._claimed = membership
+            self._membership = self._claimed = self._last_membership = membership
             self._probe_at = (
                 time.monotonic() + self._config["probing.rebalance.interval.ms"] / 1000 if membership.probing else None
             )
@@ -252,6 +257,41 @@ class Conductor:
             membership, running = self._claimed, list(self._owners)
         return self.copies.holdings(membership, running)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether all tasks are open and restored."""
+        return self._opened and not self._closing
+
+    @property
+    def standby_hosts(self) -> Mapping[TaskId, str]:
+        """The host of each standby task that this instance keeps; empty for the driver's own."""
+        return self.standbys.wanted
+
+    @property
+    def membership(self) -> Membership | None:
+        """The last generation of the group that this instance was part of; None before the first."""
+        return self._last_membership
+
+    def lags(self, ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]]) -> dict[TaskId, int]:
+        """How many records each task of this instance has still to read, given where the topics end."""
+        positions = self._positions
+        found = ends(positions.sources())
+        lags = {}
+        for task in self._owners:
+            at: dict[TopicPartition, int] = {}
+            for partition in positions.inputs(task):
+                at |= positions.vectors.get(partition, {})
+                if partition in positions.fetched:
+                    at[partition] = positions.fetched[partition]
+            lags[task] = sum(max(0, found[partition] - position) for partition, position in at.items() if partition in found)
+        return lags
+
+    def reopen(self) -> None:
+        """A lane does not answer any more: see to it before the next turn, also if there is nothing to process."""
+        with self._wake:
+            self._opened = False
+            self._wake.notify_all()
+
     # -- the loop ------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
@@ -317,6 +357,7 @@ class Conductor:
         started = time.monotonic()
         turn = self._poll()
         if turn is None:
+            self._catch_up_globals(membership)
             self._housekeeping()
             self._idle.set()
             self._wait()
@@ -346,6 +387,21 @@ class Conductor:
         if wanted:
             self._last_housekeeping["metrics"] = now
         return wanted
+
+    def _catch_up_globals(self, membership: Membership) -> None:
+        """Bring global tables up to date while there is nothing to process: queries read them all the same."""
+        now = time.monotonic()
+        if not self._globals or now - self._last_housekeeping["globals"] < _GLOBALS_EVERY:
+            return
+        self._last_housekeeping["globals"] = now
+        ends = self._admin.log_ends(self._globals, True)
+        if ends != self._global_ends:
+            lanes: dict[int, dict[TaskId, TaskWork]] = {
+                lane: {} for lane in set(self._owners.values()) or set(list(self._fleet.lanes)[:1])
+            }
+            answers = self._fleet.process(lanes, (), self._owners, membership.group_metadata, ends, "global tables")
+            self._check(answers)
+            self._global_ends = dict(ends)
 
     # -- open ----------------------------------------------------------------------------------------------------------
 
@@ -604,6 +660,10 @@ class Conductor:
             self._last_housekeeping["places"] = now
             if not self._fleet.is_well_placed:
                 self._opened = False  # executors came or went: the lanes that should move are opened elsewhere
+        idle = {lane for lane in set(self._owners.values()) if now - self._fleet.lanes[lane].last_used > _ALIVE_EVERY}
+        if idle and self._opened:  # Spark ends workers that are idle for a minute, and with them what they hold in memory
+            owned = self._owned(self._owners)
+            self._check(self._fleet.open({lane: owned[lane] for lane in idle}))
         if self._positions.vectors and now - self._last_housekeeping["lag"] > 1.0 and self.member is not None:
             self._last_housekeeping["lag"] = now
             sources = dict.fromkeys(source for vector in self._positions.vectors.values() for source in vector)

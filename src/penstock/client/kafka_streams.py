@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import logging
+import secrets
 import sys
 import threading
 import time
@@ -24,12 +25,18 @@ from penstock.client.metrics.prometheus import render
 from penstock.client.metrics.server import MetricsServer
 from penstock.client.positions import Positions
 from penstock.client.preparation import Prepared, prepare
+from penstock.client.queries.local_stores import LocalStores
+from penstock.client.queries.locations import Locations
+from penstock.client.queries.methods import QueryMethods
+from penstock.client.queries.queries import Queries
+from penstock.client.queries.tables import StateTables
 from penstock.client.standby_listener import StandbyUpdateListener, standby_events
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
 from penstock.client.thread_summary import TurnSummary
 from penstock.client.turns import Turn
 from penstock.client.units import units_of
+from penstock.client.web.service import WebService
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
 from penstock.errors import StreamsError, StreamsNotStartedError, StreamsTimeoutError, TopologyError
@@ -60,7 +67,7 @@ class StreamThreadExceptionResponse(enum.Enum):
     SHUTDOWN_APPLICATION = 2
 
 
-class KafkaStreams:
+class KafkaStreams(QueryMethods):
     """Runs a topology on Kafka and Spark; also a context manager.
 
     The pipeline runs on the given SparkSession, or on one made from the config's `spark.*` keys (default `local[*]`).
@@ -83,6 +90,9 @@ class KafkaStreams:
         self._restore_listener: StateRestoreListener | None = None
         self._standby_listener: StandbyUpdateListener | None = None
         self._client_id = self._config["client.id"] or f"{self._config['application.id']}-{uuid.uuid4()}"
+        self._web: WebService | None = None
+        self._known_locations: Locations | None = None
+        self._query_key = secrets.token_bytes(32)
         self._directory: StateDirectory | None = None
         self._fleet: Fleet | None = None
         self._member: GroupMember | None = None
@@ -168,6 +178,8 @@ class KafkaStreams:
         if config["metrics.port"] is not None:
             name = f"{self._client_id}-metrics"
             self._metrics_server = MetricsServer(config["metrics.host"], config["metrics.port"], self.metrics_text, name)
+        if config["application.server"]:
+            self._web = WebService(config)
         prepared = self._prepared = prepare(self._topology, config, self._admin)
         if self._spark is None:
             self._spark = make_session(config["application.id"], config.spark_configs)
@@ -186,9 +198,14 @@ class KafkaStreams:
             self._on_account,
         )
         events.standbys = standby_events(lambda: self._standby_listener)
+        if self._web is not None:
+            events.on_turn = self._web.history.turn
         positions = self._positions(prepared)
         conductor = Conductor(config, prepared.plan, self._fleet, self._admin, positions, self._units, events)
         self._conductor = conductor
+        stores = LocalStores(config, self._fleet, conductor, self._directory)
+        self._queries = Queries(stores, self._locations, lambda: self._state)
+        self._tables = StateTables(self._spark, stores, self._locations)
         conductor.copies.directory = self._directory
         conductor.copies.closed(prepared.plan.tasks())
         if prepared.global_topology is not None:
@@ -208,11 +225,22 @@ class KafkaStreams:
         if lanes:
             self._member.start()
         self._thread.start()
+        if self._web is not None:
+            self._web.serve(
+                self._queries,
+                self._topology.describe(),
+                lambda: self._state,
+                lambda: self.failure,
+                self._fleet,
+                conductor,
+                lambda partitions: self._admin.log_ends(partitions, config.eos_enabled),
+                getattr(self, "metrics_text", None),
+            )
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
 
     def _member_info(self) -> MemberInfo:
         assert self._conductor is not None
-        server, error_code = self._config["application.server"] or "", SHUTDOWN_REQUESTED if self._wishes_shutdown else 0
+        server, error_code = self._server_address, SHUTDOWN_REQUESTED if self._wishes_shutdown else 0
         lanes, tags = len(self._threads.alive()), self._config.client_tags
         return MemberInfo(self._process_id, lanes, server, *self._conductor.holdings(), tags, error_code)
 
@@ -225,7 +253,22 @@ class KafkaStreams:
             self._process_id,
             self._client_id,
             tuple(entry for entry in sys.path if entry),
+            self._query_key,
         )
+
+    @property
+    def _server_address(self) -> str:
+        return "" if self._web is None else str(self._web.host)
+
+    def _locations(self) -> Locations:
+        prepared, units = self._prepared, self._units
+        membership = None if self._conductor is None else self._conductor.membership
+        known = self._known_locations
+        if known is None or known.membership is not membership or known.plan is not prepared.plan:
+            topology = prepared.global_topology
+            globals_ = frozenset(topology.stores if topology is not None else ())
+            known = self._known_locations = Locations(prepared.plan, units, membership, globals_)
+        return known
 
     def _positions(self, prepared: Prepared) -> Positions:
         group = self._config["application.id"]
@@ -263,6 +306,8 @@ class KafkaStreams:
         self._conductor.replace_plan(prepared.plan, self._positions(prepared), units)
         self._fleet.replace_application(self._application(prepared))
         self._prepared, self._units = prepared, units
+        if self._queries is not None:
+            self._queries.stores.forget()
         self._member.resubscribe(prepared.external_topics)
 
     def close(self, timeout: timedelta | float | None = None) -> bool:
@@ -485,6 +530,8 @@ class KafkaStreams:
             self._conductor.end()
 
     def _on_restore(self, progress: RestoreProgress, what: str) -> None:
+        if self._web is not None:
+            self._web.history.restore(progress, what)
         listener = self._restore_listener
         if what != "batch":
             thread = None if self._conductor is None else self._thread_name(self._conductor.owners.get(progress.task_id))
@@ -535,6 +582,10 @@ class KafkaStreams:
         if self._conductor is not None:
             self._conductor.copies.standbys.close()
         self._threads.set_all(ThreadState.PENDING_SHUTDOWN)
+        if self._web is not None:
+            self._web.close()
+        if self._queries is not None:
+            self._queries.close()
         if self._fleet is not None:
             self._fleet.close(30)
         self._threads.set_all(ThreadState.DEAD)

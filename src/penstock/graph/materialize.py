@@ -198,6 +198,10 @@ class DslStoreBuilder(StoreBuilder[Any]):
     def _builder(self) -> StoreBuilder[Any]:
         """The builder of the store, without logging and caching set."""
 
+    def settled(self) -> StoreBuilder[Any]:
+        """The builder that the decision has come to, for those who read the store."""
+        return self._builder()
+
     def build(self) -> Any:
         """A new store, not opened yet."""
         builder = self._builder()

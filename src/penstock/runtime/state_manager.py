@@ -12,6 +12,7 @@ from penstock.errors import ConfigError, PenstockError, ProcessorStateError, Str
 from penstock.ids import TaskId, TopicPartition
 from penstock.record import RawRecord
 from penstock.runtime.nodes import FailedProcessingError
+from penstock.state.reading import rocksdb_of
 from penstock.state.restore import StoreRestorer
 from penstock.state.store import RestoreCallback, StateStore, StateStoreContext
 
@@ -156,6 +157,13 @@ class ProcessorStateManager:
                 offset = written_offsets.get(metadata.changelog_partition)
                 if offset is not None:
                     metadata.restorer.offset = offset
+
+    def set_position(self, position: bytes) -> None:
+        """Tell what of the input the next commit reflects; stores on disk keep it with their changes, for queries."""
+        for metadata in self._stores.values():
+            db = rocksdb_of(metadata.store)
+            if db is not None:
+                db.position = position
 
     def flush_cache(self) -> None:
         """Let caches and buffers write and forward what they hold, in the order of the topology."""

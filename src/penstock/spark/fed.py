@@ -18,7 +18,7 @@ class FedPartition:
     """
 
     def __init__(self, sources: Sequence[TopicPartition], committed: OffsetAndMetadata | None) -> None:
-        self._sources = sources
+        self._sources = self.sources = sources
         self._committed = Vector.of(committed, sources)
         self._handed_over = self._committed
         self._times = committed.metadata.split("|")[0] if committed is not None else ""

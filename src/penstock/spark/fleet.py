@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -37,6 +38,7 @@ class Fleet:
         places = choose_places([None] * len(names), executors(self._spark))
         self.lanes = {index: Lane(self._spark, name, place) for index, (name, place) in enumerate(zip(names, places))}
         self.updaters = Updaters(self._spark, application, self._packed)
+        self._answered: dict[int, LaneAnswer] = {}
 
     def add_lane(self, index: int, name: str) -> None:
         """One more lane, on the executor with the fewest; it owns nothing before the next opening."""
@@ -59,11 +61,6 @@ class Fleet:
     def hosts(self) -> dict[int, str]:
         """The host of each lane; all the same where there is only one machine."""
         return {index: "" if lane.executor is None else host_of(lane.executor) for index, lane in self.lanes.items()}
-
-    @property
-    def application(self) -> Application:
-        """What the lanes run."""
-        return self._application
 
     @property
     def is_well_placed(self) -> bool:
@@ -97,7 +94,9 @@ class Fleet:
             )
             for lane, tasks in owned.items()
         }
-        return _answers(turns)
+        answers = _answers(turns)
+        self._answered.update(answers)
+        return answers
 
     def process(
         self,
@@ -124,6 +123,27 @@ class Fleet:
             else:
                 turns[lane] = self.lanes[lane].submit_partition(shuffled, lane, partial(run_turn, turn), name)
         return _answers(turns)
+
+    @property
+    def application(self) -> Application:
+        """What the lanes run."""
+        return self._application
+
+    def is_on_this_host(self, lane: int) -> bool:
+        """Whether the files of a lane are on the driver's host."""
+        answer = self._answered.get(lane)
+        return self.lanes[lane].executor is None or (
+            answer is not None and answer.worker.rpartition(":")[0] == socket.gethostname()
+        )
+
+    def query_address(self, lane: int) -> str | tuple[str, int] | None:
+        """Where a lane answers readers; None while it is not open."""
+        answer, executor = self._answered.get(lane), self.lanes[lane].executor
+        if answer is None or answer.query_address is None:
+            return None
+        if isinstance(answer.query_address, str):
+            return answer.query_address
+        return (executor or "executor_localhost_0").partition("_")[2].rpartition("_")[0], answer.query_address
 
     def close(self, timeout: float | None = None) -> None:
         """Close what the lanes keep open, then the lanes."""

@@ -43,7 +43,7 @@ class LaneGlobals:
         if topology is None or self._task is not None:
             return
         metrics = TaskMetrics(Metrics(), GLOBAL_TASK_ID)
-        folder = self._folder()
+        folder = self.folder
         self._lock = self._lock or FolderLock.acquire(folder)
         task = GlobalStateUpdateTask(topology, self._application.config, folder, SystemClock(), metrics, RecordCache(0))
         counts = self._application.plan.partitions
@@ -87,7 +87,9 @@ class LaneGlobals:
             self._lock.release()
             self._lock = None
 
-    def _folder(self) -> Path:
+    @property
+    def folder(self) -> Path:
+        """Where this lane keeps its copy."""
         folder = self._directory.global_state_dir() / self._client_id.rpartition("-")[2]
         folder.mkdir(parents=True, exist_ok=True)
         return folder

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from pathlib import Path
 
 from penstock.clock import SystemClock
+from penstock.errors import StateStoreNotAvailableError
 from penstock.handlers import production_exception_handler
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.clients import consumer_config, global_consumer_config, restore_consumer_config
@@ -13,8 +15,10 @@ from penstock.kafka.fetch import FetchRange, RangeFetcher
 from penstock.kafka.produce import LaneProducer
 from penstock.metrics import Metrics
 from penstock.metrics_transfer import MetricsSender
+from penstock.query.position import Position
 from penstock.record import ProducedRecord
 from penstock.runtime.collector import RecordCollector
+from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.state_manager import ProcessorStateManager
 from penstock.runtime.task import StreamTask, TaskCommit
@@ -25,9 +29,10 @@ from penstock.spark.globals import LaneGlobals
 from penstock.spark.lane_metrics import take_punctuations, watch_task
 from penstock.spark.messages import Application, Committed, LaneAnswer, RestoreProgress, TaskWork, UpstreamWork
 from penstock.spark.upstream import TracingCollector, run_upstream, sources_of, take_side_outputs, upstream_inputs
-from penstock.spark.vectors import without_vector
+from penstock.spark.vectors import Vector, without_vector
 from penstock.state.cache import RecordCache
 from penstock.state.directory import StateDirectory, state_dir_here
+from penstock.state.store import StateStore
 
 _RESTORE_STEP = 200_000
 
@@ -40,6 +45,20 @@ class _OpenTask:
         self.committed = committed
         self.fed: dict[TopicPartition, FedPartition] = {}
         self.side_outputs: list[ProducedRecord] = []
+        self.position: dict[TopicPartition, int] = {}
+
+    def advance_position(self, committed: Committed) -> None:
+        """Account what is committed to the input that the stores reflect: behind a shuffle, that of the sources."""
+        for partition, offset in committed.items():
+            fed = self.fed.get(partition)
+            if fed is None:
+                self.position[partition] = offset.offset - 1
+            else:
+                self.position.update({source: at - 1 for source, at in Vector.of(offset, fed.sources).positions.items()})
+
+    def save_position(self) -> None:
+        """Let the next commit of the stores say what of the input it reflects."""
+        self.task.state_manager.set_position(Position.of(self.position).to_json().encode())
 
 
 class LaneTasks:
@@ -152,6 +171,8 @@ class LaneTasks:
                 else:
                     answer.restored += (progress,)
         if not missing:
+            opened.advance_position(opened.committed)
+            opened.save_position()
             state.commit()
         return missing
 
@@ -244,13 +265,37 @@ class LaneTasks:
             if own is not None or partition in work.fed:
                 left = len(opened.task.partition_group.queue(partition))
                 commit.offsets[partition] = fed.commit(left, None if own is None else own.metadata)
+        opened.advance_position(commit.offsets)
         return commit
+
+    # -- what readers ask ----------------------------------------------------------------------------------------------
+
+    def folder_of(self, task_id: TaskId) -> Path:
+        """Where the files of a task's stores are."""
+        return self._globals.folder if task_id == GLOBAL_TASK_ID else self._directory.folder_of_task(task_id)
+
+    def live_store(self, task_id: TaskId, name: str) -> StateStore:
+        """The open store of a task that runs."""
+        if task_id == GLOBAL_TASK_ID and name in self._globals.stores:
+            return self._globals.stores[name]
+        opened = self.running.get(task_id)
+        store: StateStore | None = None if opened is None else opened.task.state_manager.store(name)
+        if store is None:
+            raise StateStoreNotAvailableError(f"store {name} of task {task_id} is not open here: it is restored, or has moved")
+        return store
+
+    def position_of(self, task_id: TaskId) -> Position:
+        """What of the input the stores of a task reflect."""
+        opened = self.running.get(task_id)
+        return Position() if opened is None else Position.of(opened.position)
 
     # -- commit and close ----------------------------------------------------------------------------------------------
 
     def post_commit(self, task_id: TaskId, producer: LaneProducer) -> None:
         """Kafka has the turn: write the stores, with where their changelogs end now."""
-        task = self.running[task_id].task
+        opened = self.running[task_id]
+        opened.save_position()
+        task = opened.task
         ends = {partition: producer.end_of(partition) for partition in task.state_manager.changelog_offsets}
         task.post_commit({partition: end - 1 for partition, end in ends.items() if end is not None})
 

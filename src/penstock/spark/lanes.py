@@ -7,6 +7,7 @@ variable of its own, so Spark gives each lane its own worker and always that one
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -31,6 +32,7 @@ class Lane:
         self.name = name
         self._spark = spark
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self.last_used = time.monotonic()
         self.move(executor)
 
     def move(self, executor: str | None) -> None:
@@ -55,6 +57,7 @@ class Lane:
 
     def _run(self, build: Callable[[], RDD[Any]], partition: int, description: str) -> Any:
         spark = self._spark
+        self.last_used = time.monotonic()
         spark.setLocalProperty("spark.job.description", description)
         with building:
             spark.environment[_LANE] = self.name

@@ -27,6 +27,7 @@ class Application:
     process_id: str
     client_id: str
     import_path: tuple[str, ...] = ()
+    query_key: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ class LaneAnswer:
 
     worker: str
     executor: str = ""
+    query_address: str | int | None = None
     opened: tuple[TaskId, ...] = ()
     restoring: tuple[RestoreProgress, ...] = ()
     restored: tuple[RestoreProgress, ...] = ()

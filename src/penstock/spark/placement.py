@@ -104,13 +104,19 @@ def choose_places(before: Sequence[str | None], there: Sequence[str]) -> list[st
 
 def located(spark: SparkContext, place: str | None) -> RDD[int]:
     """One row in one partition that prefers a place; None leaves it to Spark."""
-    if place is None:
-        return spark.parallelize([0], 1)
+    return spark.parallelize([0], 1) if place is None else located_rows(spark, [place])
+
+
+def located_rows(spark: SparkContext, places: Sequence[str | None]) -> RDD[int]:
+    """As many rows as places, each in a partition of its own that prefers its place."""
     jvm: Any = spark._jvm
     convert = jvm.scala.jdk.CollectionConverters
-    pairs, wanted = jvm.java.util.ArrayList(), jvm.java.util.ArrayList()
-    wanted.add(place)
-    pairs.add(jvm.scala.Tuple2(bytearray(pickle.dumps(0)), convert.ListHasAsScala(wanted).asScala().toSeq()))
+    pairs = jvm.java.util.ArrayList()
+    for index, place in enumerate(places):
+        wanted = jvm.java.util.ArrayList()
+        if place is not None:
+            wanted.add(place)
+        pairs.add(jvm.scala.Tuple2(bytearray(pickle.dumps(index)), convert.ListHasAsScala(wanted).asScala().toSeq()))
     bytes_tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
     rdd = spark._jsc.sc().makeRDD(convert.ListHasAsScala(pairs).asScala().toSeq(), bytes_tag)
     return RDD(rdd.toJavaRDD(), spark, PickleSerializer())

@@ -30,6 +30,7 @@ from penstock.runtime.task import TaskCommit
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, UpstreamWork
+from penstock.spark.query_listener import QueryListener
 from penstock.spark.write_turn import TurnPart, write_turn
 
 _LANES: dict[tuple[str, int], LaneWorker] = {}
@@ -48,11 +49,16 @@ def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[Lane
         _refuse_second_attempts()
         if isinstance(turn, OpenTurn):
             _refuse_wrong_executor(turn)
-            _lane_for(turn).open(turn, answer)
+            lane = _lane_for(turn)
+            with lane.queries.turn:
+                lane.open(turn, answer)
+            answer.query_address = lane.queries.address
         elif (turn.key, turn.lane) not in _LANES:
             answer.lost = True
         else:
-            _LANES[turn.key, turn.lane].process(turn, _batches(blobs), answer)
+            lane = _LANES[turn.key, turn.lane]
+            with lane.queries.turn:
+                lane.process(turn, _batches(blobs), answer)
     except Exception as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides
         answer.failure = _failure(exc)
         _drop_lane(turn)
@@ -96,7 +102,7 @@ def close_lane(key: str, lane: int, rows: Iterator[Any]) -> Iterator[bool]:
 class LaneWorker:
     """The open tasks, stores and clients of one lane."""
 
-    def __init__(self, application: Application, lane: int) -> None:
+    def __init__(self, application: Application, lane: int, on_this_host: bool = True) -> None:
         self.application = application
         self.lane = lane
         config = application.config
@@ -105,6 +111,7 @@ class LaneWorker:
         self.tasks = LaneTasks(application, self.client_id)
         transactional_id = f"{config['application.id']}-{application.process_id}-{lane + 1}" if config.eos_enabled else None
         self.producer = LaneProducer(producer_config(config, f"{self.client_id}-producer"), transactional_id)
+        self.queries = QueryListener(application, self.tasks, on_this_host)
 
     def open(self, turn: OpenTurn, answer: LaneAnswer) -> None:
         """Own exactly the tasks of the turn; restore as much as its time allows."""
@@ -147,6 +154,7 @@ class LaneWorker:
 
     def close(self) -> None:
         """Close the tasks and clients."""
+        self.queries.close()
         self.tasks.close()
         self.producer.close()
 
@@ -210,7 +218,7 @@ def _lane_for(turn: OpenTurn) -> LaneWorker:
             _LANES.pop(key).close()  # an earlier start of the same application in this worker
         if turn.application is None:
             raise StreamsError(f"lane {turn.lane} was opened without its application")
-        lane = _LANES[turn.key, turn.lane] = LaneWorker(unpacked(turn.application), turn.lane)
+        lane = _LANES[turn.key, turn.lane] = LaneWorker(unpacked(turn.application), turn.lane, turn.executor is None)
     return lane
 
 
@@ -226,11 +234,11 @@ class _StageLane:
 
 
 def _stage_lane(application: bytes) -> _StageLane:
-    found = unpacked(application)
-    if found.key not in _STAGES:
+    known = unpacked(application)
+    if known.key not in _STAGES:
         _STAGES.clear()
-        _STAGES[found.key] = _StageLane(found)
-    lane: _StageLane = _STAGES[found.key]
+        _STAGES[known.key] = _StageLane(known)
+    lane: _StageLane = _STAGES[known.key]
     return lane
 
 

@@ -92,6 +92,14 @@ class AbstractStoreBuilder(StoreBuilder[Any]):
         """A new store, not opened yet."""
         return self._metered(self._maybe_wrap_caching(self._maybe_wrap_logging(self._engine())))
 
+    def build_engine(self) -> Any:
+        """The byte-level store alone, not opened yet: what readers beside a running task open."""
+        return self._engine()
+
+    def build_reader(self, engine: Any) -> Any:
+        """The typed layer over an engine alone, without cache and changelog: what queries read through."""
+        return self._metered(engine)
+
     def _maybe_wrap_logging(self, inner: Any) -> Any:
         return self._logged(inner) if self._enable_logging else inner
 

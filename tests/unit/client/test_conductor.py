@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +26,7 @@ class Fleet:
     """Remembers which lane has which tasks open, and refuses a task that another lane still has."""
 
     def __init__(self, lanes: int) -> None:
-        self.lanes: dict[int, Any] = {lane: SimpleNamespace(name=f"t{lane + 1}") for lane in range(lanes)}
+        self.lanes: dict[int, Any] = {lane: SimpleNamespace(name=f"t{lane + 1}", last_used=math.inf) for lane in range(lanes)}
         self.open_tasks: dict[int, set[TaskId]] = {}
         self.failing: dict[int, Failure] = {}
         self.is_well_placed = True
@@ -40,7 +41,7 @@ class Fleet:
         pass
 
     def add_lane(self, index: int, name: str) -> None:
-        self.lanes[index] = SimpleNamespace(name=name)
+        self.lanes[index] = SimpleNamespace(name=name, last_used=math.inf)
 
     def remove_lane(self, index: int) -> None:
         self.open_tasks.pop(index, None)

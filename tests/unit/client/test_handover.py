@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
@@ -26,7 +27,7 @@ class Fleet:
     """One lane that opens what it is told."""
 
     def __init__(self) -> None:
-        self.lanes = {0: SimpleNamespace(name="lane")}
+        self.lanes = {0: SimpleNamespace(name="lane", last_used=math.inf)}
         self.hosts = {0: ""}
         self.application = SimpleNamespace(client_id="app")
         self.updaters = SimpleNamespace(is_local=False, hosts=lambda: [""])

@@ -12,21 +12,22 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-from rocksdict import ColumnFamily, Options, Rdict, WriteBatch, WriteOptions
+from rocksdict import Cache, ColumnFamily, Options, Rdict, WriteBatch, WriteOptions
 
 from penstock.errors import ProcessorStateError
 from penstock.ids import TopicPartition
 from penstock.record import RawRecord
 from penstock.state.engines.key_value_bytes import KeyValueBytesStore
 from penstock.state.engines.overlay import Overlay
-from penstock.state.engines.rocksdb_files import META_COLUMN_FAMILY, advice, open_folder
+from penstock.state.engines.rocksdb_files import META_COLUMN_FAMILY, advice, open_folder, open_secondary
 from penstock.state.iterators import ByteEntry, ByteIterator, PeekingIterator, overlay
-from penstock.state.rocksdb_options import RocksDBConfigSetter, config_setter, default_options
+from penstock.state.rocksdb_options import RocksDBConfigSetter, config_setter, default_options, default_table_options
 from penstock.state.store import StateStore, StateStoreContext
 
 DB_FOLDER = "rocksdb"
 
 _OFFSET_PREFIX = b"offset:"
+_POSITION_KEY = b"position"
 _ABSENT: Any = object()
 _log = logging.getLogger(__name__)
 
@@ -50,6 +51,10 @@ class RocksDBStore(KeyValueBytesStore):
         self._setter: RocksDBConfigSetter | None = None
         self._db: Rdict | None = None
         self._meta: ColumnFamily | None = None
+        self.position: bytes | None = None
+        """What of the input the store reflects, as text; written with the next commit."""
+        self._saved_position: bytes | None = None
+        self._secondary: tuple[Path, Cache] | None = None
 
     @property
     def persistent(self) -> bool:
@@ -75,11 +80,33 @@ class RocksDBStore(KeyValueBytesStore):
         setter = config_setter(configs)
         if setter is not None:
             setter.set_config(self._name, options, configs)
-        db = open_folder(folder, self._name, options, self._format)
+        if self._secondary is None:
+            db = open_folder(folder, self._name, options, self._format)
+        else:
+            log_folder, block_cache = self._secondary
+            options.set_block_based_table_factory(default_table_options(block_cache))
+            db = open_secondary(folder, self._name, options, self._format, log_folder)
         self._folder, self._options, self._setter, self._db = folder, options, setter, db
         self._meta = db.get_column_family_handle(META_COLUMN_FAMILY)
-        self._offsets = _read_offsets(db.get_column_family(META_COLUMN_FAMILY))
+        self._read_meta()
         self._open = True
+
+    def read_as_secondary(self, log_folder: Path, block_cache: Cache) -> None:
+        """Open for reading only, beside the process that writes; to be called before `init`."""
+        self._secondary = log_folder, block_cache
+
+    def catch_up(self) -> None:
+        """See what the writer has committed meanwhile; for a store that was opened with `read_as_secondary`."""
+        try:
+            self._database().try_catch_up_with_primary()
+            self._read_meta()
+        except Exception as exc:
+            raise self._failed("catch up with", exc) from exc
+
+    def _read_meta(self) -> None:
+        meta = self._database().get_column_family(META_COLUMN_FAMILY)
+        self._offsets = _read_offsets(meta)
+        self.position = self._saved_position = meta.get(_POSITION_KEY)
 
     def close(self) -> None:
         """Close the RocksDB; what was not committed is gone."""
@@ -101,7 +128,7 @@ class RocksDBStore(KeyValueBytesStore):
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
         """Write the overlay and the changelog position in one batch."""
         self._validate_open()
-        if not self._overlay and not changelog_offsets:
+        if not self._overlay and not changelog_offsets and self.position == self._saved_position:
             return
         batch = WriteBatch(raw_mode=True)
         for key_from, key_to in self._overlay.deleted_ranges:
@@ -114,11 +141,14 @@ class RocksDBStore(KeyValueBytesStore):
                 put(key, value)
         for partition, offset in changelog_offsets.items():
             put(_offset_key(partition), str(offset).encode(), self._meta)
+        if self.position is not None and self.position != self._saved_position:
+            put(_POSITION_KEY, self.position, self._meta)
         try:
             self._database().write(batch, self._write_options)
         except Exception as exc:
             raise self._failed("write a commit to", exc) from exc
         self._offsets.update(changelog_offsets)
+        self._saved_position = self.position
         self._overlay.clear()
 
     def property_int(self, name: str) -> int | None:

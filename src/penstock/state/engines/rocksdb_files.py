@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rocksdict import Options, Rdict
+from rocksdict import AccessType, Options, Rdict
 
 from penstock.errors import LockError, ProcessorStateError
 from penstock.state.rocksdb_options import meta_options, require_safe_open
@@ -32,6 +32,24 @@ def open_folder(folder: Path, store_name: str, options: Options, store_format: s
     except BaseException:
         db.close()
         raise
+    return db
+
+
+def open_secondary(folder: Path, store_name: str, options: Options, store_format: str, log_folder: Path) -> Rdict:
+    """Open the RocksDB of a store for reading, whether or not another process writes it; it sees what is committed."""
+    options.set_max_open_files(-1)  # what the writer deletes stays readable while it is open
+    try:
+        access = AccessType.secondary(str(log_folder))
+        db = Rdict(str(folder), options, column_families={META_COLUMN_FAMILY: meta_options()}, access_type=access)
+    except Exception as exc:
+        raise ProcessorStateError(f"cannot read store {store_name} in folder {folder}: {exc}") from exc
+    found = db.get_column_family(META_COLUMN_FAMILY).get(_FORMAT_KEY)
+    if found != f"1 {store_format}".encode():
+        db.close()
+        raise ProcessorStateError(
+            f"cannot read store {store_name} in folder {folder}: it "
+            + ("has not been written yet" if found is None else f"was written as {found.decode()!r}, not {store_format!r}")
+        )
     return db
 
 

@@ -100,6 +100,11 @@ class AbstractSegmentedBytesStore(StateStore):
         """The changelog position saved with the last commit; None where there is none."""
         return self._db.committed_offset(partition)
 
+    def catch_up(self) -> None:
+        """See what the writer has committed meanwhile; for a reader beside the process that writes."""
+        self._db.catch_up()
+        self._observed_stream_time, self.seqnum = self._segments.open_existing()
+
     def close(self) -> None:
         """Close without committing."""
         self._open = False

@@ -18,7 +18,7 @@ from penstock.ids import TopicPartition
 from penstock.record import RawRecord
 from penstock.state.engines.expired import ExpiredRecords
 from penstock.state.engines.rocksdb import RocksDBStore
-from penstock.state.engines.segments import LATEST_VALUES_PREFIX, Progress, Segments
+from penstock.state.engines.segments import LATEST_VALUES_PREFIX, PREFIX_SIZE, Progress, Segments
 from penstock.state.engines.versioned_segment_value import SegmentValue, min_timestamp, next_timestamp
 from penstock.state.store import (
     PUT_RETURN_CODE_NOT_PUT,
@@ -70,6 +70,13 @@ class RocksDBVersionedStore(VersionedKeyValueStore[bytes, bytes]):
         """The RocksDB below."""
         return self._db
 
+    def scan_latest(self) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
+        """The latest version of every key, in the order of the keys."""
+        self._validate_open()
+        with self._db.scan(LATEST_VALUES_PREFIX, None) as entries:
+            for key, latest in entries:
+                yield key[PREFIX_SIZE:], VersionedRecord(_value_of(latest), _timestamp_of(latest))
+
     @property
     def observed_stream_time(self) -> int:
         """The latest timestamp that was put; -1 before the first."""
@@ -97,6 +104,11 @@ class RocksDBVersionedStore(VersionedKeyValueStore[bytes, bytes]):
     def committed_offset(self, partition: TopicPartition) -> int | None:
         """The changelog position saved with the last commit; None where there is none."""
         return self._db.committed_offset(partition)
+
+    def catch_up(self) -> None:
+        """See what the writer has committed meanwhile; for a reader beside the process that writes."""
+        self._db.catch_up()
+        self._observed_stream_time = self._segments.open_existing().observed_stream_time
 
     def close(self) -> None:
         """Close without committing."""

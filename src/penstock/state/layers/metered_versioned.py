@@ -63,13 +63,21 @@ class MeteredVersionedStore(WrappedStateStore, VersionedKeyValueStore[K, V], Gen
         self, key: K, from_time: int = -(2**63), to_time: int = MAX_TIMESTAMP, ascending: bool = False
     ) -> Iterator[VersionedRecord[V]]:
         """All versions that were valid at some moment of a range of time, newest first unless `ascending`."""
-        engine = self.find_inner(RocksDBVersionedStore)
-        if engine is None:
+        engine: Any = self.find_inner(RocksDBVersionedStore) or self._wrapped
+        if not hasattr(engine, "get_versions"):
             raise NotImplementedError(f"store {self._name} cannot list the versions of a key")
         for record in engine.get_versions(self._raw(key), from_time, to_time, ascending):
             typed = self._typed(record)
             if typed is not None:
                 yield typed
+
+    def scan_latest(self) -> Iterator[tuple[K, VersionedRecord[V]]]:
+        """The latest version of every key, in the order of the keys' bytes; for queries of the whole store."""
+        engine: Any = self.find_inner(RocksDBVersionedStore) or self._wrapped
+        for key, record in engine.scan_latest():
+            typed = self._typed(record)
+            if typed is not None:
+                yield self._serdes.key_from(key), typed
 
     def _raw(self, key: K) -> bytes:
         if key is None:

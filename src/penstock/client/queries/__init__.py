@@ -1,0 +1,1 @@
+"""Queries of a running application: its own state, and where the rest of it is."""

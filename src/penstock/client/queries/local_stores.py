@@ -1,0 +1,176 @@
+"""The state that this instance holds: which partitions of a store are here, and how each is read."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.client.conductor import Conductor
+from penstock.config import StreamsConfig
+from penstock.errors import StreamsRebalancingError, UnknownStateStoreError
+from penstock.ids import TaskId
+from penstock.runtime.global_context import GLOBAL_TASK_ID
+from penstock.runtime.queries.opening import ReadableStore
+from penstock.runtime.queries.partition import StorePartition
+from penstock.spark.fleet import Fleet
+from penstock.spark.messages import Application
+from penstock.spark.query_client import LanePartition
+from penstock.spark.query_listener import readable_store
+from penstock.spark.state_tables import Source
+from penstock.state.directory import StateDirectory
+
+
+@dataclass(frozen=True)
+class LocalPartition:
+    """A partition that is here. `running`: its task is active and works; else it may be behind."""
+
+    reader: StorePartition
+    active: bool
+    running: bool
+
+    @property
+    def partition(self) -> int:
+        """The number of the partition."""
+        return self.reader.partition
+
+
+class LocalStores:
+    """Reads the stores of one instance, wherever their lanes keep them."""
+
+    def __init__(self, config: StreamsConfig, fleet: Fleet, conductor: Conductor, directory: StateDirectory) -> None:
+        self._config = config
+        self._fleet = fleet
+        self._conductor = conductor
+        self._directory = directory
+        self._log_folder = Path(tempfile.mkdtemp(prefix="penstock-readers-"))
+        self._stores: dict[str, ReadableStore] = {}
+        self._readers: dict[tuple[TaskId, str, str], StorePartition] = {}
+        self._lock = threading.Lock()
+
+    # -- which stores there are ----------------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all stores of the topology that queries can read, global ones included."""
+        plan, topology = self._fleet.application.plan, self._fleet.application.global_topology
+        local = [name for s in plan.subtopologies.values() for name in s.stores]
+        return sorted({*local, *(topology.stores if topology is not None else ())})
+
+    def is_global(self, name: str) -> bool:
+        """Whether every instance has all of a store."""
+        topology = self._fleet.application.global_topology
+        return topology is not None and name in topology.stores
+
+    def store(self, name: str) -> ReadableStore:
+        """A store of the topology; raises UnknownStateStoreError where there is none."""
+        with self._lock:
+            found = self._stores.get(name)
+        if found is None:
+            tasks = [GLOBAL_TASK_ID] if self.is_global(name) else self.tasks_of(name)
+            if not tasks:
+                known = ", ".join(self.names) or "none"
+                raise UnknownStateStoreError(
+                    f"Cannot get state store {name} because no such store is registered in the topology; there are: {known}"
+                )
+            found = readable_store(self._fleet.application, tasks[0], name)
+            with self._lock:
+                self._stores[name] = found
+        return found
+
+    def tasks_of(self, name: str) -> list[TaskId]:
+        """The tasks that have a partition of a store, here or elsewhere."""
+        plan = self._fleet.application.plan
+        return [task for task in plan.tasks() if name in plan.subtopologies[task.subtopology].stores]
+
+    # -- which partitions are here -------------------------------------------------------------------------------------
+
+    def partitions(self, name: str) -> list[LocalPartition]:
+        """The partitions of a store that are here, active and standby."""
+        store = self.store(name)
+        if self.is_global(name):
+            lane = min(self._conductor.owners.values(), default=0)
+            return [LocalPartition(self._reader(store, GLOBAL_TASK_ID, lane), True, self._conductor.is_open)]
+        tasks = self.tasks_of(name)
+        owners, running = self._conductor.owners, self._conductor.is_open
+        found = [LocalPartition(self._reader(store, t, owners[t]), True, running) for t in tasks if t in owners]
+        if store.on_disk:
+            standbys, here = self._conductor.standby_hosts, ("", socket.gethostname())
+            copies = [t for t in tasks if standbys.get(t) in here and t not in owners]
+            found += [LocalPartition(self._on_disk(store, t, 0), False, False) for t in copies]
+        return sorted(found, key=lambda local: local.reader.task_id)
+
+    @property
+    def application(self) -> Application:
+        """What the lanes run."""
+        return self._fleet.application
+
+    def sources(self, name: str) -> list[Source]:
+        """Where Spark's tasks read the active partitions of a store that are here."""
+        store = self.store(name)
+        if not self._conductor.is_open:
+            raise StreamsRebalancingError(f"store {name} cannot be read now: its tasks are being opened; ask again later")
+        owners = self._conductor.owners
+        tasks = [t for t in self.tasks_of(name) if t in owners]
+        placed = {GLOBAL_TASK_ID: min(owners.values(), default=0)} if self.is_global(name) else {t: owners[t] for t in tasks}
+        return [
+            Source(
+                task,
+                str(self._folder_of(task, lane)),
+                None if store.on_disk else self._fleet.query_address(lane),
+                self._fleet.lanes[lane].executor,
+            )
+            for task, lane in placed.items()
+        ]
+
+    def _reader(self, store: ReadableStore, task_id: TaskId, lane: int) -> StorePartition:
+        if store.on_disk and self._fleet.is_on_this_host(lane):
+            return self._on_disk(store, task_id, lane)
+        key = task_id, store.name, f"lane-{lane}"
+        with self._lock:
+            reader = self._readers.get(key)
+            if reader is None:
+                reader = self._readers[key] = LanePartition(
+                    store, task_id, self._fleet.application.query_key, self._address(lane), self._conductor.reopen
+                )
+            return reader
+
+    def _on_disk(self, store: ReadableStore, task_id: TaskId, lane: int) -> StorePartition:
+        folder = self._folder_of(task_id, lane)
+        key = task_id, store.name, str(folder)
+        with self._lock:
+            reader = self._readers.get(key)
+            if reader is None:
+                reader = self._readers[key] = store.partition_on_disk(task_id, folder, self._log_folder)
+            return reader
+
+    def _folder_of(self, task_id: TaskId, lane: int) -> Path:
+        if task_id == GLOBAL_TASK_ID:
+            return self._directory.global_state_dir() / str(lane + 1)
+        return self._directory.folder_of_task(task_id)
+
+    def _address(self, lane: int) -> Callable[[], str | tuple[str, int] | None]:
+        return lambda: self._fleet.query_address(lane)
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def forget(self) -> None:
+        """The plan has changed: read everything anew."""
+        with self._lock:
+            readers, self._readers = list(self._readers.values()), {}
+            self._stores.clear()
+        _close(readers)
+
+    def close(self) -> None:
+        """Close all readers."""
+        self.forget()
+        shutil.rmtree(self._log_folder, ignore_errors=True)
+
+
+def _close(readers: Iterable[StorePartition]) -> None:
+    for reader in readers:
+        reader.close()

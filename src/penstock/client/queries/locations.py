@@ -1,0 +1,111 @@
+"""Where the state of all instances is: what the group's members told each other when they joined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.errors import StreamsError
+from penstock.hashing import default_partition
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.membership import Membership
+from penstock.query.metadata import HostInfo, KeyQueryMetadata, StreamsMetadata
+from penstock.serdes import as_serializer
+from penstock.spark.plan import Plan
+
+Units = Mapping[str, tuple[TaskId, ...]]
+Partitioner = Callable[[str, Any, Any, int], Any]
+
+
+class Locations:
+    """Answers for one generation of the group, as this member knows it."""
+
+    def __init__(self, plan: Plan, units: Units, membership: Membership | None, global_stores: frozenset[str]) -> None:
+        self._plan = self.plan = plan
+        self.membership = membership
+        self._global_stores = global_stores
+        self._hosts: dict[str, HostInfo] = {}
+        self._active: dict[TaskId, str] = {}
+        self._standbys: dict[TaskId, tuple[str, ...]] = {}
+        if membership is None:
+            return
+        for process, host in membership.hosts.items():
+            found = HostInfo.build_from_endpoint(host)
+            if found is not None:
+                self._hosts[process] = found
+        for unit, process in membership.owners.items():
+            for task in units.get(unit, ()):
+                self._active[task] = process
+        for unit, processes in getattr(membership, "standbys", {}).items():
+            for task in units.get(unit, ()):
+                self._standbys[task] = tuple(processes)
+
+    def all(self) -> list[StreamsMetadata]:
+        """What each instance with an `application.server` holds, in the order of the hosts."""
+        found = [self._metadata(process, host) for process, host in self._hosts.items()]
+        return sorted(found, key=lambda metadata: metadata.host_info)
+
+    def for_store(self, name: str) -> list[StreamsMetadata]:
+        """The instances that hold some of a store, active or standby; of a global store, all."""
+        if name in self._global_stores:
+            return self.all()
+        return [m for m in self.all() if name in m.state_store_names or name in m.standby_state_store_names]
+
+    def for_key(self, name: str, key: Any, key_serializer: Any, partitioner: Partitioner | None = None) -> KeyQueryMetadata:
+        """Where a key of a store is; `KeyQueryMetadata.NOT_AVAILABLE` while the group has not told."""
+        if name in self._global_stores:
+            hosts = [metadata.host_info for metadata in self.all()]
+            return KeyQueryMetadata(hosts[0] if hosts else HostInfo.unavailable(), frozenset(), -1)
+        if not self._active:
+            return KeyQueryMetadata.NOT_AVAILABLE
+        task = self.task_of_key(name, key, key_serializer, partitioner)
+        standbys = frozenset(self._hosts[p] for p in self._standbys.get(task, ()) if p in self._hosts)
+        return KeyQueryMetadata(self.host_of(task), standbys, task.partition)
+
+    def host_of(self, task: TaskId) -> HostInfo:
+        """The host of a task's active instance."""
+        return self._hosts.get(self._active.get(task, ""), HostInfo.unavailable())
+
+    def task_of_key(self, name: str, key: Any, key_serializer: Any, partitioner: Partitioner | None = None) -> TaskId:
+        """The task whose partition of a store a key falls into."""
+        subtopology = next(s for s in self._plan.subtopologies.values() if name in s.stores)
+        topic = max(subtopology.source_topics, key=lambda t: self._plan.partitions[t])
+        count = self._plan.partitions[topic]
+        if partitioner is not None:
+            chosen = partitioner(topic, key, None, count)
+            partitions = [chosen] if isinstance(chosen, int) else list(chosen or ())
+            if len(partitions) != 1:
+                raise StreamsError(
+                    f"the partitioner gave {chosen!r} for a key of store {name}: exactly one partition is needed to find it"
+                )
+            return TaskId(subtopology.id, partitions[0])
+        serialize = as_serializer(key_serializer)
+        if serialize is None:
+            raise ValueError(f"a key serializer is needed to find a key of store {name}")
+        raw = serialize(topic, key)
+        if raw is None:
+            raise ValueError(f"the key serializer gave None for a key of store {name}: a key needs bytes")
+        return TaskId(subtopology.id, default_partition(bytes(raw), count))
+
+    def _metadata(self, process: str, host: HostInfo) -> StreamsMetadata:
+        active = [task for task, owner in self._active.items() if owner == process]
+        standby = [task for task, owners in self._standbys.items() if process in owners]
+        return StreamsMetadata(
+            host,
+            frozenset(self._stores(active)) | self._global_stores,
+            frozenset(self._inputs(active)),
+            frozenset(self._stores(standby)),
+            frozenset(self._inputs(standby)),
+        )
+
+    def _stores(self, tasks: list[TaskId]) -> set[str]:
+        return {name for task in tasks for name in self._plan.subtopologies[task.subtopology].stores}
+
+    def _inputs(self, tasks: list[TaskId]) -> set[TopicPartition]:
+        partitions = self._plan.partitions
+        return {
+            TopicPartition(topic, task.partition)
+            for task in tasks
+            for topic in self._plan.subtopologies[task.subtopology].source_topics
+            if task.partition < partitions[topic]
+        }

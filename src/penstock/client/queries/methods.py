@@ -1,0 +1,82 @@
+"""The methods of `KafkaStreams` that read state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.client.queries.locations import Partitioner
+from penstock.client.queries.queries import Queries, check_running
+from penstock.client.state import State
+from penstock.errors import StreamsStoppedError
+from penstock.query.metadata import KeyQueryMetadata, StreamsMetadata
+from penstock.query.parameters import StoreQueryParameters
+from penstock.query.request import StateQueryRequest
+from penstock.query.result import StateQueryResult
+
+if TYPE_CHECKING:
+    from penstock.client.queries.tables import StateTables
+
+
+class QueryMethods:
+    """Reads committed state: never what a turn has not committed yet, and always one commit of a partition as a whole."""
+
+    _state: State
+    _queries: Queries | None = None
+    _tables: StateTables | None = None
+
+    def store(self, parameters: StoreQueryParameters[Any]) -> Any:
+        """A read-only view of a store over all of its partitions that are here.
+
+            counts = streams.store(StoreQueryParameters("counts", QueryableStoreTypes.key_value_store()))
+            counts.get("alice")
+
+        With `partition` only that one is read, with `stale_stores=True` also standbys and what is being restored.
+        """
+        return self._reading().store(parameters)
+
+    def query(self, request: StateQueryRequest[Any]) -> StateQueryResult[Any]:
+        """Ask a store; each partition that is here answers for itself.
+
+        streams.query(StateQueryRequest.in_store("counts").with_query(KeyQuery("alice"))).only_partition_result.result
+        """
+        return self._reading().query(request)
+
+    def query_metadata_for_key(
+        self, store_name: str, key: Any, key_serializer: Any = None, partitioner: Partitioner | None = None
+    ) -> KeyQueryMetadata:
+        """Which instance holds a key of a store, and which of them have a standby of it; needs `application.server`.
+
+        Without a serializer that of the store is taken; a partitioner is needed where records were written with one.
+        """
+        queries = self._reading()
+        serializer = queries.stores.store(store_name).key_serde if key_serializer is None else key_serializer
+        return queries.metadata_for_key(store_name, key, serializer, partitioner)
+
+    def streams_metadata_for_store(self, store_name: str) -> list[StreamsMetadata]:
+        """The instances that hold some of a store."""
+        return self._reading().metadata_for_store(store_name)
+
+    def metadata_for_all_streams_clients(self) -> list[StreamsMetadata]:
+        """What each instance of the application holds."""
+        return self._reading().metadata_for_all()
+
+    def store_dataframe(self, store_name: str) -> Any:
+        """The committed state of a store as a Spark DataFrame, read anew by each action, where the state is.
+
+        Its columns are `partition`, `key`, `value` and, where the store has them, `timestamp`, `window_start` and `window_end`.
+        """
+        self._reading()
+        assert self._tables is not None
+        return self._tables.dataframe(store_name)
+
+    def create_temp_views(self) -> list[str]:
+        """Make every queryable store a temporary view of its name (with `_` for what SQL does not allow); returns the names."""
+        self._reading()
+        assert self._tables is not None
+        return self._tables.create_temp_views()
+
+    def _reading(self) -> Queries:
+        check_running(self._state)
+        if self._queries is None:
+            raise StreamsStoppedError("the application is not ready to be read: it is starting or has ended")
+        return self._queries

@@ -1,0 +1,166 @@
+"""Queries of a running application, as `KafkaStreams` offers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.client.queries.local_stores import LocalPartition, LocalStores
+from penstock.client.queries.locations import Locations, Partitioner
+from penstock.client.state import State
+from penstock.errors import (
+    InvalidStateStoreError,
+    InvalidStateStorePartitionError,
+    StateStoreMigratedError,
+    StreamsNotStartedError,
+    StreamsRebalancingError,
+    StreamsStoppedError,
+)
+from penstock.query.metadata import KeyQueryMetadata, StreamsMetadata
+from penstock.query.parameters import StoreQueryParameters
+from penstock.query.position import PositionBound
+from penstock.query.request import StateQueryRequest
+from penstock.query.result import FailureReason, QueryResult, StateQueryResult
+from penstock.runtime.queries.conversion import converter
+from penstock.runtime.queries.execution import run_query
+from penstock.runtime.queries.partition import StorePartition
+from penstock.runtime.queries.views import VIEWS
+
+
+class Queries:
+    """Answers from the committed state of this instance, and tells where the rest is."""
+
+    def __init__(self, stores: LocalStores, locations: Callable[[], Locations], state: Callable[[], State]) -> None:
+        self.stores = stores
+        self._locations = locations
+        self._state = state
+
+    # -- views ---------------------------------------------------------------------------------------------------------
+
+    def store(self, parameters: StoreQueryParameters[Any]) -> Any:
+        """A read-only view of a store; its partitions are looked up at each call."""
+        if not isinstance(parameters, StoreQueryParameters):
+            raise TypeError(f"store() takes StoreQueryParameters(name, type), not {parameters!r}")
+        check_running(self._state())
+        store = self.stores.store(parameters.store_name)
+        asked = parameters.queryable_store_type
+        try:
+            if asked.kind != store.kind:
+                raise InvalidStateStoreError(f"it is a {store.kind.replace('_', '-')} store")
+            convert = converter(store.values, asked.values, store.kind)
+        except InvalidStateStoreError as exc:
+            raise InvalidStateStoreError(
+                f"Cannot get state store {store.name} because the queryable store type {asked} does not accept it: {exc}"
+            ) from None
+        same = store.values == asked.values
+        return VIEWS[store.kind](store.name, lambda: self._readable(parameters), None if same else convert)
+
+    def _readable(self, parameters: StoreQueryParameters[Any]) -> Sequence[StorePartition]:
+        check_running(self._state())
+        name, partition, stale = parameters.store_name, parameters.partition, parameters.stale_stores
+        found = self.stores.partitions(name)
+        here = [local for local in found if partition is None or local.partition == partition or self.stores.is_global(name)]
+        if not stale:
+            self._refuse_unready(name, here)
+            here = [local for local in here if local.running]
+        if here:
+            return [local.reader for local in here]
+        if partition is not None:
+            raise InvalidStateStorePartitionError(
+                f"The specified partition {partition} for store {name} does not exist here; this instance has "
+                f"{', '.join(str(local.partition) for local in found) or 'none'}"
+            )
+        raise StateStoreMigratedError(
+            f"The state store, {name}, may have migrated to another instance: ask streams_metadata_for_store({name!r})"
+        )
+
+    def _refuse_unready(self, name: str, here: Sequence[LocalPartition]) -> None:
+        unready = [local.partition for local in here if local.active and not local.running]
+        if unready or self._state() is State.REBALANCING:
+            raise StreamsRebalancingError(
+                f"Cannot get state store {name} because its tasks are being opened or restored, not RUNNING; ask again later, "
+                "or read what there is with stale_stores=True"
+            )
+
+    # -- queries -------------------------------------------------------------------------------------------------------
+
+    def query(self, request: StateQueryRequest[Any]) -> StateQueryResult[Any]:
+        """Run a query on the partitions that are here; each answers for itself."""
+        if not isinstance(request, StateQueryRequest):
+            raise TypeError(f"query() takes StateQueryRequest.in_store(name).with_query(query), not {request!r}")
+        name = request.store_name
+        self.stores.store(name)
+        check_running(self._state())
+        result: StateQueryResult[Any] = StateQueryResult()
+        if self.stores.is_global(name):
+            reader = self.stores.partitions(name)[0].reader
+            result.global_result = run_query(reader, request.query, PositionBound.unbounded(), request.execution_info_enabled)
+            return result
+        for local in self.stores.partitions(name):
+            if request.asks(local.partition):
+                result.partition_results[local.partition] = self._answer(local, request)
+        count = len(self.stores.tasks_of(name))
+        for partition in sorted(request.partitions or ()):
+            if partition not in result.partition_results:
+                result.partition_results[partition] = _not_here(partition, count)
+        return result
+
+    def _answer(self, local: LocalPartition, request: StateQueryRequest[Any]) -> QueryResult[Any]:
+        if request.is_require_active and not local.running:
+            return QueryResult.for_failure(
+                FailureReason.NOT_ACTIVE,
+                "Query requires a running active task, but partition was not running and "
+                f"{'active' if local.active else 'not active'}.",
+            )
+        bound = PositionBound.unbounded() if request.is_require_active else request.position_bound
+        return run_query(local.reader, request.query, bound, request.execution_info_enabled)
+
+    # -- where ---------------------------------------------------------------------------------------------------------
+
+    def metadata_for_key(
+        self, name: str, key: Any, key_serializer: Any, partitioner: Partitioner | None = None
+    ) -> KeyQueryMetadata:
+        """Where a key of a store is."""
+        check_running(self._state())
+        if key is None:
+            raise ValueError("key cannot be None: where is which key?")
+        self.stores.store(name)
+        return self._locations().for_key(name, key, key_serializer, partitioner)
+
+    def metadata_for_store(self, name: str) -> list[StreamsMetadata]:
+        """The instances that hold some of a store."""
+        check_running(self._state())
+        self.stores.store(name)
+        return self._locations().for_store(name)
+
+    def metadata_for_all(self) -> list[StreamsMetadata]:
+        """What each instance holds."""
+        check_running(self._state())
+        return self._locations().all()
+
+    @property
+    def locations(self) -> Locations:
+        """Where all state is now."""
+        return self._locations()
+
+    def close(self) -> None:
+        """Close all readers."""
+        self.stores.close()
+
+
+def check_running(state: State) -> None:
+    """Raise unless the application works."""
+    if state.has_not_started:
+        raise StreamsNotStartedError("KafkaStreams has not been started, you can retry after calling start()")
+    if not state.is_running_or_rebalancing:
+        raise StreamsStoppedError(
+            f"KafkaStreams is not running. State is {state.name}; this instance can no longer serve queries"
+        )
+
+
+def _not_here(partition: int, count: int) -> QueryResult[Any]:
+    if not 0 <= partition < count:
+        return QueryResult.for_failure(
+            FailureReason.DOES_NOT_EXIST, f"The store has {count} partitions: there is no partition {partition}."
+        )
+    return QueryResult.for_failure(FailureReason.NOT_PRESENT, "The requested partition was not present at the time of the query.")

@@ -1,0 +1,301 @@
+"""What the query server answers, free of HTTP: from local state, or by asking the instance that has it."""
+
+from __future__ import annotations
+
+import heapq
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from penstock.client.queries.queries import Queries
+from penstock.client.web.errors import HttpError
+from penstock.client.web.forwarding import Forwarder
+from penstock.errors import SerializationError, StreamsRebalancingError
+from penstock.ids import TaskId
+from penstock.query.columns import as_json, from_json, is_text, sql_type
+from penstock.query.metadata import HostInfo
+from penstock.runtime.queries.arrow_table import Columns, batches_of, columns_of, schema_of
+from penstock.runtime.queries.entries import MAX_TIME, Entry, all_entries, entry
+from penstock.runtime.queries.opening import ReadableStore
+from penstock.runtime.queries.partition import Lease, StorePartition
+from penstock.serdes import as_serializer
+
+DEFAULT_LIMIT, MAX_LIMIT = 100, 1_000
+
+Parameters = Mapping[str, str]
+Json = dict[str, Any]
+
+
+class Answers:
+    """One method for each path. `forwarded` says that another instance asks: it gets what is here and nothing else."""
+
+    def __init__(self, queries: Queries, here: HostInfo, forwarder: Forwarder) -> None:
+        self._queries = queries
+        self._here = here
+        self._forward = forwarder
+
+    # -- paths ---------------------------------------------------------------------------------------------------------
+
+    def stores(self) -> Json:
+        """Names, kinds, partitions, hosts."""
+        found, stores = [], self._queries.stores
+        for name in stores.names:
+            try:
+                store = stores.store(name)
+            except Exception:  # noqa: BLE001 - a buffer, or a kind of the user's own: not for queries
+                continue
+            hosts = self._queries.locations.for_store(name)
+            found.append(
+                {
+                    "name": name,
+                    "kind": store.kind.replace("_", "-"),
+                    "global": stores.is_global(name),
+                    "partitions": 1 if stores.is_global(name) else len(stores.tasks_of(name)),
+                    "hosts": [str(metadata.host_info) for metadata in hosts],
+                    "key_type": sql_type(store.key_serde),
+                    "value_type": sql_type(store.value_serde),
+                    "persistent": store.on_disk,
+                }
+            )
+        return {"stores": found}
+
+    def key(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json:
+        """The value of a key."""
+        store = self._queries.stores.store(name)
+        if store.kind not in ("key_value", "versioned"):
+            raise HttpError(400, f"store {name} has windows: ask /api/stores/{name}/windows/{{key}}")
+        key = parse_key(store, text)
+        task = self._task_of(store, key)
+        path = f"/api/stores/{quote(name, safe='')}/keys/{quote(text, safe='')}"
+        elsewhere = self._elsewhere(task, forwarded)
+        if elsewhere is not None:
+            return self._forward.get(elsewhere, path, parameters)
+        with self._lease(name, task) as lease:
+            found = _get(lease.store, store, key, parameters)
+        if found is None:
+            raise HttpError(404, f"store {name} has no key {text}")
+        partition = None if task is None else task.partition
+        return {
+            "key": as_json(key),
+            "value": as_json(found.value),
+            "timestamp": found.timestamp,
+            "partition": partition,
+            "host": str(self._here),
+        }
+
+    def range(self, name: str, parameters: Parameters, forwarded: bool) -> Json:
+        """Entries between two keys in the order of the keys' bytes; `next` is the key to go on `from`."""
+        store = self._queries.stores.store(name)
+        if store.kind != "key_value":
+            raise HttpError(400, f"store {name} is a {store.kind} store: only key-value stores have ranges of keys")
+        limit = parse_limit(parameters, MAX_LIMIT + forwarded)
+        low = parse_key(store, parameters["from"]) if parameters.get("from") else None
+        high = parse_key(store, parameters["to"]) if parameters.get("to") else None
+        if low is not None and high is not None and _raw(store, low) > _raw(store, high):
+            raise HttpError(400, "the range ends before it begins: `from` is after `to` in the order of the keys' bytes")
+        sources: list[Iterable[tuple[bytes, Json]]] = []
+        leases: list[Lease] = []
+        try:
+            for partition in self._local(name):
+                lease = partition.lease()
+                leases.append(lease)
+                sources.append(_page(lease.store, store, low, high, limit + 1))
+            if not forwarded:
+                sources += self._pages_of_others(store, parameters, limit)
+            merged = list(islice(heapq.merge(*sources, key=lambda found: found[0]), limit + 1))
+        finally:
+            for lease in leases:
+                lease.close()
+        following = merged[limit][1]["key"] if len(merged) > limit else None
+        return {"entries": [found for _, found in merged[:limit]], "next": following}
+
+    def windows(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json:
+        """The windows or sessions of a key in a range of time, oldest first."""
+        store = self._queries.stores.store(name)
+        if store.kind not in ("window", "session"):
+            raise HttpError(400, f"store {name} has no windows: ask /api/stores/{name}/keys/{{key}}")
+        key = parse_key(store, text)
+        low, high = parse_time(parameters, "from", 0), parse_time(parameters, "to", MAX_TIME)
+        if low > high:
+            raise HttpError(400, f"the range ends before it begins: from={low}, to={high}")
+        limit = parse_limit(parameters)
+        task = self._task_of(store, key)
+        elsewhere = self._elsewhere(task, forwarded)
+        if elsewhere is not None:
+            path = f"/api/stores/{quote(name, safe='')}/windows/{quote(text, safe='')}"
+            return self._forward.get(elsewhere, path, parameters)
+        with self._lease(name, task) as lease:
+            found = list(islice(_windows(lease.store, store, key, low, high), limit + 1))
+        following = found[limit]["start"] if len(found) > limit else None
+        return {"entries": found[:limit], "next": following}
+
+    def table(self, name: str) -> Iterator[bytes]:
+        """All that is here of a store, as the parts of an Arrow stream; each partition is of one commit."""
+        store = self._queries.stores.store(name)
+        columns = columns_of(store)
+        leases: list[Lease] = []
+        try:
+            leases.extend(partition.lease() for partition in self._local(name))
+        except BaseException:
+            for lease in leases:
+                lease.close()
+            raise
+        return _arrow_stream(leases, columns)
+
+    def metadata(self, name: str, text: str) -> Json:
+        """Where a key is."""
+        store = self._queries.stores.store(name)
+        found = self._queries.metadata_for_key(name, parse_key(store, text), store.key_serde)
+        if found.active_host == HostInfo.unavailable():
+            raise HttpError(503, f"the group has not told yet who holds this key of store {name}; ask again later")
+        standbys = sorted(str(host) for host in found.standby_hosts)
+        return {"partition": found.partition, "active": str(found.active_host), "standbys": standbys}
+
+    # -- where ---------------------------------------------------------------------------------------------------------
+
+    def _task_of(self, store: ReadableStore, key: Any) -> TaskId | None:
+        """The task of a key; None where every instance has all of the store."""
+        if self._queries.stores.is_global(store.name):
+            return None
+        return self._queries.locations.task_of_key(store.name, key, store.key_serde)
+
+    def _elsewhere(self, task: TaskId | None, forwarded: bool) -> HostInfo | None:
+        """The other instance that has a task; None where it is here, or has to be."""
+        if task is None or forwarded:
+            return None
+        host = self._queries.locations.host_of(task)
+        return None if host in (self._here, HostInfo.unavailable()) else host
+
+    def _local(self, name: str) -> list[StorePartition]:
+        """The local partitions that may be read, which is all there are."""
+        found = self._queries.stores.partitions(name)
+        if any(not local.running for local in found if local.active):
+            raise StreamsRebalancingError(f"store {name} is being opened or restored; ask again later")
+        return [local.reader for local in found if local.active]
+
+    def _lease(self, name: str, task: TaskId | None) -> Lease:
+        for reader in self._local(name):
+            if task is None or reader.task_id == task:
+                return reader.lease()
+        raise HttpError(
+            503, f"partition {task.partition if task else 0} of store {name} is not here now: it moves; ask again later"
+        )
+
+    def _pages_of_others(self, store: ReadableStore, parameters: Parameters, limit: int) -> list[list[tuple[bytes, Json]]]:
+        if self._queries.stores.is_global(store.name):
+            return []
+        locations = self._queries.locations
+        hosts = {locations.host_of(task) for task in self._queries.stores.tasks_of(store.name)} - {self._here}
+        if HostInfo.unavailable() in hosts:
+            local = {reader.task_id for reader in self._local(store.name)}
+            if set(self._queries.stores.tasks_of(store.name)) - local:
+                raise HttpError(503, f"some partitions of store {store.name} have no known host now; ask again later")
+            hosts.discard(HostInfo.unavailable())
+        pages = []
+        for host in sorted(hosts):
+            asked = {**parameters, "limit": str(limit + 1)}
+            page = self._forward.get(host, f"/api/stores/{quote(store.name, safe='')}/range", asked)
+            pages.append([(_raw(store, from_json(found["key"], store.key_serde)), found) for found in page["entries"]])
+        return pages
+
+
+def _arrow_stream(leases: list[Lease], columns: Columns) -> Iterator[bytes]:
+    sink = io.BytesIO()
+    try:
+        with pa.ipc.new_stream(sink, schema_of(columns)) as writer:
+            for lease in leases:
+                for batch in batches_of(all_entries(lease.store), columns):
+                    writer.write_batch(batch)
+                    yield sink.getvalue()
+                    sink.seek(0)
+                    sink.truncate()
+        yield sink.getvalue()
+    finally:
+        for lease in leases:
+            lease.close()
+
+
+def parse_key(store: ReadableStore, text: str) -> Any:
+    """A key from its text (string serdes) or JSON; raises with status 400 where it does not fit the store."""
+    serde = store.key_serde
+    try:
+        key = from_json(text if is_text(serde) else json.loads(text), serde)
+        if key is None:
+            raise ValueError("a key cannot be null")
+        _raw(store, key)
+    except (ValueError, TypeError, RecursionError, SerializationError, AttributeError, OverflowError, KeyError) as exc:
+        how = "text" if is_text(serde) else "JSON"
+        raise HttpError(
+            400, f"{text[:200]!r} is not a key of store {store.name}, whose keys are {how} for {serde!r}: {exc}"
+        ) from exc
+    return key
+
+
+def parse_limit(parameters: Parameters, most: int = MAX_LIMIT) -> int:
+    """How many entries a page has; more than the most is cut to it."""
+    text = parameters.get("limit") or str(DEFAULT_LIMIT)
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1:
+        raise HttpError(400, f"limit={text[:50]!r} is not a number from 1 to {MAX_LIMIT}")
+    return min(int(text), most)
+
+
+def parse_time(parameters: Parameters, name: str, default: int) -> int:
+    """A time in milliseconds."""
+    text = parameters.get(name)
+    if not text:
+        return default
+    digits = text.removeprefix("-")
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 19 or abs(int(text)) > MAX_TIME:
+        raise HttpError(400, f"{name}={text[:50]!r} is not a time in milliseconds since the epoch")
+    return max(0, int(text))
+
+
+def _raw(store: ReadableStore, key: Any) -> bytes:
+    serialize = as_serializer(store.key_serde)
+    assert serialize is not None
+    raw = serialize(store.changelog or store.name, key)
+    if raw is None:
+        raise ValueError("its serializer gave nothing")
+    return bytes(raw)
+
+
+def _get(typed: Any, store: ReadableStore, key: Any, parameters: Parameters) -> Entry | None:
+    if store.kind == "versioned":
+        as_of = parse_time(parameters, "as_of", MAX_TIME) if parameters.get("as_of") else None
+        record = typed.get(key, as_of)
+        return None if record is None else Entry(key, record.value, record.timestamp)
+    value = typed.get(key)
+    return None if value is None else entry(key, value, store.values)
+
+
+def _page(typed: Any, store: ReadableStore, low: Any, high: Any, count: int) -> Iterator[tuple[bytes, Json]]:
+    with typed.range(low, high) as entries:
+        for key, value in islice(entries, count):
+            found = entry(key, value, store.values)
+            answer = {"key": as_json(key), "value": as_json(found.value)}
+            yield _raw(store, key), answer if found.timestamp is None else {**answer, "timestamp": found.timestamp}
+
+
+def _windows(typed: Any, store: ReadableStore, key: Any, low: int, high: int) -> Iterator[Json]:
+    if store.kind == "session":
+        with typed.find_sessions(key, low, high) as sessions:
+            for windowed, value in sessions:
+                found = entry(key, value, store.values, session=True)
+                yield {
+                    "key": as_json(key),
+                    "start": windowed.window.start,
+                    "end": windowed.window.end,
+                    "value": as_json(found.value),
+                }
+        return
+    size = store.window_size or 0
+    with typed.fetch_range(key, low, high) as windows:
+        for start, value in windows:
+            found = entry(key, value, store.values)
+            answer = {"key": as_json(key), "start": start, "end": min(start + size, MAX_TIME), "value": as_json(found.value)}
+            yield answer if found.timestamp is None else {**answer, "timestamp": found.timestamp}

@@ -1,0 +1,154 @@
+"""What `/api/app` tells: state, threads, tasks, topology, rates."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.client.conductor import Conductor
+from penstock.client.queries.local_stores import LocalStores
+from penstock.client.queries.locations import Locations
+from penstock.client.state import State
+from penstock.client.web.history import History
+from penstock.config import StreamsConfig
+from penstock.ids import TaskId, TopicPartition
+from penstock.query.metadata import HostInfo
+from penstock.spark.fleet import Fleet
+from penstock.topology.description import Processor, Sink, Source, TopologyDescription
+from penstock.topology.picture import draw_topology
+
+_LAG_SECONDS = 1.0
+
+
+class AppInfo:
+    """Gathers what people and programs want to know of a running application."""
+
+    def __init__(
+        self,
+        config: StreamsConfig,
+        here: HostInfo,
+        description: TopologyDescription,
+        state: Callable[[], State],
+        failure: Callable[[], BaseException | None],
+        fleet: Fleet,
+        conductor: Conductor,
+        stores: LocalStores,
+        locations: Callable[[], Locations],
+        ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]],
+        history: History,
+    ) -> None:
+        self._config = config
+        self._here = here
+        self._state = state
+        self._failure = failure
+        self._fleet = fleet
+        self._conductor = conductor
+        self._stores = stores
+        self._locations = locations
+        self._ends = ends
+        self._history = history
+        self._topology = topology_json(description)
+        self._picture = draw_topology(description, config["application.id"])
+        self._started = time.time()
+        self._lags: dict[TaskId, int] = {}
+        self._lags_at = 0.0
+        self._lag_lock = threading.Lock()
+
+    def __call__(self) -> dict[str, Any]:
+        """Everything."""
+        failure = self._failure()
+        history = self._history
+        return {
+            "application_id": self._config["application.id"],
+            "host": str(self._here),
+            "state": self._state().name,
+            "failure": None if failure is None else f"{type(failure).__name__}: {failure}",
+            "processing_guarantee": self._config["processing.guarantee"],
+            "started": round(self._started * 1000),
+            "time": round(time.time() * 1000),
+            "threads": self._threads(),
+            "tasks": self._tasks(),
+            "instances": [
+                {"host": str(m.host_info), "stores": sorted(m.state_store_names), "partitions": len(m.topic_partitions)}
+                for m in self._locations().all()
+            ],
+            "topology": self._topology,
+            "picture": self._picture,
+            "rates": history.rates(),
+            "minutes": history.minutes(),
+            "restoring": history.restoring(),
+            "errors": history.errors(),
+        }
+
+    def _threads(self) -> list[dict[str, Any]]:
+        owners = self._conductor.owners
+        return [
+            {
+                "name": lane.name,
+                "executor": lane.executor or "local",
+                "state": "RUNNING" if self._conductor.is_open else "STARTING",
+                "tasks": [str(task) for task, owner in sorted(owners.items()) if owner == index],
+            }
+            for index, lane in self._fleet.lanes.items()
+        ]
+
+    def _tasks(self) -> list[dict[str, Any]]:
+        plan, owners = self._stores.application.plan, self._conductor.owners
+        standbys, lags, locations = self._conductor.standby_hosts, self._task_lags(), self._locations()
+        found = []
+        for task in plan.tasks():
+            active, standby = task in owners, task in standbys
+            subtopology = plan.subtopologies[task.subtopology]
+            host = self._here if active else locations.host_of(task)
+            found.append(
+                {
+                    "id": str(task),
+                    "role": "active" if active else "standby" if standby else "elsewhere",
+                    "state": ("RUNNING" if self._conductor.is_open else "RESTORING") if active else None,
+                    "thread": self._fleet.lanes[owners[task]].name if active and owners[task] in self._fleet.lanes else None,
+                    "host": None if host == HostInfo.unavailable() else str(host),
+                    "lag": lags.get(task),
+                    "inputs": [f"{t}-{task.partition}" for t in subtopology.source_topics if task.partition < plan.partitions[t]],
+                    "stores": sorted(subtopology.stores),
+                }
+            )
+        return found
+
+    def _task_lags(self) -> dict[TaskId, int]:
+        """How many records each task has still to read; asked for at most once a second, whoever looks."""
+        with self._lag_lock:
+            now = time.monotonic()
+            if now - self._lags_at > _LAG_SECONDS:
+                self._lags_at = now
+                try:
+                    self._lags = self._conductor.lags(self._ends)
+                except Exception:  # noqa: BLE001 - brokers may be away: the last that was known is shown
+                    return self._lags
+            return self._lags
+
+
+def topology_json(description: TopologyDescription) -> dict[str, Any]:
+    """Nodes and edges, as a picture needs them."""
+    nodes: list[dict[str, Any]] = []
+    edges: list[dict[str, str]] = []
+    for subtopology in description.subtopologies:
+        for node in subtopology.nodes:
+            nodes.append({"name": node.name, "subtopology": subtopology.id, **_details(node)})
+            edges += [{"from": node.name, "to": successor.name} for successor in node.successors]
+    for store in description.global_stores:
+        nodes += [
+            {"name": node.name, "subtopology": store.id, "global": True, **_details(node)}
+            for node in (store.source, store.processor)
+        ]
+        edges.append({"from": store.source.name, "to": store.processor.name})
+    return {"nodes": nodes, "edges": edges, "description": str(description)}
+
+
+def _details(node: Any) -> dict[str, Any]:
+    if isinstance(node, Source):
+        return {"type": "source", "topics": sorted(node.topic_set or ())}
+    if isinstance(node, Sink):
+        return {"type": "sink", "topic": None if node.topic is None else str(node.topic)}
+    return {"type": "processor", "stores": sorted(node.stores) if isinstance(node, Processor) else []}

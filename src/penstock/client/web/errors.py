@@ -1,0 +1,46 @@
+"""What the server says where it cannot answer: a status and a reason."""
+
+from __future__ import annotations
+
+from penstock.errors import (
+    InvalidStateStoreError,
+    PenstockError,
+    StateStoreMigratedError,
+    StateStoreNotAvailableError,
+    StreamsNotStartedError,
+    StreamsRebalancingError,
+    StreamsStoppedError,
+    UnknownStateStoreError,
+)
+
+_NOT_NOW = (
+    StateStoreNotAvailableError,
+    StateStoreMigratedError,
+    StreamsRebalancingError,
+    StreamsNotStartedError,
+    StreamsStoppedError,
+)
+
+
+class HttpError(Exception):
+    """A status and a reason."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+def http_error(error: Exception) -> HttpError:
+    """What an error of a query is over HTTP."""
+    if isinstance(error, HttpError):
+        return error
+    if isinstance(error, UnknownStateStoreError):
+        return HttpError(404, str(error))
+    if isinstance(error, _NOT_NOW):
+        return HttpError(503, str(error))
+    if isinstance(error, InvalidStateStoreError | ValueError | TypeError):
+        return HttpError(400, str(error))
+    if isinstance(error, PenstockError):
+        return HttpError(503, str(error))
+    return HttpError(500, f"{type(error).__name__}: {error}")

@@ -1,0 +1,131 @@
+"""What every request has to pass: who asks, how much, how many at once, and how long."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+MAX_TARGET = 8_192
+"""The longest path and query, in bytes."""
+
+MAX_BODY = 64 * 1024
+MAX_AT_ONCE = 64
+REQUEST_SECONDS = 15.0
+SEND_SECONDS = 20.0
+TABLE_SECONDS = 600.0
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# The page itself holds no data: it asks for the token and sends it with what it reads.
+_OPEN_PATHS = frozenset({"/"})
+
+_HEADERS = [
+    (b"content-type", b"application/json"),
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+]
+
+
+class Guard:
+    """Refuses with a status and a reason before the application sees a request.
+
+    Without a token only this host may ask, and only under a name of this host: a page from elsewhere whose name was made to
+    point here is refused (DNS rebinding).
+    """
+
+    def __init__(self, app: App, token: str | None, host: str) -> None:
+        self._app = app
+        self._token = token
+        self._host = host
+        self._running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it."""
+        if scope["type"] != "http":
+            return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await _answer(send, *refusal)
+            return
+        self._running += 1
+        try:
+            patient = _PatientSend(send)
+            try:
+                # A table may take longer than a page; its parts are sent one by one, and each has to be taken in time.
+                seconds = TABLE_SECONDS if scope["path"].endswith("/table") else REQUEST_SECONDS + SEND_SECONDS
+                await asyncio.wait_for(self._app(scope, receive, patient), seconds)
+            except (asyncio.TimeoutError, TimeoutError):
+                if not patient.started:
+                    await _answer(send, 503, f"the answer took longer than {REQUEST_SECONDS:.0f} s")
+        finally:
+            self._running -= 1
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MAX_TARGET:
+            return 414, f"the address is longer than {MAX_TARGET} bytes"
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > MAX_BODY or b"transfer-encoding" in headers:
+            return 413, "a query has no body"
+        if scope["path"] not in _OPEN_PATHS:
+            unknown = self._refuse_stranger(headers)
+            if unknown is not None:
+                return unknown
+        if scope["method"] not in ("GET", "HEAD"):
+            return 405, f"{scope['method']} is not allowed: queries only read, use GET"
+        if self._running >= MAX_AT_ONCE:
+            return 503, f"{MAX_AT_ONCE} queries are being answered; ask again later"
+        return None
+
+    def _refuse_stranger(self, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
+        if self._token is not None:
+            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+            if scheme.lower() != b"bearer" or not secrets.compare_digest(given.strip(), self._token.encode()):
+                return 401, "send the application's token: Authorization: Bearer <application.server.token>"
+        elif not self._is_name_of_here(headers.get(b"host", b"").decode("latin-1")):
+            return 403, "without a token only this host may ask, under a name of its own"
+        return None
+
+    def _is_name_of_here(self, host: str) -> bool:
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        return name.strip("[]").lower() in ("", self._host.lower(), "localhost") or is_loopback(name.strip("[]"))
+
+
+class _PatientSend:
+    """Sends to a client that reads; one that has stopped reading is given up after a while."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.started = False
+
+    async def __call__(self, message: MutableMapping[str, Any]) -> None:
+        self.started = True
+        await asyncio.wait_for(self._send(message), SEND_SECONDS)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address never leaves this host.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("10.0.0.1"), is_loopback("example.org")
+    (True, True, False, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def _answer(send: Send, status: int, reason: str) -> None:
+    body = json.dumps({"error": reason}).encode()
+    extra = [(b"www-authenticate", b"Bearer")] if status == 401 else [(b"allow", b"GET, HEAD")] if status == 405 else []
+    # The request may have a body that nobody has read: the connection ends with the answer.
+    headers = [*_HEADERS, *extra, (b"content-length", str(len(body)).encode()), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,94 @@
+"""The description of the query server in OpenAPI's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.client.web.answers import DEFAULT_LIMIT, MAX_LIMIT
+
+
+def openapi() -> dict[str, Any]:
+    """The whole description."""
+    store = _parameter("store", "path", "The name of a store.", {"type": "string"})
+    key = _parameter("key", "path", "A key: its text for string serdes, URL-encoded JSON otherwise.", {"type": "string"})
+    limit = _parameter(
+        "limit",
+        "query",
+        "How many entries at most.",
+        {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+    )
+    times = [_parameter(name, "query", "Milliseconds since the epoch, included.", {"type": "integer"}) for name in ("from", "to")]
+    keys = [_parameter(name, "query", "A key, included; left out: open.", {"type": "string"}) for name in ("from", "to")]
+    any_value: dict[str, Any] = {}
+    entry = {"type": "object", "properties": {"key": any_value, "value": any_value, "timestamp": {"type": "integer"}}}
+    window = {
+        "type": "object",
+        "properties": {"key": any_value, "start": {"type": "integer"}, "end": {"type": "integer"}, "value": any_value},
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "penstock query server", "version": "1"},
+        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "security": [{"token": []}],
+        "paths": {
+            "/api/app": _get("The application: state, threads, tasks, topology, rates", [], {"type": "object"}),
+            "/api/stores": _get("All stores", [], _object(stores=_list({"type": "object"}))),
+            "/api/stores/{store}/keys/{key}": _get(
+                "The value of a key",
+                [store, key, _parameter("as_of", "query", "Versioned stores: valid at this time.", {"type": "integer"})],
+                _object(
+                    key=any_value,
+                    value=any_value,
+                    timestamp={"type": ["integer", "null"]},
+                    partition={"type": ["integer", "null"]},
+                    host={"type": "string"},
+                ),
+            ),
+            "/api/stores/{store}/range": _get(
+                "Entries in the order of the keys' bytes; `next` is the key to go on `from`",
+                [store, *keys, limit],
+                _object(entries=_list(entry), next=any_value),
+            ),
+            "/api/stores/{store}/windows/{key}": _get(
+                "Windows or sessions of a key, oldest first; `next` is the time to go on `from`",
+                [store, key, *times, limit],
+                _object(entries=_list(window), next={"type": ["integer", "null"]}),
+            ),
+            "/api/stores/{store}/metadata/{key}": _get(
+                "Where a key is",
+                [store, key],
+                _object(partition={"type": "integer"}, active={"type": "string"}, standbys=_list({"type": "string"})),
+            ),
+            "/metrics": {
+                "get": {
+                    "summary": "Metrics as Prometheus text",
+                    "responses": {"200": {"description": "Text", "content": {"text/plain": {"schema": {"type": "string"}}}}},
+                }
+            },
+        },
+    }
+
+
+def _get(summary: str, parameters: list[dict[str, Any]], schema: dict[str, Any]) -> dict[str, Any]:
+    error = {"content": {"application/json": {"schema": _object(error={"type": "string"})}}}
+    reasons = {
+        "400": "A bad key or range",
+        "401": "No token, or a wrong one",
+        "404": "No such store or key",
+        "503": "Not available now; ask again later",
+    }
+    responses: dict[str, Any] = {"200": {"description": summary, "content": {"application/json": {"schema": schema}}}}
+    responses |= {status: {"description": reason, **error} for status, reason in reasons.items()}
+    return {"get": {"summary": summary, "parameters": parameters, "responses": responses}}
+
+
+def _parameter(name: str, where: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": where, "required": where == "path", "description": description, "schema": schema}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": sorted(properties)}
+
+
+def _list(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}

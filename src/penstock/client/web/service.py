@@ -1,0 +1,95 @@
+"""Everything behind `application.server`: bound before the group is joined, so that others can be told where, then served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.client.conductor import Conductor
+from penstock.client.queries.queries import Queries
+from penstock.client.state import State
+from penstock.client.web.answers import Answers
+from penstock.client.web.app_info import AppInfo
+from penstock.client.web.application import WebApplication
+from penstock.client.web.forwarding import Forwarder
+from penstock.client.web.history import History
+from penstock.client.web.server import QueryServer, bind
+from penstock.config import StreamsConfig
+from penstock.ids import TopicPartition
+from penstock.spark.fleet import Fleet
+from penstock.topology.description import TopologyDescription
+
+
+class WebService:
+    """The query server of one application.
+
+    1. The constructor binds the socket; from then on `host` can be told to the group.
+    2. `serve` answers.
+    3. `close` ends it.
+    """
+
+    def __init__(self, config: StreamsConfig) -> None:
+        self._config = config
+        self._token: str | None = config["application.server.token"] or None
+        self._socket, self.host = bind(config["application.server"], self._token)
+        self.history = History()
+        self._forwarder = Forwarder(self._token)
+        self._server: QueryServer | None = None
+        self._web: WebApplication | None = None
+
+    def serve(
+        self,
+        queries: Queries,
+        description: TopologyDescription,
+        state: Callable[[], State],
+        failure: Callable[[], BaseException | None],
+        fleet: Fleet,
+        conductor: Conductor,
+        ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]],
+        metrics: Callable[[], str] | None,
+    ) -> None:
+        """Answer from now on."""
+        answers = Answers(queries, self.host, self._forwarder)
+        info = AppInfo(
+            self._config,
+            self.host,
+            description,
+            state,
+            failure,
+            fleet,
+            conductor,
+            queries.stores,
+            lambda: queries.locations,
+            ends,
+            self.history,
+        )
+        self._web = WebApplication(answers, info, metrics or (lambda: basic_metrics(info)), self._token, self.host.host)
+        self._server = QueryServer(self._socket, self._web.asgi)
+        self._server.start()
+
+    def close(self) -> None:
+        """Answer no more."""
+        if self._server is not None:
+            self._server.close()
+        if self._web is not None:
+            self._web.close()
+        self._forwarder.close()
+        self._socket.close()
+        self.history.close()
+
+
+def basic_metrics(info: Callable[[], Mapping[str, Any]]) -> str:
+    """The few numbers that are known without a registry of metrics, as Prometheus text."""
+    found = info()
+    totals = found["rates"]["totals"]
+    lines = [
+        "# TYPE penstock_running gauge",
+        f"penstock_running {int(found['state'] == 'RUNNING')}",
+        "# TYPE penstock_records_total counter",
+        f"penstock_records_total {totals.get('records', 0)}",
+        "# TYPE penstock_turns_total counter",
+        f"penstock_turns_total {totals.get('turns', 0)}",
+        "# TYPE penstock_task_lag gauge",
+        *(f'penstock_task_lag{{task_id="{task["id"]}"}} {task["lag"]}' for task in found["tasks"] if task["lag"] is not None),
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,1 @@
+"""Reading committed state beside the tasks that own it; no Spark, no Kafka."""

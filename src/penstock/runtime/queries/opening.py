@@ -1,0 +1,101 @@
+"""From a store's builder to what queries read: which kind of store it is, and how its files are opened for reading."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from rocksdict import Cache
+
+from penstock.config import StreamsConfig
+from penstock.errors import InvalidStateStoreError
+from penstock.ids import TaskId
+from penstock.runtime.queries.reader_context import ReaderContext
+from penstock.runtime.queries.secondary import SecondaryPartition
+from penstock.state.builders import AbstractStoreBuilder
+from penstock.state.engines.rocksdb import DB_FOLDER
+from penstock.state.layers.headers_key_value import MeteredKeyValueStoreWithHeaders
+from penstock.state.layers.headers_windowed import MeteredSessionStoreWithHeaders, MeteredWindowStoreWithHeaders
+from penstock.state.layers.metered_key_value import MeteredKeyValueStore, MeteredTimestampedKeyValueStore
+from penstock.state.layers.metered_session import MeteredSessionStore
+from penstock.state.layers.metered_versioned import MeteredVersionedStore
+from penstock.state.layers.metered_window import MeteredTimestampedWindowStore, MeteredWindowStore
+from penstock.state.reading import rocksdb_of
+
+_BLOCK_CACHE_BYTES = 64 * 1024 * 1024
+
+_KINDS: tuple[tuple[type, str, str], ...] = (
+    (MeteredKeyValueStoreWithHeaders, "key_value", "headers"),
+    (MeteredTimestampedKeyValueStore, "key_value", "timestamped"),
+    (MeteredKeyValueStore, "key_value", "plain"),
+    (MeteredWindowStoreWithHeaders, "window", "headers"),
+    (MeteredTimestampedWindowStore, "window", "timestamped"),
+    (MeteredWindowStore, "window", "plain"),
+    (MeteredSessionStoreWithHeaders, "session", "headers"),
+    (MeteredSessionStore, "session", "plain"),
+    (MeteredVersionedStore, "versioned", "plain"),
+)
+
+
+class ReadableStore:
+    """A store of the topology that queries can read: its kind, its serdes, its builder."""
+
+    def __init__(self, builder: Any, config: StreamsConfig, changelog: str | None) -> None:
+        settled = getattr(builder, "settled", None)
+        builder = builder if settled is None else settled()
+        if not isinstance(builder, AbstractStoreBuilder):
+            raise InvalidStateStoreError(
+                f"store {builder.name} is of a kind of its own ({type(builder).__name__}): only those of Stores can be queried"
+            )
+        self.builder = builder
+        self.name: str = builder.name
+        self.config = config
+        self.changelog = changelog
+        engine = builder.build_engine()
+        typed = builder.build_reader(engine)
+        self.kind, self.values = kind_of(typed)
+        self.on_disk = rocksdb_of(engine) is not None
+        self.window_size: int | None = getattr(typed, "window_size", None)
+
+    @property
+    def key_serde(self) -> Any:
+        """The serde of its keys, the default one where it was given none."""
+        return self.builder.key_serde or self.config.default_key_serde
+
+    @property
+    def value_serde(self) -> Any:
+        """The serde of its values, the default one where it was given none."""
+        return self.builder.value_serde or self.config.default_value_serde
+
+    def open_typed(self, engine: Any, task_id: TaskId, folder: Path) -> Any:
+        """The typed layer over an engine, opened for reading."""
+        store = self.builder.build_reader(engine)
+        store.init(ReaderContext(self.config, task_id, folder, self.changelog), store)
+        return store
+
+    def partition_on_disk(self, task_id: TaskId, task_folder: Path, log_folder: Path) -> SecondaryPartition:
+        """The partition whose files are in a task's folder on this host."""
+
+        def open_store(log_folder: Path) -> Any:
+            engine = self.builder.build_engine()
+            db = rocksdb_of(engine)
+            assert db is not None
+            db.read_as_secondary(log_folder, _block_cache())
+            return self.open_typed(engine, task_id, task_folder)
+
+        return SecondaryPartition(self.name, task_id, task_folder / DB_FOLDER / self.name, log_folder, open_store)
+
+
+def kind_of(store: Any) -> tuple[str, str]:
+    """What a typed store holds, and how its values look."""
+    for type_, kind, values in _KINDS:
+        if isinstance(store, type_):
+            return kind, values
+    raise InvalidStateStoreError(f"store {store.name} cannot be queried: it is a {type(store).__name__}")
+
+
+@lru_cache(maxsize=1)
+def _block_cache() -> Cache:
+    """All readers of a process share one block cache: there may be many of them."""
+    return Cache(_BLOCK_CACHE_BYTES)

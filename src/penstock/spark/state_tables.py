@@ -1,0 +1,103 @@
+"""Committed state as a Spark DataFrame: a task for each partition of a store, on the host where its state is.
+
+Nothing is read before an action, and every action reads anew: a DataFrame of a store is a live table.
+"""
+
+from __future__ import annotations
+
+import http.client
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.errors import StateStoreNotAvailableError
+from penstock.ids import TaskId
+from penstock.runtime.queries.arrow_table import Columns, batches_of, columns_of
+from penstock.runtime.queries.entries import all_entries
+from penstock.runtime.queries.opening import ReadableStore
+from penstock.runtime.queries.partition import StorePartition
+from penstock.spark.messages import Application
+from penstock.spark.placement import located_rows
+from penstock.spark.query_client import Address, LanePartition
+from penstock.spark.query_listener import readable_store
+from penstock.spark.worker import packed, unpacked
+
+_SERVER_SECONDS = 60.0
+
+FORWARDED = "X-Penstock-Forwarded"
+"""Says that an instance of the application asks: it gets what is there and nothing else."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a partition of a store is read: from files of the host, through the lane at an address, or, with all others that
+    another instance has, from that instance's query server.
+    """
+
+    task_id: TaskId
+    folder: str
+    address: Address | None = None
+    executor: str | None = None
+    server: str | None = None
+
+
+def state_dataframe(spark: SparkSession, application: Application, store: ReadableStore, sources: Sequence[Source]) -> DataFrame:
+    """A DataFrame over these partitions of a store."""
+    columns = columns_of(store)
+    schema = ", ".join(f"{name} {kind}" for name, kind in columns)
+    read = partial(_read, packed(application), store.name, tuple(sources), tuple(columns))
+    # Rows, not Arrow: Spark's way for Arrow batches of Python functions wants pandas, which penstock does without.
+    indices = located_rows(spark.sparkContext, [source.executor for source in sources])
+    return spark.createDataFrame(indices.mapPartitions(read), schema, verifySchema=False)
+
+
+def _read(
+    application: bytes, store_name: str, sources: Sequence[Source], columns: Columns, indices: Iterator[int]
+) -> Iterator[tuple[Any, ...]]:
+    for index in indices:
+        for batch in _read_source(unpacked(application), store_name, sources[index], columns):
+            yield from zip(*(column.to_pylist() for column in batch.columns))
+
+
+def _read_source(application: Application, store_name: str, source: Source, columns: Columns) -> Iterator[pa.RecordBatch]:
+    if source.server is not None:
+        yield from _read_server(application, store_name, source.server)
+        return
+    store = readable_store(application, source.task_id, store_name)
+    with tempfile.TemporaryDirectory(prefix="penstock-table-") as log_folder:
+        partition: StorePartition
+        if source.address is None:
+            partition = store.partition_on_disk(source.task_id, Path(source.folder), Path(log_folder))
+        else:
+            partition = LanePartition(store, source.task_id, application.query_key, lambda: source.address)
+        try:
+            with partition.lease() as lease:
+                yield from batches_of(all_entries(lease.store), columns)
+        finally:
+            partition.close()
+
+
+def _read_server(application: Application, store_name: str, server: str) -> Iterator[pa.RecordBatch]:
+    """What another instance has of a store, as an Arrow stream."""
+    token = application.config["application.server.token"]
+    headers = {FORWARDED: "1", **({"Authorization": f"Bearer {token}"} if token else {})}
+    connection = http.client.HTTPConnection(server, timeout=_SERVER_SECONDS)
+    try:
+        connection.request("GET", f"/api/stores/{quote(store_name, safe='')}/table", headers=headers)
+        response = connection.getresponse()
+        if response.status != 200:
+            raise StateStoreNotAvailableError(
+                f"the instance at {server} does not give its part of store {store_name}: {response.status} {response.read(999)!r}"
+            )
+        yield from pa.ipc.open_stream(response)
+    except (OSError, http.client.HTTPException, pa.ArrowInvalid) as exc:
+        raise StateStoreNotAvailableError(f"the part of store {store_name} at {server} cannot be read: {exc}") from exc
+    finally:
+        connection.close()

@@ -1,0 +1,73 @@
+"""Topologies that the tests of queries run; importable, so that Spark's workers find their functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock import (
+    Materialized,
+    Processor,
+    Record,
+    Serdes,
+    SessionWindows,
+    Stores,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+)
+from tests.integration.topologies import BY_TEXT, TEXT, long, string
+
+DAY = 24 * 60 * 60 * 1000
+
+
+def all_kinds(source: str) -> Topology:
+    """Counts, windows, sessions and versions by key."""
+    builder = StreamsBuilder()
+    by_key = builder.stream(source, TEXT).group_by_key(BY_TEXT)
+    by_key.count(Materialized("counts", string, long))
+    by_key.windowed_by(TimeWindows(10_000, grace=0)).count(Materialized("windows", string, long))
+    by_key.windowed_by(SessionWindows(1_000, grace=0)).count(Materialized("sessions", string, long))
+    versions = Stores.persistent_versioned_key_value_store("versions", DAY)
+    builder.stream(source, TEXT).to_table(Materialized(None, string, string, supplier=versions))
+    return builder.build()
+
+
+def in_memory(source: str) -> Topology:
+    """Counts by key, in memory."""
+    builder = StreamsBuilder()
+    counts: Materialized[str, int] = Materialized("counts", string, long, store_type="in_memory")
+    builder.stream(source, TEXT).group_by_key(BY_TEXT).count(counts)
+    return builder.build()
+
+
+def names(source: str, table: str) -> Topology:
+    """A global table beside a stream that has nothing to do with it."""
+    builder = StreamsBuilder()
+    builder.global_table(table, TEXT, Materialized("names", string, string))
+    builder.stream(source, TEXT).foreach(nothing)
+    return builder.build()
+
+
+def nothing(key: str, value: str) -> None:
+    """Nothing."""
+
+
+class Everywhere(Processor[Any, Any, Any, Any]):
+    """Adds one to a hundred keys for each record."""
+
+    def init(self, context: Any) -> None:
+        self.store = context.get_state_store("all")
+
+    def process(self, record: Record[Any, Any]) -> None:
+        for key in range(100):
+            self.store.put(f"k{key:03}", (self.store.get(f"k{key:03}") or 0) + 1)
+
+
+def count_everywhere(source: str) -> Topology:
+    """A store in which all keys always have the same value."""
+    topology = Topology()
+    topology.add_source("source", source, key_deserializer=string, value_deserializer=string)
+    topology.add_processor("everywhere", Everywhere, "source")
+    store = Stores.key_value_store_builder(Stores.persistent_key_value_store("all"), Serdes.string(), Serdes.long())
+    topology.add_state_store(store, "everywhere")
+    return topology

@@ -1,0 +1,363 @@
+"""The query server: real sockets, real stores."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock import (
+    ConfigError,
+    SessionWindow,
+    State,
+    StateStoreNotAvailableError,
+    StreamsError,
+    TaskId,
+    ValueAndTimestamp,
+    Windowed,
+)
+from penstock.client.web.server import bind
+from penstock.spark.messages import Application
+from penstock.spark.state_tables import Source, _read_source
+from tests.unit.client.web.served import Served
+
+KEYS = [f"k{n:03}" for n in range(250)]
+
+
+def fill(*servers: Served) -> None:
+    """The same entries, each where it belongs."""
+    for server in servers:
+        world = server.world
+        mine = {t.partition for t in world.conductor.owners}
+
+        def home(name: str, key: Any, world: Any = world, mine: Any = mine) -> Any:
+            task = world.locations.task_of_key(name, key, world.stores.store(name).key_serde)
+            return world.write(name, task.partition) if task.partition in mine else None
+
+        def put(name: str, key: Any, *arguments: Any, home: Any = home) -> None:
+            store = home(name, key.key if isinstance(key, Windowed) else key)
+            if store is not None:
+                store.put(key, *arguments)
+
+        for number, key in enumerate(KEYS):
+            put("counts", key, ValueAndTimestamp(number, 1000 + number))
+        for start in (1000, 2000, 3000):
+            put("windows", "a/b ü", ValueAndTimestamp(start, start), start)
+        put("sessions", Windowed("alice", SessionWindow(1000, 1500)), 4)
+        put("versions", "v", "old", 1000)
+        put("versions", "v", "new", 2000)
+        put("numbers", -7, {"name": "Ä", "list": [1, None]})
+        put("raw", b"\x00\xff", b"\x01")
+        put("documents", ["x", 1], 1.5)
+        world.commit()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    served = Served(tmp_path_factory.mktemp("served")).serve()
+    fill(served)
+    yield served
+    served.close()
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[tuple[Served, Served]]:
+    first, second = Served(tmp_path / "a", "secret", [0]), Served(tmp_path / "b", "secret", [1, 2])
+    hosts = {0: first.address, 1: second.address, 2: second.address}
+    fill(first.serve(hosts), second.serve(hosts))
+    yield first, second
+    first.close()
+    second.close()
+
+
+def test_should_answer_for_a_key(server: Served) -> None:
+    status, found = server.get("/api/stores/counts/keys/k007")
+    assert status == 200
+    assert (found["key"], found["value"], found["timestamp"], found["host"]) == ("k007", 7, 1007, server.address)
+    assert found["partition"] in (0, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("store", "key", "value"),
+    [
+        ("numbers", "-7", {"name": "Ä", "list": [1, None]}),
+        ("raw", json.dumps(base64.b64encode(b"\x00\xff").decode()), "AQ=="),
+        ("documents", '["x", 1]', 1.5),
+        ("versions", "v", "new"),
+        ("versions", "v?as_of=1500", "old"),
+    ],
+)
+def test_should_take_and_give_what_the_serdes_do(server: Served, store: str, key: str, value: Any) -> None:
+    text, _, query = key.partition("?")
+    status, found = server.get(f"/api/stores/{store}/keys/{quote(text, safe='')}?{query}")
+    assert (status, found["value"]) == (200, value)
+
+
+def test_should_page_through_all_keys_in_order(server: Served) -> None:
+    seen: list[str] = []
+    target = "/api/stores/counts/range?limit=60"
+    while True:
+        status, page = server.get(target)
+        assert status == 200
+        seen += [entry["key"] for entry in page["entries"]]
+        if page["next"] is None:
+            break
+        target = f"/api/stores/counts/range?limit=60&from={quote(page['next'])}"
+    assert seen == KEYS
+    _, some = server.get("/api/stores/counts/range?from=k010&to=k012")
+    assert [(e["key"], e["value"], e["timestamp"]) for e in some["entries"]] == [
+        ("k010", 10, 1010),
+        ("k011", 11, 1011),
+        ("k012", 12, 1012),
+    ]
+    assert len(server.get("/api/stores/counts/range?limit=99999")[1]["entries"]) == 250
+
+
+def test_should_answer_with_windows_and_sessions(server: Served) -> None:
+    status, found = server.get(f"/api/stores/windows/windows/{quote('a/b ü', safe='')}?from=1500&to=9999")
+    assert status == 200
+    assert found["entries"] == [
+        {"key": "a/b ü", "start": start, "end": start + 1000, "value": start, "timestamp": start} for start in (2000, 3000)
+    ]
+    _, sessions = server.get("/api/stores/sessions/windows/alice?from=&to=")
+    assert sessions["entries"] == [{"key": "alice", "start": 1000, "end": 1500, "value": 4}]
+    _, page = server.get(f"/api/stores/windows/windows/{quote('a/b ü', safe='')}?limit=2")
+    assert page["next"] == 3000
+
+
+def test_should_tell_of_stores_keys_and_the_application(server: Served) -> None:
+    _, stores = server.get("/api/stores")
+    assert {s["name"]: s["kind"] for s in stores["stores"]} == {
+        "counts": "key-value",
+        "documents": "key-value",
+        "numbers": "key-value",
+        "raw": "key-value",
+        "sessions": "session",
+        "versions": "versioned",
+        "windows": "window",
+    }
+    assert stores["stores"][0]["partitions"] == 3
+    assert stores["stores"][0]["hosts"] == [server.address]
+    _, where = server.get("/api/stores/counts/metadata/k001")
+    assert where["active"] == server.address
+    assert where["standbys"] == []
+    _, app = server.get("/api/app")
+    assert app["state"] == "RUNNING"
+    assert {task["role"] for task in app["tasks"]} == {"active"}
+    assert app["tasks"][0]["lag"] == 7
+    assert app["topology"]["edges"]
+    assert app["picture"].startswith("<svg")
+    assert "penstock_running 1" in server.get("/metrics")[1]
+    status, page = server.get("/")
+    assert status == 200
+    assert "<html" in page
+    _, description = server.get("/openapi.json")
+    assert "/api/stores/{store}/keys/{key}" in description["paths"]
+
+
+@pytest.mark.parametrize(
+    ("status", "target"),
+    [
+        (404, "/api/stores/nothing/keys/a"),
+        (404, "/api/stores/counts/keys/nobody"),
+        (404, "/nothing"),
+        (400, "/api/stores/numbers/keys/abc"),
+        (400, "/api/stores/numbers/keys/1.5"),
+        (400, "/api/stores/numbers/keys/99999999999999999999999"),
+        (400, "/api/stores/raw/keys/%22not%20base64%22"),
+        (400, "/api/stores/counts/keys/%ff"),
+        (400, "/api/stores/windows/keys/a"),
+        (400, "/api/stores/counts/windows/a"),
+        (400, "/api/stores/windows/range"),
+        (400, "/api/stores/counts/range?from=z&to=a"),
+        (400, "/api/stores/counts/range?limit=0"),
+        (400, "/api/stores/counts/range?limit=many"),
+        (400, "/api/stores/windows/windows/a?from=never"),
+        (400, "/api/stores/windows/windows/a?from=5&to=4"),
+        (414, "/api/stores/counts/keys/" + "a" * 20_000),
+    ],
+)
+def test_should_refuse_with_a_status_and_a_reason(server: Served, status: int, target: str) -> None:
+    found, body = server.get(target)
+    assert (found, bool(body["error"])) == (status, True)
+
+
+def test_should_refuse_what_is_not_a_query(server: Served) -> None:
+    assert server.get("/api/stores", method="POST")[0] == 405
+    assert server.get("/api/stores", {"Content-Length": "99999999"})[0] == 413
+    assert server.get("/api/stores", {"Host": "evil.example"})[0] == 403
+
+
+def test_should_be_unavailable_while_tasks_are_opened(tmp_path: Path) -> None:
+    served = Served(tmp_path).serve()
+    fill(served)
+    assert served.get("/api/stores/counts/keys/k001")[0] == 200
+    served.world.conductor.is_open = False
+    assert served.get("/api/stores/counts/keys/k001")[0] == 503
+    assert served.get("/api/stores/counts/range")[0] == 503
+    served.world.conductor.is_open = True
+    served.world.state = State.PENDING_SHUTDOWN
+    assert served.get("/api/app")[1]["state"] == "PENDING_SHUTDOWN"
+    served.close()
+
+
+def test_should_ask_for_the_token(two: tuple[Served, Served]) -> None:
+    first, _ = two
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "secret"}):
+        assert first.get("/api/stores", headers)[0] == 401
+        assert first.get("/metrics", headers)[0] == 401
+    assert first.get("/api/stores", {"Authorization": "Bearer secret"})[0] == 200
+    assert first.get("/")[0] == 200
+
+
+def test_should_answer_for_every_key_wherever_it_is(two: tuple[Served, Served]) -> None:
+    token = {"Authorization": "Bearer secret"}
+    hosts = set()
+    for served in two:
+        for number, key in enumerate(KEYS[:40]):
+            status, found = served.get(f"/api/stores/counts/keys/{key}", token)
+            assert (status, found["value"]) == (200, number)
+            hosts.add(found["host"])
+        _, page = served.get("/api/stores/counts/range?limit=1000", token)
+        assert [entry["key"] for entry in page["entries"]] == KEYS
+        _, page = served.get("/api/stores/counts/range?limit=7&from=k100", token)
+        assert [entry["key"] for entry in page["entries"]] == KEYS[100:107]
+        assert page["next"] == "k107"
+        assert served.get("/api/stores/sessions/windows/alice", token)[1]["entries"][0]["value"] == 4
+        assert served.get("/api/stores/counts/keys/nobody", token)[0] == 404
+    assert hosts == {two[0].address, two[1].address}
+
+
+def test_should_give_its_part_of_a_store_as_a_table(two: tuple[Served, Served]) -> None:
+    rows = []
+    for served in two:
+        source = Source(TaskId(0, 0), "", server=served.address)
+        application = served.world.fleet.application
+        for name, columns in (
+            ("counts", ["key", "value", "timestamp"]),
+            ("windows", ["key", "window_start", "window_end", "value", "timestamp"]),
+        ):
+            batches = list(_read_source(_with_token(application), name, source, []))
+            assert all(batch.schema.names == columns for batch in batches)
+            rows += [row for batch in batches for row in batch.to_pylist() if name == "counts"]
+    assert sorted(row["key"] for row in rows) == KEYS
+    with pytest.raises(StateStoreNotAvailableError, match="404"):
+        list(_read_source(_with_token(application), "nothing", source, []))
+
+
+def _with_token(application: Application) -> Application:
+    return replace(application, config=application.config.with_values({"application.server.token": "secret"}))
+
+
+def test_should_say_that_the_other_instance_is_gone(two: tuple[Served, Served]) -> None:
+    first, second = two
+    second.service.close()
+    statuses = {first.get(f"/api/stores/counts/keys/{key}", {"Authorization": "Bearer secret"})[0] for key in KEYS[:20]}
+    assert statuses == {200, 503}
+
+
+def test_should_answer_others_while_a_client_stops_in_the_midst_of_it(server: Served) -> None:
+    host = (server.service.host.host, server.service.host.port)
+    stuck = []
+    for sent in (
+        b"",
+        b"GET /api/stores HTTP/1.1\r\nHost: loc",
+        b"GET /api/stores/counts/range?limit=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ):
+        connection = socket.create_connection(host)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        connection.sendall(sent)
+        stuck.append(connection)
+    for _ in range(20):
+        assert server.get("/api/stores/counts/keys/k001")[0] == 200
+    for connection in stuck:
+        connection.close()
+
+
+def test_should_refuse_a_head_without_end(server: Served) -> None:
+    with socket.create_connection((server.service.host.host, server.service.host.port)) as connection:
+        connection.settimeout(20)
+        try:
+            for _ in range(100):
+                connection.sendall(b"x" * 100_000)
+        except OSError:
+            pass
+        try:
+            answer = connection.recv(100)
+        except OSError:
+            answer = b""
+        assert answer.startswith(b"HTTP/1.1 400") or answer == b""
+    assert server.get("/api/stores")[0] == 200
+
+
+def test_should_refuse_addresses_that_others_can_reach_without_a_token() -> None:
+    with pytest.raises(ConfigError, match=r"application\.server\.token"):
+        bind("0.0.0.0:0", None)
+    with pytest.raises(ConfigError, match="not known"):
+        bind("no-such-host.invalid:80", None)
+    listening, host = bind("0.0.0.0:0", "secret")
+    with pytest.raises(StreamsError, match="another port"):
+        bind(f"0.0.0.0:{host.port}", "secret")
+    listening.close()
+
+
+# -- whatever comes
+
+_text = st.text(max_size=40)
+_targets = st.one_of(
+    st.builds(
+        lambda store, what, key: f"/api/stores/{quote(store, safe='')}/{what}/{quote(key, safe='')}",
+        st.sampled_from(["counts", "windows", "sessions", "versions", "numbers", "raw", "documents", "x"]),
+        st.sampled_from(["keys", "windows", "metadata"]),
+        st.one_of(
+            _text,
+            st.builds(
+                json.dumps, st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | _text, st.lists, max_leaves=5)
+            ),
+        ),
+    ),
+    st.builds(
+        lambda store, low, high, limit: f"/api/stores/{store}/range?from={quote(low)}&to={quote(high)}&limit={quote(limit)}",
+        st.sampled_from(["counts", "numbers", "raw", "documents", "windows"]),
+        _text,
+        _text,
+        st.one_of(_text, st.integers().map(str)),
+    ),
+    st.builds(
+        lambda low, high: f"/api/stores/windows/windows/a?from={quote(low)}&to={quote(high)}",
+        st.one_of(_text, st.integers().map(str)),
+        st.one_of(_text, st.integers().map(str)),
+    ),
+    st.binary(max_size=60).map(lambda raw: "/" + quote(raw)),
+)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(target=_targets)
+def test_should_have_an_answer_to_everything(server: Served, target: str) -> None:
+    status, body = server.get(target)
+    assert status in (200, 400, 404, 405, 414), (target, status, body)
+    if status != 200:
+        assert body["error"]
+
+
+def test_should_close_connections_that_say_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.client.web.server._HEADER_SECONDS", 0.2)
+    served = Served(tmp_path).serve()
+    with socket.create_connection((served.service.host.host, served.service.host.port)) as connection:
+        connection.sendall(b"GET / HT")
+        connection.settimeout(20)
+        started = time.monotonic()
+        assert connection.recv(10) == b""
+        assert time.monotonic() - started < 20
+    served.close()
