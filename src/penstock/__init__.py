@@ -163,6 +163,7 @@ from penstock.windows import (
 
 if TYPE_CHECKING:
     from penstock.client.kafka_streams import KafkaStreams, StreamThreadExceptionResponse
+    from penstock.client.standby_listener import StandbyUpdateListener, SuspendReason
     from penstock.kafka.dev_broker import DevBroker
     from penstock.testing.input_topic import TestInputTopic
     from penstock.testing.mock_processor_context import MockProcessorContext
@@ -259,6 +260,8 @@ __all__ = [
     "KafkaStreams",
     "State",
     "StateRestoreListener",
+    "StandbyUpdateListener",
+    "SuspendReason",
     "StreamThreadExceptionResponse",
     "StreamsConfig",
     "UnknownConfigWarning",
@@ -345,6 +348,8 @@ __all__ = [
 
 _LAZY = {
     "KafkaStreams": "penstock.client.kafka_streams",
+    "StandbyUpdateListener": "penstock.client.standby_listener",
+    "SuspendReason": "penstock.client.standby_listener",
     "StreamThreadExceptionResponse": "penstock.client.kafka_streams",
     "DevBroker": "penstock.kafka.dev_broker",
     "TopologyTestDriver": "penstock.testing.topology_test_driver",

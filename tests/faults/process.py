@@ -53,6 +53,16 @@ class ApplicationProcess:
         os.kill(victim, signal.SIGKILL)
         return victim
 
+    def freeze(self) -> None:
+        """Stop the driver where it is: no heartbeat, no turn, until `thaw`."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen driver go on as if nothing had been."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     def stop(self, timeout: float = 240.0) -> int:
         """Ask the applications to close; returns the process's exit code."""
         assert self._process is not None
@@ -90,13 +100,13 @@ def _is(pid: int, what: str) -> bool:
 def main(bootstrap_servers: str, guarantee: str, folder: str, *names: str) -> int:
     """Run the applications until told to stop; an application that fails ends the process."""
     from penstock import KafkaStreams
-    from penstock.client import conductor
+    from penstock.client import pace
     from penstock.spark.session import make_session
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     for noisy in ("kafka", "py4j"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
-    conductor._SPREAD_ABOVE = 0  # tasks of one application in two lanes: one may commit and the other not
+    pace._SPREAD_ABOVE = 0  # tasks of one application in two lanes: one may commit and the other not
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     spark = make_session("faults", {"spark.master": "local[4]"})

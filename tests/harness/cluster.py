@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
@@ -21,10 +22,13 @@ _SPARK_HOME = Path(pyspark.__file__).parent
 
 
 class Cluster:
-    """A master and workers of one core each; also a context manager. All of it ends with this process."""
+    """A master and workers of one core each; also a context manager. All of it ends with this process.
 
-    def __init__(self, workers: int = 2, cores: int = 1, memory: str = "1g") -> None:
-        self._count, self._cores, self._memory = workers, cores, memory
+    With `apart` each worker is a host by itself, as far as Spark and penstock can tell: an address and a state folder of its own.
+    """
+
+    def __init__(self, workers: int = 2, cores: int = 1, memory: str = "1g", *, apart: bool = False) -> None:
+        self._count, self._cores, self._memory, self._apart = workers, cores, memory, apart
         self._folder = Path(tempfile.mkdtemp(prefix="penstock-cluster-"))
         self._master: GuardedProcess | None = None
         self._workers: list[GuardedProcess] = []
@@ -74,10 +78,12 @@ class Cluster:
 
     def _add_worker(self) -> str:
         name = f"worker-{len(self._workers)}"
-        arguments = ["--host", _HOST, "--webui-port", "0", "--cores", str(self._cores), "--memory", self._memory]
+        host = f"127.0.0.{len(self._workers) + 2}" if self._apart else _HOST
+        arguments = ["--host", host, "--webui-port", "0", "--cores", str(self._cores), "--memory", self._memory]
         work = ["--work-dir", str(self._folder / name)]
         main = "org.apache.spark.deploy.worker.Worker"
-        self._workers.append(self._launch(name, main, *arguments, *work, self.master))
+        own = {"PENSTOCK_STATE_DIR": str(self._folder / name / "state"), "SPARK_LOCAL_IP": host} if self._apart else {}
+        self._workers.append(self._launch(name, main, *arguments, *work, self.master, environment=own))
         return name
 
     def stop(self) -> None:
@@ -122,12 +128,17 @@ class Cluster:
         """End a worker with its executors: the machine is gone."""
         self._workers[index].kill()
 
+    def kill_host_of(self, executor: str) -> None:
+        """End the worker that has an executor, with all that is on it."""
+        group = os.getpgid(self.executors()[executor])
+        next(worker for worker in self._workers if worker.pid == group).kill()
+
     def logs(self) -> str:
         """The ends of what everything wrote, for a test that fails."""
         paths = [*self._folder.glob("*.log"), *self._folder.glob("worker-*/*/*/stderr")]
         return "\n".join(f"--- {path}\n{path.read_text(errors='replace')[-3000:]}" for path in paths)
 
-    def _launch(self, name: str, main: str, *arguments: str) -> GuardedProcess:
+    def _launch(self, name: str, main: str, *arguments: str, environment: Mapping[str, str] | None = None) -> GuardedProcess:
         java = shutil.which("java")
         assert java is not None, "the cluster needs Java 17 or newer on the PATH"
         command = [
@@ -140,7 +151,7 @@ class Cluster:
             main,
             *arguments,
         ]
-        return GuardedProcess(command, self._folder / f"{name}.log", self.environment)
+        return GuardedProcess(command, self._folder / f"{name}.log", {**self.environment, **(environment or {})})
 
     def _said(self, name: str, text: str) -> bool:
         path = self._folder / f"{name}.log"

@@ -11,6 +11,7 @@ import threading
 import time
 import zipfile
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,16 @@ def by_word(_, word):
 class ClusterRun:
     """One application on a cluster, with topics of its own; also a context manager."""
 
-    def __init__(self, cluster: Cluster, kafka: Kafka, folder: Path, store: str = "rocksdb", given: bool = False) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        kafka: Kafka,
+        folder: Path,
+        store: str = "rocksdb",
+        given: bool = False,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._config = dict(config or {})
         self._cluster, self._kafka, self._folder, self._store, self._given = cluster, kafka, folder, store, given
         self.lines, self.counts, self.application_id = unique("lines"), unique("counts"), unique("cluster")
         self.told: list[dict[str, Any]] = []
@@ -54,6 +64,7 @@ class ClusterRun:
             "commit.interval.ms": 20,
             "num.stream.threads": 2,
             "batch.max.records": 100,
+            **self._config,
         }
         if not self._given:
             config["spark.submit.pyFiles"] = str(self._users_module)
@@ -113,6 +124,11 @@ class ClusterRun:
     def restored(self) -> int:
         """How many records of changelogs have been read back so far."""
         return sum(told["restored"] for told in self._of("batch") + self._of("restored"))
+
+    def copied(self) -> int | None:
+        """How many records the copies of state are behind, all together; None before the first was heard of."""
+        last = {told["partition"]: told["lag"] for told in self._of("copied")}
+        return sum(last.values()) if last else None
 
     def places(self, since: int = 0) -> dict[str, list[tuple[str, str]]]:
         """Executor and worker of each lane, turn by turn."""

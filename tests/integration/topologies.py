@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,30 @@ def joined(left: str, right: str, sink: str) -> Topology:
     builder = StreamsBuilder()
     table = builder.table(right, TEXT, Materialized("right", string, string))
     builder.stream(left, TEXT).join(table, lambda a, b: f"{a}+{b}").to(sink, Produced(string, string))
+    return builder.build()
+
+
+class CountingInits(Processor[str, str, str, str]):
+    """Passes records on, and notes in a file each time a task of it is opened."""
+
+    def __init__(self, notes: str) -> None:
+        self._notes = notes
+
+    def init(self, context: Any) -> None:
+        """Note which task is opened."""
+        self._context = context
+        with Path(self._notes).open("a") as notes:
+            notes.write(f"{context.task_id}\n")
+
+    def process(self, record: Record[str, str]) -> None:
+        """Pass it on."""
+        self._context.forward(record)
+
+
+def pipe_with_notes(source: str, sink: str, notes: str) -> Topology:
+    """Values as they are; the tasks that were opened are in the file."""
+    builder = StreamsBuilder()
+    builder.stream(source, TEXT).process(partial(CountingInits, notes)).to(sink, Produced(string, string))
     return builder.build()
 
 

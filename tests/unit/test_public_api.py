@@ -29,8 +29,8 @@ STORES = """
     ValueAndTimestamp VersionedRecord DslStoreSuppliers RocksDBDslStoreSuppliers InMemoryDslStoreSuppliers RocksDBConfigSetter
 """
 RUNNING = """
-    KafkaStreams State StateRestoreListener StreamThreadExceptionResponse StreamsConfig
-    UnknownConfigWarning Metric MetricName ThreadMetadata TaskMetadata LagInfo
+    KafkaStreams State StateRestoreListener StandbyUpdateListener SuspendReason StreamThreadExceptionResponse
+    StreamsConfig UnknownConfigWarning Metric MetricName ThreadMetadata TaskMetadata LagInfo
     ErrorHandlerContext Response Result SerializationExceptionOrigin
     DeserializationExceptionHandler LogAndFailExceptionHandler LogAndContinueExceptionHandler
     ProcessingExceptionHandler LogAndFailProcessingExceptionHandler LogAndContinueProcessingExceptionHandler

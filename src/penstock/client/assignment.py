@@ -1,44 +1,103 @@
-"""Who does which work: pure functions from what there is to who gets it."""
+"""What the assignor is told: units of work and the instances of the group, or tasks and the lanes of one instance."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 
-from penstock.ids import TaskId
-from penstock.kafka.membership import MemberInfo
+from penstock.client.assignor import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, Member, Settings, Unit, assign
+from penstock.client.units import Units, changelogs_of
+from penstock.config import StreamsConfig
+from penstock.errors import StreamsError
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.admin import Admin
+from penstock.kafka.membership import MemberInfo, Shares
 from penstock.spark.plan import Plan
 
+_log = logging.getLogger(__name__)
 
-def units_of(plan: Plan) -> dict[str, tuple[TaskId, ...]]:
-    """The pieces of work that can go to different instances: a pipeline bound by a shuffle, or a single task."""
-    units: dict[str, list[TaskId]] = {}
-    for task_id in plan.tasks():
-        subtopology = plan.subtopologies[task_id.subtopology]
-        feeding = plan.feeding(subtopology)
-        units.setdefault(f"p{min(f.id for f in feeding)}" if feeding else str(task_id), []).append(task_id)
-    return {name: tuple(tasks) for name, tasks in units.items()}
+# What nobody could count is more than anybody would restore while another has it.
+_UNKNOWN_TOTAL = 1 << 62
+
+Work = Callable[[], tuple[Plan, Units]]
 
 
-def assign_units(units: Sequence[str], members: Sequence[MemberInfo]) -> dict[str, list[str]]:
-    """Spread units over members: as even as it gets, and what a member holds it keeps.
+def settings_of(config: StreamsConfig) -> Settings:
+    """How the application wants its copies."""
+    return Settings(
+        config["num.standby.replicas"],
+        config["acceptable.recovery.lag"],
+        config["max.warmup.replicas"],
+        tuple(config["rack.aware.assignment.tags"]),
+    )
 
-    >>> assign_units(["0_0", "0_1"], [MemberInfo("a"), MemberInfo("b", held=("0_0",))])
-    {'a': ['0_1'], 'b': ['0_0']}
-    """
-    ordered = sorted(members, key=lambda member: member.process_id)
-    chosen: dict[str, list[str]] = {member.process_id: [] for member in ordered}
-    holders = {unit: member.process_id for member in ordered for unit in member.held}
-    most, extra = divmod(len(units), len(ordered))
-    homeless = []
-    for unit in sorted(units):
-        holder = holders.get(unit)
-        if holder is not None and len(chosen[holder]) < most + (extra > 0):
-            chosen[holder].append(unit)
-        else:
-            homeless.append(unit)
-    for unit in homeless:
-        chosen[min(chosen, key=lambda process: (len(chosen[process]), process))].append(unit)
-    return chosen
+
+class GroupAssignor:
+    """Deals out the units of a plan over the instances of the group; called where this instance leads it."""
+
+    def __init__(self, config: StreamsConfig, admin: Admin, work: Work) -> None:
+        self._settings = settings_of(config)
+        self._committed_only = config.eos_enabled
+        self._admin = admin
+        self._work = work
+
+    def __call__(self, infos: Sequence[MemberInfo]) -> Shares:
+        """Who gets what, from what all members have told."""
+        plan, units = self._work()
+        ends = self._ends(plan, units)
+        members = [
+            Member(
+                info.process_id,
+                max(1, info.capacity),
+                tags=info.tags,
+                active=frozenset(info.active),
+                standby=frozenset(info.standby),
+                lags=_lags(info.offsets, ends),
+            )
+            for info in infos
+        ]
+        named = [Unit(name, tasks[0].subtopology, len(tasks), _total(ends, name)) for name, tasks in units.items()]
+        found = assign(named, members, self._settings)
+        _log.info("work by instance: %s%s", dict(found.active), ", warm-ups are under way" if found.probing else "")
+        return Shares(found.active, {member: found.copies(member) for member in found.active}, found.probing)
+
+    def _ends(self, plan: Plan, units: Units) -> dict[str, int | None]:
+        """How many records the changelogs of each unit with state hold; None where the brokers do not tell."""
+        changelogs = {name: [p for task in tasks for p in changelogs_of(plan, task)] for name, tasks in units.items()}
+        try:
+            ends: Mapping[TopicPartition, int] | None = self._admin.log_ends(
+                [p for partitions in changelogs.values() for p in partitions], self._committed_only
+            )
+        except StreamsError as exc:
+            _log.warning("the ends of the changelogs could not be read: whoever runs a task keeps it for now (%s)", exc)
+            ends = None
+        return {
+            name: None if ends is None else sum(ends[p] for p in partitions)
+            for name, partitions in changelogs.items()
+            if partitions
+        }
+
+
+def _total(ends: Mapping[str, int | None], unit: str) -> int | None:
+    if unit not in ends:
+        return None
+    end = ends[unit]
+    return _UNKNOWN_TOTAL if end is None else end
+
+
+def _lags(offsets: Mapping[str, int], ends: Mapping[str, int | None]) -> dict[str, int]:
+    """How far behind a member is in each unit; one that is further than the end has other state, which is worth nothing."""
+    found = {}
+    for unit, offset in offsets.items():
+        if unit in ends:
+            end = ends[unit]
+            if offset == LATEST_OFFSET:
+                found[unit] = LATEST_OFFSET
+            elif end is None:
+                found[unit] = UNKNOWN_OFFSET_SUM
+            else:
+                found[unit] = end - offset if 0 <= offset <= end else end
+    return found
 
 
 def tasks_to_lanes(
@@ -52,16 +111,7 @@ def tasks_to_lanes(
     if not spread or len(lanes) == 1:
         home = min((lane for lane in before.values() if lane in lanes), default=min(lanes))
         return dict.fromkeys(tasks, home)
-    room = {lane: -(-len(tasks) // len(lanes)) for lane in lanes}
-    chosen: dict[TaskId, int] = {}
-    for task_id in tasks:
-        lane = before.get(task_id, -1)
-        if room.get(lane, 0) > 0:
-            chosen[task_id] = lane
-            room[lane] -= 1
-    for task_id in tasks:
-        if task_id not in chosen:
-            lane = max(room, key=lambda candidate: (room[candidate], -candidate))
-            chosen[task_id] = lane
-            room[lane] -= 1
-    return {task_id: chosen[task_id] for task_id in tasks}
+    by_name = {str(task): task for task in tasks}
+    members = [Member(str(lane), active=frozenset(str(task) for task in tasks if before.get(task) == lane)) for lane in lanes]
+    owners = assign([Unit(name, task.subtopology) for name, task in by_name.items()], members).owners
+    return {task: int(owners[name]) for name, task in by_name.items()}

@@ -13,17 +13,19 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
-from penstock.client.assignment import tasks_to_lanes
+from penstock.client.copies import Copies
 from penstock.client.failures import error_of, is_transient
 from penstock.client.lane_changes import LaneChange, LaneChanges
+from penstock.client.lane_placement import Placement
 from penstock.client.metadata import TaskMetadata
 from penstock.client.pace import SMALL, Pace
 from penstock.client.positions import Positions
+from penstock.client.standbys import StandbyEvents, Standbys
 from penstock.client.turns import Turn, plan_turn
+from penstock.client.units import tasks_in
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
 from penstock.errors import BrokerError, PenstockError, TaskMigratedError
@@ -38,6 +40,7 @@ from penstock.spark.plan import Plan
 _log = logging.getLogger(__name__)
 
 _PLACES_EVERY = 5.0
+_TASKS_EVERY = 1.0
 _METRICS_EVERY = 1.0
 _GLOBALS_EVERY = 0.2
 _ALIVE_EVERY = 40.0
@@ -56,6 +59,11 @@ class Events:
     on_answers: Callable[[Mapping[int, LaneAnswer]], None] = lambda answers: None
     on_account: Callable[[Turn, Mapping[int, LaneAnswer], float], None] = lambda turn, answers, seconds: None
     on_turn: Callable[[Turn, Mapping[int, LaneAnswer], float], None] = lambda turn, answers, seconds: None
+    standbys: StandbyEvents = field(default_factory=StandbyEvents)
+
+
+_STOPPED = threading.Event()
+_STOPPED.set()
 
 
 class Conductor:
@@ -87,6 +95,14 @@ class Conductor:
         self._last_membership: Membership | None = None
         self._owners: dict[TaskId, int] = {}
         self._opened = False
+        self._adopted: Membership | None = None
+        self._claimed: Membership | None = None
+        self._losses = self._losses_seen = 0
+        self._passed: set[TaskId] = set()
+        self._probe_at: float | None = None
+        events.standbys.on_restore = events.on_restore
+        events.standbys.on_progress = self._nudge
+        self.copies = Copies(config, plan, units, fleet, admin, events.standbys)
         self._timers: dict[TaskId, int] = {}
         self._wake = threading.Condition()
         self._closing = False
@@ -110,6 +126,7 @@ class Conductor:
             "metrics": 0.0,
             "purge": time.monotonic(),
             "places": time.monotonic(),
+            "tasks": 0.0,
         }
 
     # -- told from outside ---------------------------------------------------------------------------------------------
@@ -126,19 +143,34 @@ class Conductor:
             self._paused = paused
             self._wake.notify_all()
 
-    def revoked(self) -> threading.Event:
-        """The group rebalances: start no turn; the event is set when none runs any more."""
+    def revoked(self, lost: bool = False) -> threading.Event:
+        """The group rebalances; the event is set when what has to stop has stopped.
+
+        Under exactly-once turns go on until the new generation is there: one that comes too late is refused by the broker and
+        run again. Under at-least-once nobody would refuse it: no turn is started, and the one that runs is waited for. What
+        the group has given away already (`lost`) is opened anew in any case.
+        """
         with self._wake:
+            if not lost and self._config.eos_enabled:
+                return _STOPPED
             self._membership = None
+            if lost:
+                self._opened, self._claimed = False, None
+                self._losses += 1
             self._wake.notify_all()
         return self._idle
 
     def assigned(self, membership: Membership) -> None:
-        """The part of a new generation that is ours."""
+        """The part of a new generation that is ours; what we keep goes on as it is."""
         with self._wake:
             self._shutdown_requested = self._shutdown_requested or membership.shutdown_requested
-            self._membership = self._last_membership = membership
-            self._opened = False
+            ours = set(tasks_in(self._units, membership.units))
+            # A task that was somebody else's for a generation is not where we left it, even if it is ours again.
+            self._passed |= {task for task in (*self._owners, *self.copies.aside) if task not in ours}
+            self._membership = self._claimed = self._last_membership = membership
+            self._probe_at = (
+                time.monotonic() + self._config["probing.rebalance.interval.ms"] / 1000 if membership.probing else None
+            )
             self._wake.notify_all()
 
     def halt(self) -> None:
@@ -172,6 +204,7 @@ class Conductor:
         with self._wake:
             self._plan, self._positions, self._units = plan, positions, units
             self._owners, self._opened = {}, False
+            self.copies.replace_plan(plan, units)
 
     def watch_globals(self, partitions: list[TopicPartition]) -> None:
         """Partitions of global topics, to be caught up before each turn."""
@@ -214,6 +247,17 @@ class Conductor:
         return membership is not None and len(membership.hosts) > 1
 
     @property
+    def standbys(self) -> Standbys:
+        """The copies of state that this instance keeps."""
+        return self.copies.standbys
+
+    def holdings(self) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, int]]:
+        """What this instance tells the group: units it runs, units it has copies of, and how far their state is."""
+        with self._wake:
+            membership, running = self._claimed, list(self._owners)
+        return self.copies.holdings(membership, running)
+
+    @property
     def is_open(self) -> bool:
         """Whether all tasks are open and restored."""
         return self._opened and not self._closing
@@ -221,8 +265,7 @@ class Conductor:
     @property
     def standby_hosts(self) -> Mapping[TaskId, str]:
         """The host of each standby task that this instance keeps; empty for the driver's own."""
-        standbys: Any = getattr(self, "standbys", None)
-        return {} if standbys is None else standbys.wanted
+        return self.standbys.wanted
 
     @property
     def membership(self) -> Membership | None:
@@ -249,11 +292,6 @@ class Conductor:
             self._opened = False
             self._wake.notify_all()
 
-    @property
-    def held_units(self) -> tuple[str, ...]:
-        """The units whose state is here."""
-        return tuple(unit for unit, tasks in self._units.items() if any(task in self._owners for task in tasks))
-
     # -- the loop ------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
@@ -274,6 +312,9 @@ class Conductor:
                     continue
                 if not self._opened:
                     self._open(membership)
+                elif membership is not self._adopted:
+                    self._adopt(membership)
+                self._take_back()
                 self._one_turn(membership)
                 self._failures = 0
             except PenstockError as exc:
@@ -290,6 +331,9 @@ class Conductor:
         with self._wake:
             working = not (self._paused or self._halted or self._closing or self._shutdown_requested) and self._fleet.lanes
             if self._membership is not None and (working or self._changes):
+                if not self._opened:
+                    self._passed.clear()  # everything is read anew, under this membership
+                    self._losses_seen = self._losses
                 self._idle.clear()
                 return self._membership
             if self._membership is not None or not (self._told_running or self._changes):
@@ -297,10 +341,11 @@ class Conductor:
             return None
 
     def _stand_by(self) -> None:
-        """Between two generations nothing is processed; lanes may come and go, and whatever comes next is opened anew."""
+        """Between two generations nothing is processed; lanes may come and go."""
         if self._membership is None:
-            self._opened = False
-            self._change_lanes()
+            if self._changes:
+                self._opened = False
+                self._change_lanes()
             self._tell_rebalancing()
 
     def _tell_rebalancing(self) -> None:
@@ -367,23 +412,107 @@ class Conductor:
         unknown = [unit for unit in membership.units if unit not in self._units]
         if unknown:
             raise TaskMigratedError(f"the group has work that this instance does not know yet ({', '.join(unknown)})")
-        tasks = [task for unit in membership.units for task in self._units[unit]]
+        tasks = tasks_in(self._units, membership.units)
         lanes = list(self._fleet.lanes)
         self._fleet.place()
         self._check(self._fleet.open({lane: {} for lane in lanes}))
         self._events.on_assigned()
-        self._positions.load(tasks)
-        ends = self._admin.log_ends(self._positions.sources(), self._config.eos_enabled)
-        backlog = sum(max(0, end - self._start_of(p)) for p, end in ends.items())
-        self._owners = tasks_to_lanes(tasks, lanes, self._pace.wants_spread(backlog), self._owners)
+        self._owners = {task: lane for task, lane in self._owners.items() if task in tasks}
+        self.copies.aside &= set(tasks)
+        direct = [task for task in tasks if task not in self.copies.aside]
+        self._positions.load(direct)
+        self._adopted = membership
+        self.copies.expect(membership)
+        self._place_tasks(direct)
         _log.info(
             "generation %d: this instance has %d of %d units; tasks %s on %d threads",
             *(membership.generation, len(membership.units), len(self._units), ", ".join(map(str, tasks)) or "none", len(lanes)),
         )
         self._restore()
-        self._opened = True
-        self._told_running = True
-        self._events.on_running()
+        with self._wake:
+            self._opened = self._losses == self._losses_seen  # not where the group has given it all away meanwhile
+        self._tell_running()
+
+    def _adopt(self, membership: Membership) -> None:
+        """Go from one generation to the next: give up what is not ours any more, take on what is new, leave the rest alone.
+
+        1. Close what others have now, or have had in between.
+        2. Let go of copies that become tasks, keep those that are asked for.
+        3. Open what is new; what has much to restore is restored aside, and opened when it has caught up.
+        """
+        with self._wake:
+            passed, self._passed = self._passed, set()
+        tasks = tasks_in(self._units, membership.units)
+        gone = [task for task in self._owners if task in passed or task not in tasks]
+        if gone:
+            lanes = {self._owners.pop(task) for task in gone}
+            self._check(self._fleet.open({lane: self._owned(self._owners)[lane] for lane in lanes}))
+            self._timers = {task: at for task, at in self._timers.items() if task not in gone}
+        self._positions.drop(gone)
+        self.copies.closed(gone)
+        self.copies.aside = {task for task in self.copies.aside if task in tasks and task not in passed}
+        added = [task for task in tasks if task not in self._owners and task not in self.copies.aside]
+        if added:
+            self._tell_rebalancing()
+            if self._owners:
+                self.copies.put_aside(added)
+        direct = [task for task in added if task not in self.copies.aside]
+        self._adopted = membership
+        self.copies.expect(membership)
+        if direct:
+            self._positions.add(direct)
+            self._place_tasks([*self._owners, *direct])
+            self._restore()
+        else:
+            self.copies.keep(membership, self._owners)
+        self._tell_running()
+
+    def _tell_running(self) -> None:
+        if not self.copies.aside:
+            self._told_running = True
+            self._events.on_running()
+
+    def _place_tasks(self, tasks: list[TaskId]) -> None:
+        ends = self._admin.log_ends(self._positions.sources(), self._config.eos_enabled)
+        backlog = sum(max(0, end - self._start_of(p)) for p, end in ends.items())
+        placement = self.copies.placement(tasks, self._pace.wants_spread(backlog), self._owners)
+        self._owners = placement.owners
+        self._choose_copies(placement)
+
+    def _choose_copies(self, placement: Placement) -> None:
+        """Before tasks are opened: a copy has to be let go by whoever keeps it first."""
+        self.copies.choose(placement, self._adopted)
+        if self._adopted is not None:
+            self.copies.keep(self._adopted, self._owners)
+
+    # -- copies --------------------------------------------------------------------------------------------------------
+
+    def _take_back(self) -> None:
+        """Open the tasks whose state has been brought back beside the others."""
+        ready = self.copies.take_back() if self._adopted is not None else []
+        if ready:
+            self._positions.add(ready)
+            self._place_tasks([*self._owners, *ready])
+            self._restore()
+            self._tell_running()
+
+    def _nudge(self) -> None:
+        """Copies have come further: what waits for them goes on, and the group is asked when a warm-up is ready."""
+        membership = self._adopted
+        if membership is None or self.member is None:
+            return
+        if self.copies.aside:
+            with self._wake:
+                self._wake.notify_all()
+        if self.copies.warm_ups_are_ready():
+            self._probe()
+
+    def _probe(self) -> None:
+        """Have the group look whether what waits can move now; once in a generation."""
+        with self._wake:
+            asked, self._probe_at = self._probe_at is not None, None
+        if asked and self.member is not None:
+            self.member.request_rejoin()
 
     def _start_of(self, partition: TopicPartition) -> int:
         fetched = self._positions.fetched.get(partition)
@@ -391,13 +520,22 @@ class Conductor:
 
     def _place(self, backlog: int) -> bool:
         """Move tasks if the load asks for it; True where they moved."""
-        wanted = tasks_to_lanes(list(self._owners), list(self._fleet.lanes), self._pace.wants_spread(backlog), self._owners)
-        return self._move(wanted, "over all lanes" if self._pace.spread else "together")
+        spread, now = self._pace.wants_spread(backlog), time.monotonic()
+        if (
+            len(set(self._fleet.hosts.values())) > 1
+        ):  # over hosts it takes a look at the changelogs, and copies do not come by the turn
+            if now - self._last_housekeeping["tasks"] < _TASKS_EVERY:
+                return False
+            self._last_housekeeping["tasks"] = now
+        placement = self.copies.placement(list(self._owners), spread, self._owners)
+        return self._move(placement, "over all lanes" if spread else "together")
 
-    def _move(self, wanted: dict[TaskId, int], where: str) -> bool:
+    def _move(self, placement: Placement, where: str) -> bool:
         """Close the tasks that are to move, then open them where they belong; every turn ends in a commit, so nothing is lost."""
+        wanted = placement.owners
         moved = [task for task, lane in wanted.items() if self._owners[task] != lane]
         if not moved:
+            self._choose_copies(placement)
             return False
         _log.info("moving %d of %d tasks %s: %s", len(moved), len(wanted), where, ", ".join(map(str, moved)))
         staying = {task: lane for task, lane in self._owners.items() if task not in moved}
@@ -405,6 +543,7 @@ class Conductor:
         for task in moved:
             self._positions.forget_fetched(task)
         self._owners = wanted
+        self._choose_copies(placement)
         self._restore()
         return True
 
@@ -435,7 +574,7 @@ class Conductor:
         self._pace.spread = self._pace.spread and len(left) > 1
         try:
             if self._opened and left:
-                wanted = tasks_to_lanes(list(self._owners), left, self._pace.spread, self._owners)
+                wanted = self.copies.placement(list(self._owners), self._pace.spread, self._owners, without=index)
                 self._move(wanted, f"away from thread {index + 1}")
         finally:
             self._owners = {task: lane for task, lane in self._owners.items() if lane != index}
@@ -463,6 +602,7 @@ class Conductor:
                         self._events.on_restore(progress, "start")
                     self._events.on_restore(progress, what)
             if not restoring:
+                self.copies.opened(self._owners)
                 return
 
     def _owned(self, owners: Mapping[TaskId, int]) -> dict[int, dict[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]]:
@@ -514,6 +654,8 @@ class Conductor:
         """Now and then: look where lanes are, show the lag of sources before a shuffle, and purge repartition topics."""
         self._events.on_housekeeping()
         now = time.monotonic()
+        if self._probe_at is not None and now > self._probe_at and self.member is not None and self.member.is_leader:
+            self._probe()
         if now - self._last_housekeeping["places"] > _PLACES_EVERY:
             self._last_housekeeping["places"] = now
             if not self._fleet.is_well_placed:
@@ -525,7 +667,10 @@ class Conductor:
         if self._positions.vectors and now - self._last_housekeeping["lag"] > 1.0 and self.member is not None:
             self._last_housekeeping["lag"] = now
             sources = dict.fromkeys(source for vector in self._positions.vectors.values() for source in vector)
-            self.member.commit({source: OffsetAndMetadata(self._positions.lowest(source)) for source in sources})
+            try:
+                self.member.commit({source: OffsetAndMetadata(self._positions.lowest(source)) for source in sources})
+            except TaskMigratedError:
+                _log.debug("the lag is shown later: the group rebalances")
         if now - self._last_housekeeping["purge"] > self._config["repartition.purge.interval.ms"] / 1000:
             self._last_housekeeping["purge"] = now
             internal = {t for s in self._plan.subtopologies.values() for t in s.repartition_source_topics} - set(
@@ -571,6 +716,9 @@ class Conductor:
         lane, self._failed_lane = self._failed_lane, None
         self._opened = False
         self._timers.clear()
+        if isinstance(error, TaskMigratedError) and self._membership is not self._adopted:
+            _log.info("a turn came too late for its generation of the group and is run again: %s", error)
+            return True
         now = time.monotonic()
         self._failures += 1
         if self._failures == 1:

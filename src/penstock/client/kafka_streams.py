@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from penstock import __version__
-from penstock.client.assignment import assign_units, units_of
+from penstock.client.assignment import GroupAssignor
 from penstock.client.conductor import Conductor, Events
 from penstock.client.lane_changes import LaneChange
 from penstock.client.listeners import StateListener, StateRestoreListener
@@ -30,10 +30,12 @@ from penstock.client.queries.locations import Locations
 from penstock.client.queries.methods import QueryMethods
 from penstock.client.queries.queries import Queries
 from penstock.client.queries.tables import StateTables
+from penstock.client.standby_listener import StandbyUpdateListener, standby_events
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
 from penstock.client.thread_summary import TurnSummary
 from penstock.client.turns import Turn
+from penstock.client.units import units_of
 from penstock.client.web.service import WebService
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
@@ -86,6 +88,7 @@ class KafkaStreams(QueryMethods):
         self._listener: StateListener | None = None
         self._handler: Callable[[BaseException], StreamThreadExceptionResponse] | None = None
         self._restore_listener: StateRestoreListener | None = None
+        self._standby_listener: StandbyUpdateListener | None = None
         self._client_id = self._config["client.id"] or f"{self._config['application.id']}-{uuid.uuid4()}"
         self._web: WebService | None = None
         self._known_locations: Locations | None = None
@@ -131,6 +134,11 @@ class KafkaStreams(QueryMethods):
         """Tell `listener` how stores are restored."""
         self._refuse_after_start("a restore listener")
         self._restore_listener = listener
+
+    def set_standby_update_listener(self, listener: StandbyUpdateListener | None) -> None:
+        """Tell `listener` how copies of state that others run are kept up to date here."""
+        self._refuse_after_start("a standby update listener")
+        self._standby_listener = listener
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -189,6 +197,7 @@ class KafkaStreams(QueryMethods):
             self._metrics.answered,
             self._on_account,
         )
+        events.standbys = standby_events(lambda: self._standby_listener)
         if self._web is not None:
             events.on_turn = self._web.history.turn
         positions = self._positions(prepared)
@@ -197,15 +206,16 @@ class KafkaStreams(QueryMethods):
         stores = LocalStores(config, self._fleet, conductor, self._directory)
         self._queries = Queries(stores, self._locations, lambda: self._state)
         self._tables = StateTables(self._spark, stores, self._locations)
+        conductor.copies.directory = self._directory
+        conductor.copies.closed(prepared.plan.tasks())
         if prepared.global_topology is not None:
             topics = set(prepared.global_topology.store_to_topic.values())
             conductor.watch_globals([TopicPartition(t, p) for t in sorted(topics) for p in range(prepared.plan.partitions[t])])
-        self._member = conductor.member = GroupMember(
+        self._member = conductor.member = conductor.copies.member = GroupMember(
             member_config(config, self._client_id),
             prepared.external_topics,
             self._member_info,
-            lambda: list(self._units),
-            assign_units,
+            GroupAssignor(config, self._admin, lambda: (self._prepared.plan, self._units)),
             conductor.revoked,
             conductor.assigned,
             f"{self._client_id}-consumer",
@@ -229,9 +239,10 @@ class KafkaStreams(QueryMethods):
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
 
     def _member_info(self) -> MemberInfo:
-        held = () if self._conductor is None else self._conductor.held_units
+        assert self._conductor is not None
         server, error_code = self._server_address, SHUTDOWN_REQUESTED if self._wishes_shutdown else 0
-        return MemberInfo(self._process_id, len(self._threads.alive()), server, held, error_code)
+        lanes, tags = len(self._threads.alive()), self._config.client_tags
+        return MemberInfo(self._process_id, lanes, server, *self._conductor.holdings(), tags, error_code)
 
     def _application(self, prepared: Prepared) -> Application:
         return Application(
@@ -365,9 +376,11 @@ class KafkaStreams(QueryMethods):
     def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
         """How far the stores of this instance are behind their changelogs, by store and partition."""
         conductor = self._require_running("its stores' lags")
-        stores = conductor.changelogs()
+        copies = conductor.standbys.copies()
+        stores = {**conductor.changelogs(), **{copy.partition: copy.store for copy in copies}}
         ends = self._admin.log_ends(list(stores), self._config.eos_enabled) if stores else {}
-        return store_lags(stores, conductor.restoring_positions(), ends)
+        behind = {**{copy.partition: copy.offset for copy in copies}, **conductor.restoring_positions()}
+        return store_lags(stores, behind, ends)
 
     def _require_running(self, what: str) -> Conductor:
         if self._state.has_not_started:
@@ -536,6 +549,8 @@ class KafkaStreams(QueryMethods):
             return
         if what == "start":
             listener.on_restore_start(progress.partition, progress.store, progress.start, progress.end)
+        elif what == "done":
+            listener.on_restore_end(progress.partition, progress.store, progress.restored)
         elif what == "batch":
             listener.on_batch_restored(progress.partition, progress.store, progress.position, progress.restored)
         else:
@@ -564,6 +579,8 @@ class KafkaStreams(QueryMethods):
     def _release(self) -> None:
         """Give back everything in the opposite order; a session that the user gave goes on."""
         self._ended.set()
+        if self._conductor is not None:
+            self._conductor.copies.standbys.close()
         self._threads.set_all(ThreadState.PENDING_SHUTDOWN)
         if self._web is not None:
             self._web.close()

@@ -46,18 +46,29 @@ class Positions:
 
     def load(self, tasks: Iterable[TaskId]) -> None:
         """Read from Kafka what the group has committed; where there is nothing, the reset policy decides."""
-        tasks = list(tasks)
+        for known in (self.committed, self.fetched, self.vectors, self._loaded, self._loaded_vectors):
+            known.clear()
+        self.add(tasks)
+
+    def add(self, tasks: Iterable[TaskId]) -> None:
+        """The same for tasks that come in addition; where the others are stays as it is."""
         own = [p for task in tasks for p in self.inputs(task)]
-        self.committed = dict(self._read_committed(own))
+        self.committed.update(self._read_committed(own))
         direct = [p for p in own if p.topic not in self._plan.shuffled]
         starts = self._starts([p for p in direct if p not in self.committed])
-        self.fetched = {p: self.committed[p].offset if p in self.committed else starts[p] for p in direct}
-        self.vectors = {}
         for partition in own:
             if partition.topic in self._plan.shuffled:
                 self.vectors[partition] = self._vector(partition)
-        self._loaded = dict(self.fetched)
-        self._loaded_vectors = {partition: dict(vector) for partition, vector in self.vectors.items()}
+                self._loaded_vectors[partition] = dict(self.vectors[partition])
+            else:
+                known = self.committed.get(partition)
+                self.fetched[partition] = self._loaded[partition] = starts[partition] if known is None else known.offset
+
+    def drop(self, tasks: Iterable[TaskId]) -> None:
+        """Others have these tasks now."""
+        for partition in [p for task in tasks for p in self.inputs(task)]:
+            for known in (self.committed, self.fetched, self.vectors, self._loaded, self._loaded_vectors):
+                known.pop(partition, None)
 
     def inputs(self, task_id: TaskId) -> list[TopicPartition]:
         """The partitions a task reads or is fed."""

@@ -172,7 +172,11 @@ def _kafka_python(given: Mapping[str, Any]) -> dict[str, Any]:
         "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
         "retry.backoff.ms": "retry_backoff_ms",
     }
-    found = {names[key]: _plain(value) for key, value in given.items() if key in names}
+    # Heartbeats come from a loop of their own that no record passes through: a silence of 10 s means that the process is gone.
+    found: dict[str, Any] = {} if "session.timeout.ms" in given else {"session_timeout_ms": 10_000}
+    if "heartbeat.interval.ms" not in given and "session.timeout.ms" not in given:
+        found["heartbeat_interval_ms"] = 1_000
+    found |= {names[key]: _plain(value) for key, value in given.items() if key in names}
     for key in found:
         if key.endswith("_ms"):
             found[key] = int(found[key])

@@ -5,6 +5,9 @@ through it. Joining belongs to one thread; commits for the at-least-once guarant
 client's own loop, also while the group rebalances: a turn that runs is committed before its work is given up.
 
     start() ──► joining ──► member of generation n ──► (rebalance) on_revoked ──► joining ──► generation n + 1
+
+Under exactly-once the work goes on while the group joins: a transaction of an old generation is refused by the broker, so
+nobody has to stop before another may begin. Under at-least-once a turn that runs is waited for, and none is started.
 """
 
 from __future__ import annotations
@@ -66,13 +69,29 @@ _FATAL = (
 
 @dataclass(frozen=True)
 class MemberInfo:
-    """What a member tells the others when it joins; `error_code` is Java's, as its subscriptions carry it."""
+    """What a member tells the others when it joins: who it is, what it runs, and how much of which state it has.
+
+    `offsets` adds up, for each unit it has state of, how far its stores have read their changelogs; -2 says that it runs.
+    `error_code` is Java's, as its subscriptions carry it.
+    """
 
     process_id: str
     capacity: int = 1
     host: str = ""
-    held: tuple[str, ...] = ()
+    active: tuple[str, ...] = ()
+    standby: tuple[str, ...] = ()
+    offsets: Mapping[str, int] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
     error_code: int = 0
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What the leader decides: units by process. `copies` are standbys and warm-ups; `probing` asks for another look later."""
+
+    active: Mapping[str, Sequence[str]]
+    copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    probing: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,6 +103,9 @@ class Membership:
     units: tuple[str, ...]
     owners: Mapping[str, str] = field(default_factory=dict)
     hosts: Mapping[str, str] = field(default_factory=dict)
+    copies: tuple[str, ...] = ()
+    standbys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    probing: bool = False
     error_code: int = 0
 
     @property
@@ -92,16 +114,16 @@ class Membership:
         return self.error_code == SHUTDOWN_REQUESTED
 
 
-AssignUnits = Callable[[Sequence[str], Sequence[MemberInfo]], Mapping[str, Sequence[str]]]
+AssignUnits = Callable[[Sequence[MemberInfo]], Shares]
 
 
 class GroupMember:
     """Joins the group in the background and stays a member until closed.
 
-    `units()` names the pieces of work there are, `assign(units, members)` says which process gets which; the group's
-    leader calls it. `on_revoked` is called before this member gives its work up and returns an event that is set when the
-    work has stopped; it must not block, since heartbeats are sent by the same loop. `on_assigned` is called on the member's
-    own thread when it has its part of a new generation.
+    `assign(members)` says which process gets which units; the group's leader calls it. `on_revoked(lost)` is called before
+    this member joins again and returns an event that is set when the work has stopped as far as it has to; it must not
+    block, since heartbeats are sent by the same loop. `lost` says that the group goes on without this member already.
+    `on_assigned` is called on the member's own thread when it has its part of a new generation.
     """
 
     def __init__(
@@ -109,15 +131,14 @@ class GroupMember:
         client_config: Mapping[str, Any],
         topics: Iterable[str],
         info: Callable[[], MemberInfo],
-        units: Callable[[], Sequence[str]],
         assign: AssignUnits,
-        on_revoked: Callable[[], threading.Event],
+        on_revoked: Callable[[bool], threading.Event],
         on_assigned: Callable[[Membership], None],
         name: str = "group-member",
     ) -> None:
         self._config = dict(client_config)
         self._topics = sorted(topics)
-        self._assignor = _UnitAssignor(info, units, assign)
+        self._assignor = _UnitAssignor(info, assign)
         self._on_revoked, self._on_assigned = on_revoked, on_assigned
         self._requests: queue.SimpleQueue[tuple[Callable[[KafkaConsumer], None], Future[None]]] = queue.SimpleQueue()
         self._closing = threading.Event()
@@ -173,14 +194,20 @@ class GroupMember:
         self._ask(leave_and_join, timeout)
 
     def request_rejoin(self) -> None:
-        """Tell the group anew what this member is, without leaving it; returns at once."""
+        """Have the work dealt out anew, with what the members have to tell by then; nobody leaves or stops for it."""
         self._requests.put((lambda consumer: consumer._coordinator.request_rejoin(), Future()))
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this member deals out the work."""
+        consumer = self._consumer
+        return consumer is not None and bool(consumer._coordinator._is_leader)
 
     def leave(self) -> None:
         """Give up all work and stay out of the group until told to join again; returns at once."""
 
         def give_up_and_leave(consumer: KafkaConsumer) -> None:
-            self._on_revoked().wait(_LEAVE_SECONDS)
+            self._on_revoked(True).wait(_LEAVE_SECONDS)
             consumer.unsubscribe()
 
         self._requests.put((give_up_and_leave, Future()))
@@ -193,7 +220,7 @@ class GroupMember:
             self._requests.put((self._subscribe, Future()))
 
     def close(self, timeout: float = 10.0) -> None:
-        """Leave the group."""
+        """Leave the group; a static member only goes away, and is waited for until its session ends."""
         self._closing.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(timeout)
@@ -248,7 +275,7 @@ class GroupMember:
                 return
             except Exception as exc:  # noqa: BLE001 - a broken connection shows as one of many exceptions
                 _log.warning("membership of group %s is interrupted: %r", self._config.get("group_id"), exc)
-                self._on_revoked()
+                self._on_revoked(True)
                 self._closing.wait(_RETRY_SECONDS)
 
     def _join_and_serve(self) -> None:
@@ -293,9 +320,19 @@ class GroupMember:
         assignment, generation = received
         current = consumer._coordinator._generation
         metadata = group_metadata(self._config["group_id"], generation, current.member_id, self._config.get("group_instance_id"))
-        units, error_code = tuple(assignment["units"]), assignment.get("error", 0)
+        active, copies = assignment.get("active", {}), assignment.get("copies", {})
         self._on_assigned(
-            Membership(generation, metadata, units, assignment.get("owners", {}), assignment.get("hosts", {}), error_code)
+            Membership(
+                generation,
+                metadata,
+                tuple(assignment["units"]),
+                {unit: process for process, units in active.items() for unit in units},
+                assignment.get("hosts", {}),
+                tuple(assignment.get("kept", ())),
+                _by_unit(copies),
+                bool(assignment.get("probing")),
+                int(assignment.get("error", 0)),
+            )
         )
 
 
@@ -303,10 +340,11 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka-
     def __init__(self, member: GroupMember, consumer: KafkaConsumer) -> None:
         self._member = member
         self._sleep = consumer._coordinator._net.sleep
+        self._is_lost: Callable[[], bool] = lambda: consumer._coordinator._generation.is_lost()
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
-        """Give the work up; heartbeats and commits go on while the last turn ends."""
-        stopped = self._member._on_revoked()
+        """Give up what has to be given up; heartbeats and commits go on while the last turn ends."""
+        stopped = self._member._on_revoked(self._is_lost())
         while not stopped.is_set():
             await self._sleep(_REVOKE_STEP)
 
@@ -319,8 +357,8 @@ class _UnitAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-p
 
     name = "penstock"
 
-    def __init__(self, info: Callable[[], MemberInfo], units: Callable[[], Sequence[str]], assign: AssignUnits) -> None:
-        self._info, self._units, self._assign = info, units, assign
+    def __init__(self, info: Callable[[], MemberInfo], assign: AssignUnits) -> None:
+        self._info, self._assign = info, assign
         self._received: tuple[dict[str, Any], int] | None = None
 
     def metadata(self, topics: Any) -> Any:
@@ -331,14 +369,24 @@ class _UnitAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-p
     def assign(self, cluster: Any, members: Any) -> dict[str, Any]:
         infos = {m.member_id: MemberInfo(**_tupled(json.loads(m.metadata.user_data))) for m in members}
         error_code = max((info.error_code for info in infos.values()), default=0)
-        chosen = {} if error_code else self._assign(self._units(), list(infos.values()))
-        owners = {unit: process for process, units in chosen.items() for unit in units}
+        told = list({info.process_id: info for info in infos.values()}.values())
+        shares = Shares({}) if error_code else self._assign(told)
+        active = {process: list(units) for process, units in shares.active.items()}
+        copies = {process: list(units) for process, units in shares.copies.items() if units}
         hosts = {info.process_id: info.host for info in infos.values()}
         return {
             member_id: ConsumerProtocolAssignment(
                 assigned_partitions=[],
                 user_data=json.dumps(
-                    {"units": list(chosen.get(info.process_id, ())), "owners": owners, "hosts": hosts, "error": error_code}
+                    {
+                        "units": active.get(info.process_id, []),
+                        "kept": copies.get(info.process_id, []),
+                        "active": active,
+                        "copies": copies,
+                        "hosts": hosts,
+                        "probing": shares.probing,
+                        "error": error_code,
+                    }
                 ).encode(),
                 version=0,
             )
@@ -351,6 +399,14 @@ class _UnitAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-p
     def take_received(self) -> tuple[dict[str, Any], int] | None:
         received, self._received = self._received, None
         return received
+
+
+def _by_unit(units: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for process, held in units.items():
+        for unit in held:
+            found[unit] = (*found.get(unit, ()), process)
+    return found
 
 
 def _tupled(info: dict[str, Any]) -> dict[str, Any]:

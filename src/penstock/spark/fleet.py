@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.lanes import Lane, building
 from penstock.spark.messages import Application, Committed, Failure, LaneAnswer, OpenTurn, ProcessTurn, TaskWork, UpstreamWork
-from penstock.spark.placement import choose_places, executors, is_local, wait_for_executors
+from penstock.spark.placement import choose_places, executors, host_of, is_local, wait_for_executors
+from penstock.spark.updaters import Updaters
 from penstock.spark.worker import close_lane, packed, run_stage, run_turn
 
 _log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ class Fleet:
         self._packed = packed(application)
         places = choose_places([None] * len(names), executors(self._spark))
         self.lanes = {index: Lane(self._spark, name, place) for index, (name, place) in enumerate(zip(names, places))}
+        self.updaters = Updaters(self._spark, application, self._packed)
         self._answered: dict[int, LaneAnswer] = {}
 
     def add_lane(self, index: int, name: str) -> None:
@@ -53,6 +55,12 @@ class Fleet:
         """Run another plan: lanes open it anew, and close what they had of the old one."""
         self._application = application
         self._packed = packed(application)
+        self.updaters.replace_application(application, self._packed)
+
+    @property
+    def hosts(self) -> dict[int, str]:
+        """The host of each lane; all the same where there is only one machine."""
+        return {index: "" if lane.executor is None else host_of(lane.executor) for index, lane in self.lanes.items()}
 
     @property
     def is_well_placed(self) -> bool:
@@ -139,6 +147,7 @@ class Fleet:
 
     def close(self, timeout: float | None = None) -> None:
         """Close what the lanes keep open, then the lanes."""
+        self.updaters.close(timeout)
         self._close_lanes(list(self.lanes), timeout)
         for lane in self.lanes.values():
             lane.close()

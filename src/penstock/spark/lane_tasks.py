@@ -31,7 +31,7 @@ from penstock.spark.messages import Application, Committed, LaneAnswer, RestoreP
 from penstock.spark.upstream import TracingCollector, run_upstream, sources_of, take_side_outputs, upstream_inputs
 from penstock.spark.vectors import Vector, without_vector
 from penstock.state.cache import RecordCache
-from penstock.state.directory import StateDirectory
+from penstock.state.directory import StateDirectory, state_dir_here
 from penstock.state.store import StateStore
 
 _RESTORE_STEP = 200_000
@@ -72,7 +72,7 @@ class LaneTasks:
         self._fetcher = RangeFetcher(consumer_config(self._config, f"{client_id}-consumer"))
         self._restorer = RangeFetcher(restore_consumer_config(self._config, f"{client_id}-restore-consumer"))
         self._directory = StateDirectory(
-            self._config["state.dir"],
+            state_dir_here(self._config["state.dir"]),
             self._config["application.id"],
             allow_group_write=self._config["allow.os.group.write.access"],
         )

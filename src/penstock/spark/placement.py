@@ -42,6 +42,15 @@ def executors(spark: SparkContext) -> list[str]:
     return sorted(f"executor_{host}_{executor}" for executor, host in hosts.items() if host)
 
 
+def host_of(executor: str) -> str:
+    """The host of an executor.
+
+    >>> host_of("executor_10.0.0.7_3")
+    '10.0.0.7'
+    """
+    return executor.removeprefix("executor_").rpartition("_")[0]
+
+
 def wait_for_executors(spark: SparkContext, timeout: float) -> list[str]:
     """The executors of a session, which has none yet when it was just made; returns when no more of them come."""
     if is_local(spark):

@@ -258,6 +258,11 @@ class StateDirectory:
         return process_id
 
 
+def state_dir_here(configured: str | Path) -> Path:
+    """The folder of the state on this machine: `PENSTOCK_STATE_DIR`, where a machine of a cluster keeps it elsewhere."""
+    return Path(os.environ.get("PENSTOCK_STATE_DIR") or configured)
+
+
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)

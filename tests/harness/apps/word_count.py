@@ -12,8 +12,8 @@ from typing import Any
 
 import wordshop  # from a zip that only this process has on its path
 
-from penstock import Consumed, Grouped, KafkaStreams, Materialized, Produced, Serdes, StreamsBuilder
-from penstock.client import conductor
+from penstock import Consumed, Grouped, KafkaStreams, Materialized, Produced, Serdes, StandbyUpdateListener, StreamsBuilder
+from penstock.client import pace
 
 
 def topology(lines: str, counts: str, store: str) -> Any:
@@ -35,6 +35,15 @@ def tell(what: str, **details: Any) -> None:
     sys.stdout.flush()
 
 
+class Copies(StandbyUpdateListener):
+    """Tells how far copies are behind."""
+
+    def on_batch_loaded(
+        self, topic_partition: Any, store_name: str, task_id: Any, batch_end_offset: int, batch_size: int, current_end_offset: int
+    ) -> None:
+        tell("copied", partition=str(topic_partition), records=batch_size, lag=current_end_offset - batch_end_offset - 1)
+
+
 def main(config: dict[str, Any], topics: list[str], store: str, add_py_file: str | None) -> None:
     spark = None
     if add_py_file is not None:
@@ -42,12 +51,13 @@ def main(config: dict[str, Any], topics: list[str], store: str, add_py_file: str
 
         spark = make_session("given", {key: config.pop(key) for key in list(config) if key.startswith("spark.")})
         spark.sparkContext.addPyFile(add_py_file)
-    conductor._SPREAD_ABOVE = -1  # small turns, and still on all lanes
+    pace._SPREAD_ABOVE = -1  # small turns, and still on all lanes
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     for noisy in ("kafka", "py4j"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     streams = KafkaStreams(topology(*topics, store), config, spark=spark)
     streams.set_state_listener(lambda new, _: tell("state", state=new.name))
+    streams.set_standby_update_listener(Copies())
     streams.start()
     assert streams._conductor is not None
     streams._conductor._events.on_restore = lambda progress, what: tell(

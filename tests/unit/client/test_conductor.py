@@ -30,6 +30,12 @@ class Fleet:
         self.open_tasks: dict[int, set[TaskId]] = {}
         self.failing: dict[int, Failure] = {}
         self.is_well_placed = True
+        self.application = SimpleNamespace(client_id="app")
+        self.updaters = SimpleNamespace(is_local=False, hosts=lambda: [""])
+
+    @property
+    def hosts(self) -> dict[int, str]:
+        return dict.fromkeys(self.lanes, "")
 
     def place(self) -> None:
         pass
@@ -64,6 +70,12 @@ class Positions:
     def load(self, tasks: Any) -> None:
         pass
 
+    def add(self, tasks: Any) -> None:
+        pass
+
+    def drop(self, tasks: Any) -> None:
+        pass
+
     def forget_fetched(self, task: TaskId) -> None:
         pass
 
@@ -79,7 +91,8 @@ class Played:
 
     def __init__(self, lanes: int) -> None:
         config = StreamsConfig({"application.id": "app", "bootstrap.servers": "b:1", "poll.ms": 5})
-        plan: Any = SimpleNamespace(upstream=[], shuffled={}, subtopologies={})
+        stateless = SimpleNamespace(store_to_changelog={}, repartition_source_topics={}, source_topics=())
+        plan: Any = SimpleNamespace(upstream=[], shuffled={}, subtopologies={0: stateless})
         admin: Any = SimpleNamespace(log_ends=lambda partitions, committed: {})
         self.fleet, positions = Fleet(lanes), Positions()
         self.told: list[str] = []

@@ -1,20 +1,24 @@
 """What members tell each other when they join."""
 
 import json
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from penstock.client.assignment import assign_units
-from penstock.kafka.membership import SHUTDOWN_REQUESTED, MemberInfo, _UnitAssignor
+from penstock.kafka.membership import SHUTDOWN_REQUESTED, MemberInfo, Shares, _UnitAssignor
+
+
+def halves(infos: Sequence[MemberInfo]) -> Shares:
+    return Shares({"a": ["0_1"], "b": ["0_0"]})
 
 
 def assigned(*infos: MemberInfo) -> dict[str, dict[str, Any]]:
     """What the leader hands to each process."""
     members = []
     for info in infos:
-        subscription = _UnitAssignor(lambda info=info: info, list, assign_units).metadata(["in"])
+        subscription = _UnitAssignor(lambda info=info: info, halves).metadata(["in"])
         members.append(SimpleNamespace(member_id=info.process_id, metadata=subscription))
-    leader = _UnitAssignor(lambda: infos[0], lambda: ["0_0", "0_1"], assign_units)
+    leader = _UnitAssignor(lambda: infos[0], halves)
     return {member: json.loads(given.user_data) for member, given in leader.assign(None, members).items()}
 
 

@@ -1,0 +1,46 @@
+"""The assignment of units to members, in three steps: where units should run, where their copies should be, what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from penstock.client.assignor.active import place_active
+from penstock.client.assignor.board import Board
+from penstock.client.assignor.model import Assignment, Member, Settings, Unit
+from penstock.client.assignor.movement import Movements
+from penstock.client.assignor.standby import Standbys
+
+_DEFAULTS = Settings()
+
+
+def assign(units: Iterable[Unit], members: Iterable[Member], settings: Settings = _DEFAULTS) -> Assignment:
+    """Deal out units over members; the members tell what they had before.
+
+    Even in all and within each sub-topology, sticky, copies apart from what they are copies of and spread over tags, and
+    what has much state moves when the state is there.
+
+    >>> assign([Unit("0_0"), Unit("0_1")], [Member("a"), Member("b", active=frozenset({"0_0"}))]).active
+    {'a': ('0_1',), 'b': ('0_0',)}
+    """
+    known = {unit.id: unit for unit in sorted(units, key=lambda unit: unit.id)}
+    there = {member.id: member for member in sorted(members, key=lambda member: member.id)}
+    if not there:
+        return Assignment({}, {}, {})
+    board = Board(known, there)
+    place_active(board)
+    movements = Movements(board, Standbys(board, settings).place(), settings)
+    probing = movements.plan()
+    return Assignment(
+        _by_member(there, {unit: [member] for unit, member in board.owner.items()}),
+        _by_member(there, movements.standbys),
+        _by_member(there, movements.warmups),
+        probing,
+    )
+
+
+def _by_member(members: Iterable[str], units: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {member: [] for member in members}
+    for unit, holders in units.items():
+        for member in holders:
+            found[member].append(unit)
+    return {member: tuple(sorted(held)) for member, held in found.items()}

@@ -1,0 +1,192 @@
+"""What the conductor knows of state beside the tasks that run: copies for the group, copies on other hosts, tasks brought back.
+
+A task that is ours and has much to restore is restored aside, as a copy, while the others run; with the tasks of its pipeline,
+since what a shuffle binds together runs together.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+
+from penstock.client.assignment import settings_of
+from penstock.client.assignor import LATEST_OFFSET
+from penstock.client.lane_placement import Placement, State, place
+from penstock.client.standbys import StandbyEvents, Standbys, hosts_of
+from penstock.client.units import Units, changelogs_of, is_stateful, tasks_in
+from penstock.config import StreamsConfig
+from penstock.errors import PenstockError
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.admin import Admin
+from penstock.kafka.membership import GroupMember, Membership
+from penstock.spark.fleet import Fleet
+from penstock.spark.plan import Plan
+from penstock.spark.standby_worker import stored_offsets
+from penstock.state.directory import StateDirectory
+
+_log = logging.getLogger(__name__)
+
+# What has more than this to restore is restored beside the tasks that run, as long as there are any; it is taken back when it
+# has no more than half of it left.
+_RESTORE_ASIDE = 10_000
+
+
+class Copies:
+    """The copies of one instance, and where the state of its own tasks is."""
+
+    def __init__(
+        self, config: StreamsConfig, plan: Plan, units: Units, fleet: Fleet, admin: Admin, events: StandbyEvents
+    ) -> None:
+        self._config = config
+        self._plan, self._units = plan, units
+        self._fleet = fleet
+        self._admin = admin
+        self._settings = settings_of(config)
+        self._hosts: dict[TaskId, str] = {}
+        self._own: dict[TaskId, str] = {}
+        self._expected: frozenset[TaskId] = frozenset()
+        self.member: GroupMember | None = None
+        self.directory: StateDirectory | None = None
+        self.aside: set[TaskId] = set()
+        self.standbys = Standbys(fleet.updaters, events, f"{fleet.application.client_id}-StateUpdater", self._source_limits)
+
+    def replace_plan(self, plan: Plan, units: Units) -> None:
+        """Other topics than before: nothing is restored aside under the new plan yet."""
+        self._plan, self._units = plan, units
+        self.aside = set()
+
+    # -- what the group is told ----------------------------------------------------------------------------------------
+
+    def holdings(
+        self, membership: Membership | None, running: Iterable[TaskId]
+    ) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, int]]:
+        """What this instance has: units it runs, units it has copies of, and how far their state is."""
+        offsets, wanted, runs = self.standbys.offsets(), self.standbys.wanted, set(running)
+        active = tuple(unit for unit in (membership.units if membership is not None else ()) if unit in self._units)
+        known: dict[str, int] = {}
+        for unit, tasks in self._units.items():
+            stateful = [task for task in tasks if is_stateful(self._plan, task)]
+            if not stateful:
+                continue
+            if unit in active and runs.issuperset(tasks):
+                known[unit] = LATEST_OFFSET
+            elif unit in active or any(task in offsets for task in stateful):
+                known[unit] = sum(offsets.get(task, 0) for task in stateful)
+        copied = (unit for unit, tasks in self._units.items() if unit not in active and any(task in wanted for task in tasks))
+        return active, tuple(copied), known
+
+    def expect(self, membership: Membership) -> None:
+        """Note which of the copies that the group asks for have yet to catch up: the group is told when they have."""
+        asked = [task for task in tasks_in(self._units, membership.copies) if is_stateful(self._plan, task)]
+        self._expected = frozenset(task for task in asked if not self._has_caught_up(task))
+
+    def warm_ups_are_ready(self) -> bool:
+        """Whether copies that had to catch up have done so, all of them."""
+        return bool(self._expected) and all(map(self._has_caught_up, self._expected))
+
+    def _has_caught_up(self, task: TaskId) -> bool:
+        lag = self.standbys.lag(task)
+        return lag is not None and lag <= self._settings.acceptable_recovery_lag
+
+    # -- copies --------------------------------------------------------------------------------------------------------
+
+    def keep(self, membership: Membership, owners: Mapping[TaskId, int]) -> None:
+        """Have the updaters keep what the group asks for, what is restored aside, and our own tasks on other hosts."""
+        kept = [task for task in tasks_in(self._units, membership.copies) if is_stateful(self._plan, task)]
+        wanted = {task for task in (*kept, *self.aside) if task not in owners and is_stateful(self._plan, task)}
+        given = hosts_of(wanted, self._fleet.updaters.hosts() if wanted else [])
+        hosts = self._fleet.hosts
+        own = {task: host for task, host in self._own.items() if task in owners and hosts.get(owners[task]) != host}
+        self.standbys.want({**given, **own}, self.aside, tasks_in(self._units, membership.units))
+        self.standbys.hurry(membership.probing or bool(own))
+
+    def choose(self, placement: Placement, membership: Membership | None) -> None:
+        """Keep copies of our own tasks where a placement puts them, unless other instances have them."""
+        elsewhere = set(tasks_in(self._units, membership.standbys)) if membership is not None else set()
+        self._own = {task: host for task, host in placement.copies.items() if placement.is_waiting or task not in elsewhere}
+
+    def put_aside(self, tasks: Iterable[TaskId]) -> None:
+        """Restore aside what has much to restore, with all that is bound to it."""
+        asked = set(tasks)
+        for unit in self._units.values():
+            if asked.issuperset(unit) and any(self._has_much_to_restore(task) for task in unit):
+                self.aside.update(unit)
+
+    def take_back(self) -> list[TaskId]:
+        """The tasks that have been restored aside, and are to run now."""
+        ready = [
+            task
+            for unit in self._units.values()
+            if self.aside.issuperset(unit) and all(self._is_back(task) for task in unit)
+            for task in unit
+        ]
+        self.aside.difference_update(ready)
+        return ready
+
+    def _is_back(self, task: TaskId) -> bool:
+        lag = self.standbys.lag(task)
+        return not is_stateful(self._plan, task) or (lag is not None and lag <= _RESTORE_ASIDE // 2)
+
+    def _has_much_to_restore(self, task: TaskId) -> bool:
+        changelogs = changelogs_of(self._plan, task)
+        if not changelogs or not self._is_persistent(task):
+            return False
+        ends = self._admin.log_ends(changelogs, self._config.eos_enabled)
+        return sum(ends.values()) - self.standbys.offsets().get(task, 0) > _RESTORE_ASIDE
+
+    def _is_persistent(self, task: TaskId) -> bool:
+        """Whether a copy made by another process is of any use: state in memory dies with the process that has it."""
+        builders = self._plan.subtopologies[task.subtopology].stores
+        return all(builder.build().persistent for builder in builders.values())
+
+    # -- where state is ------------------------------------------------------------------------------------------------
+
+    def placement(
+        self, tasks: Sequence[TaskId], spread: bool, owners: Mapping[TaskId, int], without: int | None = None
+    ) -> Placement:
+        """Lanes for tasks, where their state is on one of several hosts; a lane that went to another host left it behind."""
+        hosts = {lane: host for lane, host in self._fleet.hosts.items() if lane != without}
+        if len(set(hosts.values())) < 2:
+            return place(tasks, hosts, spread, owners, State({}, {}), self._settings)
+        stateful = {task: changelogs_of(self._plan, task) for task in tasks if is_stateful(self._plan, task)}
+        ends = self._admin.log_ends([p for partitions in stateful.values() for p in partitions], self._config.eos_enabled)
+        lags: dict[TaskId, dict[str, int]] = {task: {self._hosts[task]: 0} for task in stateful if task in self._hosts}
+        for task, host in self.standbys.wanted.items():
+            lag = self.standbys.lag(task)
+            if task in stateful and lag is not None:
+                lags.setdefault(task, {})[host] = lag
+        before = {
+            task: lane
+            for task, lane in owners.items()
+            if lane in hosts and (task not in stateful or self._hosts.get(task) == hosts[lane])
+        }
+        totals = {task: sum(ends[p] for p in partitions) for task, partitions in stateful.items()}
+        return place(tasks, hosts, spread, before, State(totals, lags), self._settings)
+
+    def opened(self, owners: Mapping[TaskId, int]) -> None:
+        """These tasks run in their lanes now, with their state beside them."""
+        hosts = self._fleet.hosts
+        self._hosts.update({task: hosts[lane] for task, lane in owners.items()})
+        self.standbys.forget(owners)
+
+    def closed(self, tasks: Sequence[TaskId]) -> None:
+        """What was closed here is on the disk, as far as it had come."""
+        if tasks and self.directory is not None and self._fleet.updaters.is_local:
+            self.standbys.remember(stored_offsets(self._fleet.application, self.directory, tasks))
+
+    def _source_limits(self) -> Mapping[TopicPartition, int]:
+        """Changelogs that are input topics are copied only as far as they have been committed."""
+        inputs = {
+            partition
+            for task in self.standbys.wanted
+            for partition in changelogs_of(self._plan, task)
+            if partition.topic in self._plan.subtopologies[task.subtopology].source_topics
+        }
+        if not inputs or self.member is None:
+            return {}
+        try:
+            committed = self.member.committed(inputs)
+        except PenstockError as exc:
+            _log.debug("committed offsets could not be read now: %s", exc)
+            return dict.fromkeys(inputs, 0)
+        return {partition: committed[partition].offset if partition in committed else 0 for partition in inputs}

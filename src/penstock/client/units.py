@@ -1,0 +1,36 @@
+"""The pieces of work of a plan, and the changelogs that hold their state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from penstock.ids import TaskId, TopicPartition
+from penstock.spark.plan import Plan
+
+Units = Mapping[str, tuple[TaskId, ...]]
+
+
+def units_of(plan: Plan) -> dict[str, tuple[TaskId, ...]]:
+    """The pieces of work that can go to different instances: a pipeline bound by a shuffle, or a single task."""
+    units: dict[str, list[TaskId]] = {}
+    for task_id in plan.tasks():
+        subtopology = plan.subtopologies[task_id.subtopology]
+        feeding = plan.feeding(subtopology)
+        units.setdefault(f"p{min(f.id for f in feeding)}" if feeding else str(task_id), []).append(task_id)
+    return {name: tuple(tasks) for name, tasks in units.items()}
+
+
+def changelogs_of(plan: Plan, task_id: TaskId) -> dict[TopicPartition, str]:
+    """The changelog partitions of a task, each with its store."""
+    topics = plan.subtopologies[task_id.subtopology].store_to_changelog
+    return {TopicPartition(topic, task_id.partition): store for store, topic in topics.items()}
+
+
+def is_stateful(plan: Plan, task_id: TaskId) -> bool:
+    """Whether a task has state that can be kept elsewhere too."""
+    return bool(plan.subtopologies[task_id.subtopology].store_to_changelog)
+
+
+def tasks_in(units: Units, names: Iterable[str]) -> list[TaskId]:
+    """The tasks of some units; units that are not known (any more) have none."""
+    return [task for name in names for task in units.get(name, ())]

@@ -1,0 +1,281 @@
+"""Copies of state, seen from the worker process that keeps them: a thread that follows changelogs, and short jobs that ask it.
+
+The thread lives from job to job; a job tells it which tasks to keep copies of and takes its report home. So no core of Spark
+is held while it works, and no turn waits for it. The module is imported by name in the worker: `_UPDATERS` lives as long as
+the process does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.errors import LockError, PenstockError
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.admin import Admin
+from penstock.kafka.clients import admin_config, restore_consumer_config
+from penstock.kafka.fetch import FetchRange, RangeFetcher
+from penstock.metrics import Metrics
+from penstock.runtime.processor_topology import ProcessorTopology
+from penstock.runtime.standby_task import StandbyTask
+from penstock.runtime.state_manager import ProcessorStateManager
+from penstock.runtime.task_metrics import TaskMetrics
+from penstock.spark.messages import Application
+from penstock.spark.worker import unpacked
+from penstock.state.cache import RecordCache
+from penstock.state.directory import StateDirectory, state_dir_here
+
+_log = logging.getLogger(__name__)
+
+_STEP = 20_000
+# How often the ends of the changelogs are looked at while nothing is missing, and how long one that failed is left alone.
+_LOOK_SECONDS, _RETRY_SECONDS = 0.1, 1.0
+
+_UPDATERS: dict[str, StandbyUpdater] = {}
+
+
+@dataclass(frozen=True)
+class UpdateTurn:
+    """Keep copies of exactly these tasks. `limits` holds back changelogs that are input topics to what was committed."""
+
+    key: str
+    application: bytes
+    tasks: tuple[TaskId, ...]
+    limits: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """How far one store's copy is: `offset` is the next one to be read, `start` where it began."""
+
+    task_id: TaskId
+    store: str
+    partition: TopicPartition
+    start: int
+    offset: int
+    end: int
+    records: int = 0
+
+
+@dataclass
+class UpdateAnswer:
+    """Where the copies are now, what was loaded since the last answer, and what is closed."""
+
+    worker: str
+    copies: tuple[Loaded, ...] = ()
+    batches: tuple[Loaded, ...] = ()
+    failures: dict[TaskId, str] = field(default_factory=dict)
+
+
+def run_updates(turn: UpdateTurn, rows: Iterator[Any]) -> Iterator[UpdateAnswer]:
+    """One job of an updater: tell it what to keep, wait until it has let go of the rest, and take its report."""
+    list(rows)
+    updater = _UPDATERS.get(turn.key)
+    if updater is None:
+        for key in [k for k in _UPDATERS if k.rpartition("#")[0] == turn.key.rpartition("#")[0]]:
+            _UPDATERS.pop(key).close()  # an earlier start of the same application, or an earlier plan of it
+        updater = _UPDATERS[turn.key] = StandbyUpdater(unpacked(turn.application))
+    updater.keep(turn.tasks, turn.limits)
+    yield updater.report()
+
+
+def close_updater(key: str, rows: Iterator[Any]) -> Iterator[bool]:
+    """Close all copies and end the thread."""
+    list(rows)
+    updater = _UPDATERS.pop(key, None)
+    if updater is not None:
+        updater.close()
+    yield True
+
+
+class _Copy:
+    """One task's copy."""
+
+    def __init__(self, task: StandbyTask, stores: Mapping[TopicPartition, str]) -> None:
+        self.task = task
+        self.stores = stores
+        self.start = task.initialize()
+        self.offsets = dict(self.start)
+        self.ends: dict[TopicPartition, int] = {}
+
+    def loaded(self, partition: TopicPartition, records: int = 0) -> Loaded:
+        at = self.offsets[partition]
+        store, end = self.stores[partition], self.ends.get(partition, at)
+        return Loaded(self.task.task_id, store, partition, self.start[partition], at, end, records)
+
+
+class StandbyUpdater:
+    """Keeps copies of tasks up to date with their changelogs, on a thread of its own."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        config = application.config
+        client_id = f"{application.client_id}-StateUpdater"
+        self._fetcher = RangeFetcher(restore_consumer_config(config, f"{client_id}-restore-consumer"))
+        self._admin = Admin(admin_config(config, client_id))
+        self._directory = StateDirectory(
+            state_dir_here(config["state.dir"]),
+            config["application.id"],
+            allow_group_write=config["allow.os.group.write.access"],
+        )
+        self._metrics = Metrics()
+        self._changed = threading.Condition()
+        self._wanted: tuple[TaskId, ...] = ()
+        self._limits: Mapping[TopicPartition, int] = {}
+        self._copies: dict[TaskId, _Copy] = {}
+        self._batches: list[Loaded] = []
+        self._failures: dict[TaskId, str] = {}
+        self._retry_at: dict[TaskId, float] = {}
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name=client_id, daemon=True)
+        self._thread.start()
+
+    # -- asked by jobs -------------------------------------------------------------------------------------------------
+
+    def keep(self, tasks: tuple[TaskId, ...], limits: Mapping[TopicPartition, int], timeout: float = 30.0) -> None:
+        """Keep copies of exactly these; returns when all others are closed and their folders free."""
+        with self._changed:
+            self._wanted, self._limits = tasks, limits
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: set(self._copies) <= set(tasks), timeout)
+
+    def report(self) -> UpdateAnswer:
+        """What has happened since the last report."""
+        with self._changed:
+            copies = tuple(copy.loaded(p) for copy in self._copies.values() for p in copy.offsets)
+            answer = UpdateAnswer(f"{socket.gethostname()}:{os.getpid()}", copies, tuple(self._batches), dict(self._failures))
+            self._batches.clear()
+            self._failures.clear()
+            return answer
+
+    def close(self) -> None:
+        """Close everything."""
+        with self._changed:
+            self._wanted, self._closing = (), True
+            self._changed.notify_all()
+        self._thread.join(30)
+
+    # -- the thread ----------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                closing, wanted = self._closing, self._wanted
+            self._reconcile(wanted)
+            if closing:
+                self._fetcher.close()
+                return
+            try:
+                moved = self._load_some()
+            except Exception as exc:  # noqa: BLE001 - brokers that are away come back; the copies only get older
+                _log.warning("copies of %s could not be updated now: %s", self._application.config["application.id"], exc)
+                moved = False
+                time.sleep(_RETRY_SECONDS)
+            with self._changed:
+                if not moved and not self._closing and self._wanted == wanted:
+                    self._changed.wait(_LOOK_SECONDS if self._copies else 1.0)
+
+    def _reconcile(self, wanted: tuple[TaskId, ...]) -> None:
+        for task_id in [task for task in self._copies if task not in wanted]:
+            self._close_copy(task_id)
+        for task_id in wanted:
+            if task_id not in self._copies and time.monotonic() >= self._retry_at.get(task_id, 0.0):
+                try:
+                    copy = self._open_copy(task_id)
+                except Exception as exc:  # noqa: BLE001 - told to the conductor; tried again in a moment
+                    self._retry_at[task_id] = time.monotonic() + (0.1 if isinstance(exc, LockError) else _RETRY_SECONDS)
+                    with self._changed:
+                        self._failures[task_id] = str(exc)
+                    continue
+                with self._changed:
+                    self._copies[task_id] = copy
+
+    def _open_copy(self, task_id: TaskId) -> _Copy:
+        config = self._application.config
+        self._directory.lock(task_id)
+        try:
+            task = open_standby(self._application, self._directory, task_id, self._metrics)
+            changelogs = self._application.plan.subtopologies[task_id.subtopology].store_to_changelog
+            copy = _Copy(task, {TopicPartition(topic, task_id.partition): store for store, topic in changelogs.items()})
+        except BaseException:
+            self._directory.unlock(task_id)
+            raise
+        _log.info("task %s of %s: a copy follows the changelogs from %s", task_id, config["application.id"], copy.start)
+        return copy
+
+    def _close_copy(self, task_id: TaskId) -> None:
+        copy = self._copies[task_id]
+        try:
+            copy.task.close()
+        except PenstockError as exc:
+            _log.warning("the copy of task %s could not be closed: %s", task_id, exc)
+        finally:
+            self._directory.unlock(task_id)
+            with self._changed:
+                del self._copies[task_id]
+                self._changed.notify_all()
+
+    def _load_some(self) -> bool:
+        """Read the next part of every changelog that has more; whether there was any."""
+        owners = {partition: copy for copy in self._copies.values() for partition in copy.offsets}
+        if not owners:
+            return False
+        level = self._application.config.eos_enabled
+        ends = self._admin.log_ends(owners, level)
+        starts = self._admin.log_starts([p for p, copy in owners.items() if copy.offsets[p] == 0 and ends[p] > 0])
+        ranges = []
+        for partition, copy in owners.items():
+            end = min(ends[partition], self._limits.get(partition, ends[partition]))
+            at = max(copy.offsets[partition], starts.get(partition, 0))
+            with self._changed:
+                copy.ends[partition] = max(end, copy.offsets[partition])
+            if end > at:
+                ranges.append(FetchRange(partition.topic, partition.partition, at, min(end, at + _STEP)))
+        fetched = self._fetcher.fetch(ranges)
+        for read in ranges:
+            partition = TopicPartition(read.topic, read.partition)
+            copy, records = owners[partition], list(fetched[partition])
+            copy.task.update(partition, records, read.end)
+            with self._changed:
+                copy.offsets[partition] = read.end
+                if records:
+                    self._batches.append(copy.loaded(partition, len(records)))
+        return bool(ranges)
+
+
+def open_standby(application: Application, directory: StateDirectory, task_id: TaskId, metrics: Metrics) -> StandbyTask:
+    """A standby task over the folder of a task, not initialized yet."""
+    subtopology = application.plan.subtopologies[task_id.subtopology]
+    inputs = [TopicPartition(topic, task_id.partition) for topic in subtopology.source_topics]
+    folder = directory.get_or_create_directory_for_task(task_id)
+    state = ProcessorStateManager(task_id, folder, subtopology.store_to_changelog, inputs)
+    topology = ProcessorTopology.of(subtopology)
+    return StandbyTask(task_id, topology, application.config, state, TaskMetrics(metrics, task_id), RecordCache(0))
+
+
+def stored_offsets(application: Application, directory: StateDirectory, tasks: Any = None) -> dict[TaskId, int]:
+    """How far the state on this machine's disk has read its changelogs, for each task whose folder nobody uses now."""
+    known = set(application.plan.tasks()) if tasks is None else set(tasks)
+    found: dict[TaskId, int] = {}
+    for task_id in directory.list_non_empty_task_directories():
+        if task_id not in known or not application.plan.subtopologies[task_id.subtopology].store_to_changelog:
+            continue
+        try:
+            directory.lock(task_id)
+        except LockError:
+            continue
+        try:
+            task = open_standby(application, directory, task_id, Metrics())
+            found[task_id] = sum(task.initialize().values())
+            task.close()
+        except Exception as exc:  # noqa: BLE001 - state that cannot be opened counts as none
+            _log.warning("the state of task %s cannot be read: %s", task_id, exc)
+        finally:
+            directory.unlock(task_id)
+    return found

@@ -1,0 +1,192 @@
+"""Several instances of one application: work is handed over without stopping what stays, and copies are there in time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import StandbyUpdateListener, State, StateRestoreListener, SuspendReason
+from tests.harness.kafka import Kafka, unique, wait_until
+from tests.integration.helpers import counts, keyed, texts, topics, up_to
+from tests.integration.topologies import count_by_key, pipe_with_notes, word_count
+
+Run = Callable[..., Any]
+
+KEYS = [f"k{i}" for i in range(40)]
+QUICK = {"heartbeat.interval.ms": 300, "session.timeout.ms": 6_000, "processing.guarantee": "exactly_once_v2"}
+
+
+class Restored(StateRestoreListener):
+    """How many records were replayed before tasks ran."""
+
+    def __init__(self) -> None:
+        self.records = 0
+
+    def on_batch_restored(self, topic_partition: Any, store_name: str, batch_end_offset: int, num_restored: int) -> None:
+        self.records += num_restored
+
+
+class Updates(StandbyUpdateListener):
+    """What a listener of copies heard."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple[Any, str, int]] = []
+        self.loaded = 0
+        self.suspended: list[tuple[Any, SuspendReason]] = []
+
+    def on_update_start(self, topic_partition: Any, store_name: str, starting_offset: int) -> None:
+        self.started.append((topic_partition, store_name, starting_offset))
+
+    def on_batch_loaded(
+        self, topic_partition: Any, store_name: str, task_id: Any, batch_end_offset: int, batch_size: int, current_end_offset: int
+    ) -> None:
+        assert batch_end_offset < current_end_offset
+        self.loaded += batch_size
+
+    def on_update_suspended(
+        self, topic_partition: Any, store_name: str, store_offset: int, current_end_offset: int, reason: SuspendReason
+    ) -> None:
+        self.suspended.append((topic_partition, reason))
+
+
+def owned(streams: Any) -> set[Any]:
+    return set(streams._conductor.owners)
+
+
+def running(streams: Any) -> set[Any]:
+    """The tasks of an instance that has opened all of them."""
+    return owned(streams) if streams.state is State.RUNNING else set()
+
+
+def test_should_run_on_what_stays_while_another_instance_takes_its_part(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out", partitions=4)
+    notes = [tmp_path / "first.txt", tmp_path / "second.txt"]
+    config = {"application.id": unique("stays"), **QUICK}
+    first = run(pipe_with_notes(source, out, str(notes[0])), {**config, "state.dir": str(tmp_path / "1")})
+    opened = notes[0].read_text()
+    second = run(pipe_with_notes(source, out, str(notes[1])), {**config, "state.dir": str(tmp_path / "2")})
+    wait_until(lambda: len(owned(first)) == len(owned(second)) == 2, "each has two tasks")
+    kafka.feed(source, texts(*((key, "x") for key in KEYS)))
+    assert len(kafka.read(out, len(KEYS))) == len(KEYS)
+    assert notes[0].read_text() == opened  # nothing that stayed was opened again
+    assert sorted(notes[1].read_text().split()) == sorted(map(str, owned(second)))
+
+
+@pytest.mark.parametrize("topology", [count_by_key, word_count], ids=["tasks", "a pipeline"])
+def test_should_replay_only_the_rest_where_a_standby_takes_over(
+    topology: Callable[..., Any], kafka: Kafka, run: Run, tmp_path: Path
+) -> None:
+    source, out = topics(kafka, "in", "out")
+    config = {"application.id": unique("takeover"), "num.standby.replicas": 1, **QUICK}
+    restored, updates = [Restored(), Restored()], [Updates(), Updates()]
+    instances = [
+        run(
+            topology(source, out),
+            {**config, "state.dir": str(tmp_path / str(i))},
+            set_global_state_restore_listener=restored[i],
+            set_standby_update_listener=updates[i],
+        )
+        for i in range(2)
+    ]
+    wait_until(lambda: all(len(owned(i)) + len(i._conductor.copies.standbys.wanted) == 2 for i in instances), "all is kept twice")
+    for _ in range(5):
+        kafka.feed(source, texts(*((key, key) for key in KEYS)))
+    assert counts(kafka, out, 5 * len(KEYS)) == up_to(**dict.fromkeys(KEYS, 5))
+    wait_until(lambda: sum(u.loaded for u in updates) == 5 * len(KEYS), "the copies have it all")
+    leaving, staying = (0, 1) if owned(instances[0]) else (1, 0)
+    moved = owned(instances[leaving])
+    instances[leaving].close()
+    wait_until(lambda: moved <= running(instances[staying]), "the other has taken over")
+    assert restored[staying].records == 0
+    assert {reason for _, reason in updates[staying].suspended} == {SuspendReason.PROMOTED}
+    kafka.feed(source, texts(*((key, key) for key in KEYS)))
+    assert counts(kafka, out, 6 * len(KEYS)) == up_to(**dict.fromkeys(KEYS, 6))
+
+
+def test_should_warm_up_elsewhere_before_tasks_move(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out", partitions=2)
+    config = {"application.id": unique("warmup"), "acceptable.recovery.lag": 50, "max.warmup.replicas": 1, **QUICK}
+    first = run(count_by_key(source, out), {**config, "state.dir": str(tmp_path / "1")})
+    for _ in range(5):
+        kafka.feed(source, keyed(KEYS))
+    assert counts(kafka, out, 5 * len(KEYS)) == up_to(**dict.fromkeys(KEYS, 5))
+    restored, updates = Restored(), Updates()
+    second = run(
+        count_by_key(source, out),
+        {**config, "state.dir": str(tmp_path / "2")},
+        set_global_state_restore_listener=restored,
+        set_standby_update_listener=updates,
+    )
+    wait_until(lambda: len(running(first)) == len(running(second)) == 1, "each has one task")
+    assert restored.records <= 50  # the rest was there before the task moved
+    assert updates.loaded >= 50
+    assert updates.suspended[0][1] is SuspendReason.PROMOTED
+    kafka.feed(source, keyed(KEYS))
+    assert counts(kafka, out, 6 * len(KEYS)) == up_to(**dict.fromkeys(KEYS, 6))
+
+
+def test_should_move_nothing_when_static_members_are_restarted(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out", partitions=4)
+    config = {"application.id": unique("static"), **QUICK, "session.timeout.ms": 30_000}
+
+    def start(i: int) -> Any:
+        own = {"state.dir": str(tmp_path / str(i)), "group.instance.id": f"instance-{i}"}
+        return run(count_by_key(source, out), {**config, **own})
+
+    instances = [start(0), start(1)]
+    wait_until(lambda: [len(owned(i)) for i in instances] == [2, 2], "each has two tasks")
+    kafka.feed(source, keyed(KEYS))
+    assert counts(kafka, out, len(KEYS)) == up_to(**dict.fromkeys(KEYS, 1))
+    before, generation = [owned(i) for i in instances], instances[0]._conductor._adopted.generation
+    for i in range(2):
+        assert instances[i].close()
+        instances[i] = start(i)
+    wait_until(lambda: [owned(i) for i in instances] == before, "each has its tasks again")
+    assert {i._conductor._adopted.generation for i in instances} == {generation}
+    kafka.feed(source, keyed(KEYS))
+    assert counts(kafka, out, 2 * len(KEYS)) == up_to(**dict.fromkeys(KEYS, 2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topology", [count_by_key, word_count], ids=["tasks", "a pipeline"])
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_should_count_exactly_once_from_one_to_three_instances_and_back(
+    replicas: int, topology: Callable[..., Any], kafka: Kafka, run: Run, tmp_path: Path
+) -> None:
+    source, out = topics(kafka, "in", "out", partitions=6)
+    config = {"application.id": unique("scale"), "num.standby.replicas": replicas, "acceptable.recovery.lag": 100, **QUICK}
+    rounds, stopped = 0, threading.Event()
+
+    def feed() -> None:
+        nonlocal rounds
+        while not stopped.is_set():
+            kafka.feed(source, texts(*((key, key) for key in KEYS)))
+            rounds += 1
+            time.sleep(0.05)
+
+    def start(i: int) -> Any:
+        return run(topology(source, out), {**config, "state.dir": str(tmp_path / str(i))})
+
+    feeder = threading.Thread(target=feed)
+    instances = [start(0)]
+    feeder.start()
+    try:
+        time.sleep(2)
+        instances += [start(1), start(2)]
+        tasks = len(owned(instances[0]) | owned(instances[1]) | owned(instances[2]))
+        if topology is count_by_key:
+            wait_until(lambda: [len(owned(i)) for i in instances] == [2, 2, 2], "each has two tasks")
+        time.sleep(2)
+        for i in (0, 1):
+            assert instances[i].close()
+            time.sleep(2)
+        wait_until(lambda: len(owned(instances[2])) == tasks, "the last one has all tasks")
+    finally:
+        stopped.set()
+        feeder.join()
+    assert counts(kafka, out, rounds * len(KEYS)) == up_to(**dict.fromkeys(KEYS, rounds))

@@ -1,0 +1,101 @@
+from typing import Any
+
+from penstock.client.assignment import GroupAssignor, tasks_to_lanes
+from penstock.client.units import changelogs_of, is_stateful, units_of
+from penstock.config import StreamsConfig
+from penstock.errors import BrokerError
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.membership import MemberInfo
+from penstock.spark.plan import Plan
+from penstock.topology.specs import Subtopology
+
+
+def subtopology(number: int, source: str, changelogs: dict[str, str]) -> Subtopology:
+    return Subtopology(number, (), {}, (), changelogs, (source,), (), {}, {})
+
+
+PLAN = Plan(
+    {0: subtopology(0, "clicks", {"counts": "app-counts-changelog"}), 1: subtopology(1, "orders", {})},
+    {"clicks": 2, "orders": 2, "app-counts-changelog": 2},
+    {},
+)
+UNITS = units_of(PLAN)
+
+
+class Ends:
+    """Brokers that know the ends of changelogs, or nothing."""
+
+    def __init__(self, end: int | None) -> None:
+        self._end = end
+
+    def log_ends(self, partitions: Any, committed_only: bool) -> dict[TopicPartition, int]:
+        if self._end is None:
+            raise BrokerError("nobody there")
+        return dict.fromkeys(partitions, self._end)
+
+
+def assignor(end: int | None, **config: Any) -> GroupAssignor:
+    given = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1", **config})
+    return GroupAssignor(given, Ends(end), lambda: (PLAN, UNITS))  # type: ignore[arg-type]
+
+
+def test_should_know_the_changelogs_of_tasks() -> None:
+    assert changelogs_of(PLAN, TaskId(0, 1)) == {TopicPartition("app-counts-changelog", 1): "counts"}
+    assert is_stateful(PLAN, TaskId(0, 0))
+    assert not is_stateful(PLAN, TaskId(1, 0))
+
+
+def test_should_share_out_what_is_small_at_once() -> None:
+    busy = MemberInfo("a", active=tuple(UNITS), offsets={"0_0": -2, "0_1": -2})
+    found = assignor(100)([busy, MemberInfo("b")])
+    assert {process: len(units) for process, units in found.active.items()} == {"a": 2, "b": 2}
+    assert not found.probing
+
+
+def test_should_warm_up_what_is_large_and_move_it_when_it_has_caught_up() -> None:
+    busy = MemberInfo("a", active=tuple(UNITS), offsets={"0_0": -2, "0_1": -2})
+    found = assignor(1_000_000)([busy, MemberInfo("b")])
+    assert set(found.active["a"]) >= {"0_0", "0_1"}
+    assert found.probing
+    (copy,) = found.copies["b"]
+    again = assignor(1_000_000)(
+        [
+            MemberInfo("a", active=tuple(found.active["a"]), offsets={"0_0": -2, "0_1": -2}),
+            MemberInfo("b", active=tuple(found.active["b"]), standby=(copy,), offsets={copy: 999_990}),
+        ]
+    )
+    assert copy in again.active["b"]
+    assert not again.probing
+
+
+def test_should_leave_state_where_it_is_while_nobody_knows_how_much_there_is() -> None:
+    busy = MemberInfo("a", active=tuple(UNITS), offsets={"0_0": -2, "0_1": -2})
+    found = assignor(None)([busy, MemberInfo("b")])
+    assert set(found.active["a"]) >= {"0_0", "0_1"}
+
+
+def test_should_take_state_that_is_further_than_the_log_for_nothing() -> None:
+    strange = MemberInfo("a", standby=("0_0", "0_1"), offsets={"0_0": 5_000_000, "0_1": 5_000_000})
+    good = MemberInfo("b", standby=("0_0", "0_1"), offsets={"0_0": 999_999, "0_1": 999_999})
+    found = assignor(1_000_000)([strange, good])
+    assert {"0_0", "0_1"} <= set(found.active["b"])
+
+
+def test_should_keep_copies_by_tags() -> None:
+    config = {"num.standby.replicas": 1, "client.tag.zone": "x", "rack.aware.assignment.tags": "zone"}
+    members = [MemberInfo(name, tags={"zone": zone}) for name, zone in (("a", "x"), ("b", "x"), ("c", "y"))]
+    found = assignor(100, **config)(members)
+    zone = {"a": "x", "b": "x", "c": "y"}
+    for unit in ("0_0", "0_1"):
+        runs = next(process for process, units in found.active.items() if unit in units)
+        (copy,) = (process for process, units in found.copies.items() if unit in units)
+        assert zone[runs] != zone[copy]
+
+
+def test_should_gather_tasks_in_one_lane_and_spread_them_again() -> None:
+    tasks = PLAN.tasks()
+    together = tasks_to_lanes(tasks, [0, 1], False, {})
+    assert set(together.values()) == {0}
+    spread = tasks_to_lanes(tasks, [0, 1], True, together)
+    assert sorted(spread.values()) == [0, 0, 1, 1]
+    assert tasks_to_lanes(tasks, [0, 1], True, spread) == spread

@@ -1,0 +1,64 @@
+from penstock.client.assignor import Settings
+from penstock.client.lane_placement import State, place
+from penstock.ids import TaskId
+
+TASKS = [TaskId(0, p) for p in range(4)]
+MUCH = dict.fromkeys(TASKS, 100_000)
+ON_A = {task: {"a": 0} for task in TASKS}
+
+
+def test_should_move_freely_between_lanes_of_one_host() -> None:
+    found = place(TASKS, {0: "a", 1: "a"}, True, dict.fromkeys(TASKS, 0), State(MUCH, ON_A), Settings())
+    assert sorted(found.owners.values()) == [0, 0, 1, 1]
+    assert not found.copies
+
+
+def test_should_warm_up_on_another_host_before_a_task_moves_there() -> None:
+    before = dict.fromkeys(TASKS, 0)
+    first = place(TASKS, {0: "a", 1: "b"}, True, before, State(MUCH, ON_A), Settings())
+    assert first.owners == before
+    assert first.is_waiting
+    assert list(first.copies.values()) == ["b", "b"]
+    warm = {task: {"a": 0, **({"b": 3} if task in first.copies else {})} for task in TASKS}
+    second = place(TASKS, {0: "a", 1: "b"}, True, before, State(MUCH, warm), Settings())
+    assert {task for task, lane in second.owners.items() if lane == 1} == set(first.copies)
+    assert not second.is_waiting
+
+
+def test_should_run_tasks_of_a_lost_host_where_their_copies_are() -> None:
+    copies = {task: {"c": 10} for task in TASKS}
+    for spread in (True, False):
+        found = place(TASKS, {0: "b", 1: "c"}, spread, {}, State(MUCH, copies), Settings(standby_replicas=1))
+        assert set(found.owners.values()) == {1}
+        assert set(found.copies.values()) == {"b"}
+
+
+def test_should_keep_a_copy_on_another_host() -> None:
+    before = {task: task.partition % 2 for task in TASKS}
+    lags = {task: {"ab"[task.partition % 2]: 0} for task in TASKS}
+    found = place(TASKS, {0: "a", 1: "b"}, True, before, State(MUCH, lags), Settings(standby_replicas=2))
+    assert found.owners == before
+    assert found.copies == {task: "ba"[task.partition % 2] for task in TASKS}
+
+
+def test_should_gather_tasks_when_their_state_is_at_home() -> None:
+    before = {task: int(task.partition == 3) for task in TASKS}
+    lags = {task: {"ab"[before[task]]: 0} for task in TASKS}
+    waiting = place(TASKS, {0: "a", 1: "b"}, False, before, State(MUCH, lags), Settings())
+    assert waiting.owners == before
+    assert waiting.copies == {TaskId(0, 3): "a"}
+    lags[TaskId(0, 3)]["a"] = 5
+    assert set(place(TASKS, {0: "a", 1: "b"}, False, before, State(MUCH, lags), Settings()).owners.values()) == {0}
+
+
+def test_should_know_lanes_by_their_number() -> None:
+    found = place(TASKS, {1: "a", 5: "b"}, True, {**dict.fromkeys(TASKS, 3), TASKS[0]: 5}, State({}, {}), Settings())
+    assert found.owners[TASKS[0]] == 5
+    assert sorted(found.owners.values()) == [1, 1, 5, 5]
+    assert set(place(TASKS, {1: "a", 5: "b"}, False, {}, State({}, {}), Settings()).owners.values()) == {1}
+
+
+def test_should_put_tasks_without_state_anywhere() -> None:
+    found = place(TASKS, {0: "a", 1: "b"}, True, dict.fromkeys(TASKS, 0), State({}, {}), Settings(standby_replicas=1))
+    assert sorted(found.owners.values()) == [0, 0, 1, 1]
+    assert not found.copies

@@ -1,0 +1,113 @@
+"""The driver's side of copies, over updaters that only say what they are told to say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from penstock.client.standby_listener import StandbyUpdateListener, SuspendReason, standby_events
+from penstock.client.standbys import Standbys, hosts_of
+from penstock.ids import TaskId, TopicPartition
+from penstock.spark.standby_worker import Loaded, UpdateAnswer
+from tests.harness.kafka import wait_until
+
+TASK = TaskId(0, 1)
+CHANGELOG = TopicPartition("app-counts-changelog", 1)
+
+
+class Updaters:
+    """Has copies of what it is asked for; each look loads ten records of a hundred."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.asked: list[tuple[str, tuple[TaskId, ...]]] = []
+
+    def update(self, host: str, tasks: Any, limits: Any = None) -> Future[UpdateAnswer]:
+        self.asked.append((host, tuple(tasks)))
+        answer: Future[UpdateAnswer] = Future()
+        batches: tuple[Loaded, ...] = ()
+        if TASK in tasks and self.offset < 100:
+            self.offset += 10
+            batches = (Loaded(TASK, "counts", CHANGELOG, 0, self.offset, 100, 10),)
+        copies = (Loaded(TASK, "counts", CHANGELOG, 0, self.offset, 100),) if TASK in tasks else ()
+        answer.set_result(UpdateAnswer("worker", copies, batches))
+        return answer
+
+
+class Heard(StandbyUpdateListener):
+    def __init__(self) -> None:
+        self.events: list[tuple[Any, ...]] = []
+
+    def on_update_start(self, *event: Any) -> None:
+        self.events.append(("start", *event))
+
+    def on_batch_loaded(self, *event: Any) -> None:
+        self.events.append(("batch", *event))
+        raise ValueError("a listener that fails does no harm")
+
+    def on_update_suspended(self, *event: Any) -> None:
+        self.events.append(("suspended", *event))
+
+
+@pytest.fixture
+def heard() -> Heard:
+    return Heard()
+
+
+@pytest.fixture
+def standbys(heard: Heard) -> Iterator[Standbys]:
+    found = Standbys(Updaters(), standby_events(lambda: heard), "copies", dict)  # type: ignore[arg-type]
+    found.hurry(True)
+    yield found
+    found.close()
+
+
+def caught_up(standbys: Standbys) -> Callable[[], bool]:
+    return lambda: standbys.lag(TASK) == 0
+
+
+def test_should_follow_until_it_has_caught_up_and_tell_the_listener(standbys: Standbys, heard: Heard) -> None:
+    standbys.want({TASK: ""})
+    wait_until(caught_up(standbys), "the copy is complete")
+    assert standbys.offsets() == {TASK: 100}
+    assert heard.events[0] == ("start", CHANGELOG, "counts", 0)
+    assert heard.events[1] == ("batch", CHANGELOG, "counts", TASK, 9, 10, 100)
+    assert len(heard.events) == 11
+
+
+@pytest.mark.parametrize(("promoted", "reason"), [((TASK,), SuspendReason.PROMOTED), ((), SuspendReason.MIGRATED)])
+def test_should_return_when_a_copy_is_let_go_and_say_why(
+    promoted: tuple[TaskId, ...], reason: SuspendReason, standbys: Standbys, heard: Heard
+) -> None:
+    standbys.want({TASK: ""})
+    wait_until(caught_up(standbys), "the copy is complete")
+    standbys.want({}, promoted=promoted)
+    assert heard.events[-1] == ("suspended", CHANGELOG, "counts", 99, 100, reason)
+    assert standbys.lag(TASK) is None
+    assert standbys.offsets() == {TASK: 100}  # what is on the disk is remembered
+    standbys.forget([TASK])
+    assert standbys.offsets() == {}
+
+
+def test_should_tell_restoring_to_the_restore_listener_instead(heard: Heard) -> None:
+    restored: list[tuple[str, int, int]] = []
+    events = standby_events(lambda: heard)
+    events.on_restore = lambda progress, what: restored.append((what, progress.position, progress.restored))
+    standbys = Standbys(Updaters(), events, "copies", dict)  # type: ignore[arg-type]
+    standbys.want({TASK: ""}, restoring=[TASK])
+    wait_until(caught_up(standbys), "the state is back")
+    standbys.want({})
+    standbys.close()
+    assert restored[0][0] == "start"
+    assert [what for what, _, _ in restored[1:-1]] == ["batch"] * 10
+    assert restored[-1] == ("done", 100, 100)
+    assert not heard.events
+
+
+def test_should_spread_copies_over_hosts() -> None:
+    tasks = [TaskId(0, p) for p in range(4)]
+    assert list(hosts_of(tasks, ["a", "b"]).values()) == ["a", "b", "a", "b"]
+    assert set(hosts_of(tasks, []).values()) == {""}
