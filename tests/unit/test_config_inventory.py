@@ -45,12 +45,6 @@ BY_OTHER_MEANS = {"default.list.key.serde.inner", "default.list.value.serde.inne
 
 # What several instances, standby copies and the servers of an application read.
 OF_INSTANCES = {
-    "acceptable.recovery.lag",
-    "application.server.token",
-    "max.warmup.replicas",
-    "metrics.port",
-    "num.standby.replicas",
-    "probing.rebalance.interval.ms",
     "rack.aware.assignment.non_overlap_cost",
     "rack.aware.assignment.strategy",
     "rack.aware.assignment.traffic_cost",
