@@ -126,4 +126,4 @@ def test_should_go_on_in_a_new_worker_when_spark_has_retired_the_old_one(kafka: 
     os.kill(int(worker.partition(":")[2]), signal.SIGKILL)
     kafka.feed(source, keyed("ab"))
     assert counts(kafka, out, 5) == up_to(a=3, b=2)
-    assert len(workers) == 2
+    wait_until(lambda: len(workers) == 2, "the turn in the new worker is accounted for")

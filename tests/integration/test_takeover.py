@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from penstock import State
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import counts, keyed, topics, up_to
@@ -18,6 +20,7 @@ Run = Callable[..., Any]
 _ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow  # a session of Spark of its own, and the session timeout of the group
 def test_should_take_over_from_an_instance_that_is_killed(kafka: Kafka, run: Run, tmp_path: Path) -> None:
     source, out = topics(kafka, "in", "out", partitions=2)
     application, keys = unique("killed"), "abcdefgh"
