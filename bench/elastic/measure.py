@@ -20,12 +20,17 @@ class Curve:
 
     name: str
     points: list[tuple[float, int]] = field(default_factory=list)
+    partitions: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
     events: list[tuple[float, str]] = field(default_factory=list)
 
     def longest_gap(self, start: float = 0.0) -> float:
-        """The longest time without any output after a moment."""
-        times = [at for (at, now), (_, before) in zip(self.points[1:], self.points) if now > before and at >= start]
-        return max((later - earlier for earlier, later in zip([start, *times], times)), default=0.0)
+        """The longest time that a partition was without output after a moment, and then had some."""
+        return max((_gap(points, start) for points in self.partitions.values()), default=0.0)
+
+
+def _gap(points: list[tuple[float, int]], start: float) -> float:
+    times = [at for (at, now), (_, before) in zip(points[1:], points) if now > before and at >= start]
+    return max((later - earlier for earlier, later in zip([start, *times], times)), default=0.0)
 
 
 class Load:
@@ -75,5 +80,7 @@ class Load:
 
     def _sample(self) -> None:
         while not self._stopped.wait(STEP):
-            ends = self._admin.log_ends(self._outputs, True)
-            self.curve.points.append((self.now, sum(ends.values())))
+            ends, now = self._admin.log_ends(self._outputs, True), self.now
+            self.curve.points.append((now, sum(ends.values())))
+            for partition, end in ends.items():
+                self.curve.partitions.setdefault(partition.partition, []).append((now, end))
