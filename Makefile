@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-export PYTHONDONTWRITEBYTECODE = 1
 
 .PHONY: help setup demo test test-all lint docs bench bench-quick lock clean check-python check-java
 
