@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,6 +10,9 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+
+# Workers of Spark inherit it: each of the hundreds that the tests start would compile the library anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("penstock", deadline=None)
