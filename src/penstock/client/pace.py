@@ -44,7 +44,7 @@ class Pace:
         if self.record_seconds > 0:
             seconds = min(_LONGEST, max(_SHORTEST, backlog * self.record_seconds / 4))
             allowed = min(allowed, int(seconds / self.record_seconds))
-        return max(1_000, min(limit, allowed))
+        return min(limit, max(1_000, allowed))
 
     def account(self, records: int, seconds: float) -> None:
         """Learn from a turn that had records."""
