@@ -12,10 +12,10 @@ Under at-least-once the topics that were refused are written again from their fi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.columns import Produced, ProducedColumns
+from penstock.columns import Produced, records_of
 from penstock.errors import ProductionError
 from penstock.kafka.produce import LaneProducer, RecordsRefusedError, Verdict, production_error
 from penstock.record import ProducedRecord
@@ -55,15 +55,6 @@ class TurnPart:
             else:
                 left.append((self, record))
         return left
-
-
-def records_of(produced: Iterable[Produced]) -> Iterator[ProducedRecord]:
-    """Record by record, also what was handed back as columns."""
-    for item in produced:
-        if isinstance(item, ProducedColumns):
-            yield from item
-        else:
-            yield item
 
 
 def write_turn(producer: LaneProducer, parts: Sequence[TurnPart], finish: Callable[[], None]) -> None:
