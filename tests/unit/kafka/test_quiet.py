@@ -7,12 +7,21 @@ import pytest
 from penstock.kafka.quiet import keep_down
 
 
+@pytest.fixture(autouse=True)
+def _as_python_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever others in this process have set for the logs of all libraries."""
+    monkeypatch.setattr(logging.root.manager, "disable", logging.NOTSET)
+    for name in ("kafka", "kafka.net", "kafka.net.connection"):
+        monkeypatch.setattr(logging.getLogger(name), "disabled", False)
+        monkeypatch.setattr(logging.getLogger(name), "propagate", True)
+
+
 def test_should_show_chatter_only_to_who_asks_for_it(caplog: pytest.LogCaptureFixture) -> None:
     keep_down()
     keep_down()
     log = logging.getLogger("kafka.net.connection")
     assert len([f for f in log.filters if type(f).__name__ == "_Demote"]) == 1
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "kafka.net.connection")  # whatever the command line set for all of kafka-python
     log.error("%s: Connection lost: %s", "node 1", "reset")
     log.warning("Bootstrap connection to %s failed", "node 1")
     assert caplog.messages == []
