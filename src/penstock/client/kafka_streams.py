@@ -234,7 +234,7 @@ class KafkaStreams(QueryMethods):
                 self._fleet,
                 conductor,
                 lambda partitions: self._admin.log_ends(partitions, config.eos_enabled),
-                getattr(self, "metrics_text", None),
+                self.metrics_text,
             )
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
 

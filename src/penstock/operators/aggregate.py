@@ -71,31 +71,23 @@ class _KStreamAggregateProcessor(StreamAggregationProcessor):
         keys = DistinctKeys(columns.keys, self._table.raw_keys)
         stored = dict(zip(keys.distinct, self._table.rows_of(keys.raw)))
         counts: dict[Any, int] = dict.fromkeys(keys.distinct, 0)
-        latest = dict.fromkeys(keys.distinct, -1)
-        for identity, weight, timestamp in zip(keys.identities, weights, columns.timestamps):
+        for identity, weight in zip(keys.identities, weights):
             counts[identity] += weight
-            if timestamp > latest[identity]:
-                latest[identity] = timestamp
-        self._write_counts(columns, keys, counts, latest, stored)
+        self._write_counts(columns, keys, counts, stored)
 
     def _write_last(self, columns: Columns, keys: DistinctKeys, rows: dict[Any, Row | None]) -> None:
         if self._aggregator is not count_aggregator or self._table.exact_type is not int:
             super()._write_last(columns, keys, rows)
             return
+        self._write_counts(columns, keys, Counter(keys.identities), rows)
+
+    def _write_counts(
+        self, columns: Columns, keys: DistinctKeys, counts: Mapping[Any, int], stored: dict[Any, Row | None]
+    ) -> None:
         latest = dict.fromkeys(keys.distinct, -1)
         for identity, timestamp in zip(keys.identities, columns.timestamps):
             if timestamp > latest[identity]:
                 latest[identity] = timestamp
-        self._write_counts(columns, keys, Counter(keys.identities), latest, rows)
-
-    def _write_counts(
-        self,
-        columns: Columns,
-        keys: DistinctKeys,
-        counts: Mapping[Any, int],
-        latest: Mapping[Any, int],
-        stored: dict[Any, Row | None],
-    ) -> None:
         rows: dict[Any, Row | None] = {}
         for identity, count in counts.items():
             row, timestamp = stored[identity], latest[identity]

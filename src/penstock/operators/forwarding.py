@@ -95,12 +95,18 @@ class TimestampedTupleForwarder:
     Without a store nothing is cached (`TimestampedTupleForwarder(None, context, None, send_old_values)`).
     """
 
-    __slots__ = ("_forward", "_send_old_values", "caching_enabled")
+    __slots__ = ("_context", "_forward", "_send_old_values", "caching_enabled")
 
     def __init__(self, store: Any, context: Any, flush_listener: FlushListener | None, send_old_values: bool) -> None:
+        self._context = context
         self._forward = context.forward
         self._send_old_values = send_old_values
         self.caching_enabled = store is not None and bool(store.set_flush_listener(flush_listener, send_old_values))
+
+    @property
+    def waits_for_flush(self) -> bool:
+        """Whether updates of a key stay in the cache until it is flushed; one without room lets every one through."""
+        return self.caching_enabled and self._context.cache.max_cache_size_bytes > 0
 
     def maybe_forward(self, record: Record[Any, Change[Any]]) -> None:
         """Forward unless the cache will; the old value only goes along where it was asked for."""

@@ -50,14 +50,10 @@ class TableColumns:
         if len(columns):
             keys = DistinctKeys(columns.keys, self._table.raw_keys)
             rows = dict(zip(keys.distinct, self._table.rows_of(keys.raw)))
-            if self._is_cached:
+            if self._forwarder.waits_for_flush:
                 self._write_last(columns, keys, rows)
             else:
                 self._write_all(columns, keys, rows)
-
-    @property
-    def _is_cached(self) -> bool:
-        return self._forwarder.caching_enabled and self._context.cache.max_cache_size_bytes > 0
 
     def _complete(self, columns: Columns) -> Columns:
         """The rows that count: those with key and value."""

@@ -90,11 +90,8 @@ class KStreamWindowAggregateProcessor(TimeWindowAggregateProcessor):
     def init(self, context: Any) -> None:
         """Keep the context and the store."""
         super().init(context)
-        if type(self._store) is MeteredTimestampedWindowStore and (self._emit_final or self._is_cached()):
+        if type(self._store) is MeteredTimestampedWindowStore and (self._emit_final or self._forwarder.waits_for_flush):
             self.process_columns = self._process_columns
-
-    def _is_cached(self) -> bool:
-        return self._forwarder.caching_enabled and self._context.cache.max_cache_size_bytes > 0
 
     def _process_columns(self, columns: Columns) -> None:
         """The same for many records: each window is read once and put once, at its last record, which is what a cache keeps.

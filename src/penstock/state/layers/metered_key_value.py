@@ -11,6 +11,7 @@ from penstock.serdes import as_serializer
 from penstock.state.iterators import PeekingIterator
 from penstock.state.layers.metrics import StoreMetrics
 from penstock.state.layers.serdes import StoreSerdes
+from penstock.state.layers.timestamped import TimestampedValues
 from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.store import KeyValueStore, StateStore, StateStoreContext, StoreIterator, ValueAndTimestamp
 from penstock.state.value_and_timestamp import TIMESTAMP_SIZE
@@ -94,11 +95,6 @@ class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]
             self._refuse_none_key()
         self._wrapped.put_all([(self._raw_key(key), self._raw_from_value(value)) for key, value in given])
 
-    def multi_get(self, keys: Sequence[K]) -> list[V | None]:
-        """The values of many keys."""
-        value_from = self._value_from_raw
-        return [value_from(raw) for raw in self._wrapped.multi_get(self._serdes.raw_keys(keys))]
-
     def delete(self, key: K) -> V | None:
         """Remove a key; returns what was there."""
         if key is None:
@@ -165,42 +161,8 @@ class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]
         raise ValueError(f"key cannot be None in store {self._name}")
 
 
-class MeteredTimestampedKeyValueStore(MeteredKeyValueStore[K, ValueAndTimestamp[V]], Generic[K, V]):
+class MeteredTimestampedKeyValueStore(TimestampedValues[K, V], MeteredKeyValueStore[K, ValueAndTimestamp[V]], Generic[K, V]):
     """Values come and go as `ValueAndTimestamp`; the bytes are eight of timestamp and then the value's own."""
-
-    def _raw_from_value(self, value: ValueAndTimestamp[Any] | None) -> bytes | None:
-        if value is None or value.value is None:
-            return None
-        raw = self._serdes.raw_value(value.value)
-        if raw is None:
-            return None
-        return value.timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + bytes(raw)
-
-    def _value_from_raw(self, raw: bytes | None) -> ValueAndTimestamp[V] | None:
-        if raw is None:
-            return None
-        value = self._serdes.value_from(raw[TIMESTAMP_SIZE:])
-        if value is None:
-            return None
-        return ValueAndTimestamp(value, int.from_bytes(raw[:TIMESTAMP_SIZE], "big", signed=True))
-
-    def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Find the serdes and open the wrapped store."""
-        super().init(context, root)
-        self._exact_type = self._serdes.exact_type
-
-    def raw_keys(self, keys: Sequence[K]) -> list[bytes]:
-        """Many keys as bytes."""
-        return self._serdes.raw_keys(keys)
-
-    def through_bytes(self, value: V) -> V:
-        """What comes back of a value that is written and read."""
-        return self._serdes.through_bytes(value)  # type: ignore[no-any-return]
-
-    @property
-    def exact_type(self) -> type | None:
-        """The type whose values come back from their bytes exactly as they were; None where the serde promises nothing."""
-        return self._exact_type
 
     def rows_of(self, raw_keys: Sequence[bytes]) -> list[tuple[V, int] | None]:
         """Value and timestamp of many keys, as plain pairs."""

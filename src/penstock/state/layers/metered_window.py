@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.change import Change
@@ -12,9 +11,9 @@ from penstock.state.iterators import PeekingIterator
 from penstock.state.keys.window import WindowKeySchema
 from penstock.state.layers.metrics import StoreMetrics
 from penstock.state.layers.serdes import StoreSerdes
+from penstock.state.layers.timestamped import TimestampedValues
 from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.store import StateStore, StateStoreContext, StoreIterator, ValueAndTimestamp, WindowStore
-from penstock.state.value_and_timestamp import TIMESTAMP_SIZE
 from penstock.windows import Windowed
 
 K = TypeVar("K")
@@ -172,39 +171,5 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
         raise ValueError(f"key cannot be None in store {self._name}")
 
 
-class MeteredTimestampedWindowStore(MeteredWindowStore[K, ValueAndTimestamp[V]], Generic[K, V]):
+class MeteredTimestampedWindowStore(TimestampedValues[K, V], MeteredWindowStore[K, ValueAndTimestamp[V]], Generic[K, V]):
     """Values come and go as `ValueAndTimestamp`; the bytes are eight of timestamp and then the value's own."""
-
-    def _raw_from_value(self, value: ValueAndTimestamp[Any] | None) -> bytes | None:
-        if value is None or value.value is None:
-            return None
-        raw = self._serdes.raw_value(value.value)
-        if raw is None:
-            return None
-        return value.timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + bytes(raw)
-
-    def _value_from_raw(self, raw: bytes | None) -> Any:
-        if raw is None:
-            return None
-        value = self._serdes.value_from(raw[TIMESTAMP_SIZE:])
-        if value is None:
-            return None
-        return ValueAndTimestamp(value, int.from_bytes(raw[:TIMESTAMP_SIZE], "big", signed=True))
-
-    def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Find the serdes and open the wrapped store."""
-        super().init(context, root)
-        self._exact_type = self._serdes.exact_type
-
-    def raw_keys(self, keys: Sequence[K]) -> list[bytes]:
-        """Many keys as bytes."""
-        return self._serdes.raw_keys(keys)
-
-    def through_bytes(self, value: V) -> V:
-        """What comes back of a value that is written and read."""
-        return self._serdes.through_bytes(value)  # type: ignore[no-any-return]
-
-    @property
-    def exact_type(self) -> type | None:
-        """The type whose values come back from their bytes exactly as they were; None where the serde promises nothing."""
-        return self._exact_type

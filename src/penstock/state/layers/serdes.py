@@ -28,18 +28,11 @@ class StoreSerdes:
         value_serde = _or_default(value_serde, context, "value", store_name)
         self._serialize_key, self._serialize_value = as_serializer(key_serde), as_serializer(value_serde)
         self._deserialize_value = as_deserializer(value_serde)
+        self.exact_type = _exact_type(self._serialize_value)
         self.raw_key = _serializer(as_serializer(key_serde), self.topic, store_name, "key")
         self.raw_value = _serializer(as_serializer(value_serde), self.topic, store_name, "value")
         self.key_from = _deserializer(as_deserializer(key_serde), self.topic, store_name, "key")
         self.value_from = _deserializer(as_deserializer(value_serde), self.topic, store_name, "value")
-
-    @property
-    def exact_type(self) -> type | None:
-        """The type whose values come back from their bytes exactly as they were; None where the serde promises nothing."""
-        try:
-            return _EXACT.get(self._serialize_value)
-        except TypeError:  # a user's serde object that does not hash
-            return None
 
     def through_bytes(self, value: Any) -> Any:
         """What comes back of a value that is written and read."""
@@ -71,6 +64,13 @@ class StoreSerdes:
             return deserialize_column(self._deserialize_value, self.topic, raw)  # type: ignore[arg-type]
         except Exception:  # noqa: BLE001  (value by value, the error says which)
             return [self.value_from(one) for one in raw]
+
+
+def _exact_type(serializer: Any) -> type | None:
+    try:
+        return _EXACT.get(serializer)
+    except TypeError:  # a user's serde object that does not hash
+        return None
 
 
 def _or_default(serde: Any, context: StateStoreContext, which: str, store_name: str) -> Any:

@@ -1,0 +1,48 @@
+"""What the typed layers of timestamped stores share, whatever their keys look like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from penstock.state.layers.serdes import StoreSerdes
+from penstock.state.store import ValueAndTimestamp
+from penstock.state.value_and_timestamp import TIMESTAMP_SIZE
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class TimestampedValues(Generic[K, V]):
+    """Values come and go as `ValueAndTimestamp`; the bytes are eight of timestamp and then the value's own."""
+
+    _serdes: StoreSerdes
+
+    def _raw_from_value(self, value: ValueAndTimestamp[Any] | None) -> bytes | None:
+        if value is None or value.value is None:
+            return None
+        raw = self._serdes.raw_value(value.value)
+        if raw is None:
+            return None
+        return value.timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + bytes(raw)
+
+    def _value_from_raw(self, raw: bytes | None) -> ValueAndTimestamp[V] | None:
+        if raw is None:
+            return None
+        value = self._serdes.value_from(raw[TIMESTAMP_SIZE:])
+        if value is None:
+            return None
+        return ValueAndTimestamp(value, int.from_bytes(raw[:TIMESTAMP_SIZE], "big", signed=True))
+
+    def raw_keys(self, keys: Sequence[K]) -> list[bytes]:
+        """Many keys as bytes."""
+        return self._serdes.raw_keys(keys)
+
+    def through_bytes(self, value: V) -> V:
+        """What comes back of a value that is written and read."""
+        return self._serdes.through_bytes(value)  # type: ignore[no-any-return]
+
+    @property
+    def exact_type(self) -> type | None:
+        """The type whose values come back from their bytes exactly as they were; None where the serde promises nothing."""
+        return self._serdes.exact_type
