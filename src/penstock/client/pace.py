@@ -26,8 +26,11 @@ class Pace:
     50000
     >>> pace.account(50_000, seconds=1.0)  # the first turn also warms up
     >>> pace.account(20_000, seconds=0.3)
+    >>> pace.max_records(1_000_000, backlog=500_000)  # grows, but not at once
+    100000
+    >>> pace.account(100_000, seconds=1.3)  # about 10 µs a record: a second and a quarter for a quarter of the backlog
     >>> pace.max_records(1_000_000, backlog=500_000)
-    80000
+    125000
     """
 
     fixed_seconds: float | None = None
