@@ -145,6 +145,7 @@ class Cluster:
             java,
             "-Xmx256m",
             "-XX:TieredStopAtLevel=1",
+            "-XX:TieredStopAtLevel=1",
             "-XX:+UseSerialGC",
             "-cp",
             f"{_SPARK_HOME}/jars/*",

@@ -14,6 +14,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from penstock.columns import Produced, ProducedColumns
 from penstock.errors import BrokerError, ProductionError, TaskMigratedError
 from penstock.ids import TopicPartition
+from penstock.kafka.abandon import AbandonedError, call_within
 from penstock.kafka.batch_limits import largest_batch
 from penstock.kafka.clients import is_access_error, open_client, refused
 from penstock.record import ProducedRecord
@@ -21,6 +22,7 @@ from penstock.runtime.carry_over import OffsetAndMetadata
 
 _TIMEOUT = 60.0
 _ABORT_TIMEOUT = 10.0
+_OFFSETS_TIMEOUT, _OFFSETS_ABANDONED = 10.0, 15.0
 _REPORTS = 2.0
 _CHUNK = 20_000
 
@@ -132,7 +134,7 @@ class LaneProducer:
         self._failures: list[tuple[str, KafkaError]] = []
         self._ends: dict[TopicPartition, int] = {}
         self._topics: set[str] = set()
-        self.alone = False
+        self.alone = self._abandoned = False
         self._open()
 
     def _open(self) -> None:
@@ -176,7 +178,7 @@ class LaneProducer:
     def _write_columns(self, columns: ProducedColumns) -> int:
         """Queue plain records in a tight loop; returns how many went well, `_write_records` knows what to do about the next."""
         produce, topic, where = self._producer.produce, columns.topic, -1 if columns.partition is None else columns.partition
-        callback = None if self.transactional else self._acknowledged
+        callback = None if self.transactional else self._reported
         # The last one of a fixed partition is left to `_write_records`, which asks where it landed.
         rows = zip(columns.keys, columns.values, columns.timestamps)
         done = 0
@@ -191,12 +193,12 @@ class LaneProducer:
         return done
 
     def _write_records(self, records: Sequence[ProducedRecord], refused: Refused | None = None) -> None:
-        produce, acknowledged, every = self._producer.produce, self._acknowledged, not self.transactional
-        # In a transaction the commit fails if any record did, so only the last record of a partition is asked where it landed.
-        last = {} if every else {(record.topic, record.partition): i for i, record in enumerate(records)}
+        # The last record of a partition is asked where it landed. In a transaction the commit fails if any of the others did.
+        produce, acknowledged, others = self._producer.produce, self._acknowledged, None if self.transactional else self._reported
+        last = {(record.topic, record.partition): i for i, record in enumerate(records)}
         self._topics.update(topic for topic, _ in last)
         for i, (topic, partition, key, value, timestamp, headers) in enumerate(records):
-            callback = acknowledged if every or last[topic, partition] == i else None
+            callback = acknowledged if last[topic, partition] == i else others
             where = -1 if partition is None else partition
             while True:
                 try:
@@ -256,15 +258,18 @@ class LaneProducer:
         """Commit outputs and offsets in one transaction; afterwards all of it is visible, or none."""
         positions = [ClientPartition(p.topic, p.partition, o.offset, o.metadata) for p, o in offsets.items()]
         if positions:
-            self._call(
-                "adding offsets to the transaction",
-                self._producer.send_offsets_to_transaction,
-                positions,
-                group_metadata,
-                _TIMEOUT,
-            )
+            self._call("adding offsets to the transaction", self._send_offsets, positions, group_metadata)
         self._call("committing the transaction", self._producer.commit_transaction, _TIMEOUT)
         self._raise_failure(self._failures)
+
+    def _send_offsets(self, positions: Sequence[ClientPartition], group_metadata: bytes) -> None:
+        send, close = self._producer.send_offsets_to_transaction, self._producer.close
+        try:
+            call_within(_OFFSETS_ABANDONED, send, positions, group_metadata, _OFFSETS_TIMEOUT, late=close)
+        except AbandonedError as exc:
+            # The transaction is left to its next epoch, which aborts it; even closing this producer might not return.
+            self._abandoned = True
+            raise BrokerError(f"the group's coordinator did not take the offsets of a transaction: {exc}") from exc
 
     def flush(self) -> None:
         """Return when everything written has been acknowledged."""
@@ -290,6 +295,8 @@ class LaneProducer:
 
     def abort(self) -> None:
         """Give up the open transaction, best effort: a fenced producer has nothing left to abort."""
+        if self._abandoned:
+            return
         try:
             self._producer.purge()
             if self.transactional:
@@ -299,13 +306,18 @@ class LaneProducer:
 
     def close(self) -> None:
         """Release the connections."""
-        self._producer.close()
+        if not self._abandoned:
+            self._producer.close()
 
     def end_of(self, partition: TopicPartition) -> int | None:
         """The position after the last record this turn wrote to a partition; None where it wrote none."""
         return self._ends.get(partition)
 
     # -- acknowledgements ----------------------------------------------------------------------------------------------
+
+    def _reported(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failures.append((message.topic(), error))
 
     def _acknowledged(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
