@@ -142,12 +142,12 @@ def test_should_move_nothing_when_static_members_are_restarted(kafka: Kafka, run
     wait_until(lambda: [len(owned(i)) for i in instances] == [2, 2], "each has two tasks")
     kafka.feed(source, keyed(KEYS))
     assert counts(kafka, out, len(KEYS)) == up_to(**dict.fromkeys(KEYS, 1))
-    before, generation = [owned(i) for i in instances], instances[0]._conductor._adopted.generation
+    before, generation = [owned(i) for i in instances], instances[0]._conductor.tasks.adopted.generation
     for i in range(2):
         assert instances[i].close()
         instances[i] = start(i)
     wait_until(lambda: [owned(i) for i in instances] == before, "each has its tasks again")
-    assert {i._conductor._adopted.generation for i in instances} == {generation}
+    assert {i._conductor.tasks.adopted.generation for i in instances} == {generation}
     kafka.feed(source, keyed(KEYS))
     assert counts(kafka, out, 2 * len(KEYS)) == up_to(**dict.fromkeys(KEYS, 2))
 

@@ -12,18 +12,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from functools import partial
 
-from penstock.client.copies import Copies
-from penstock.client.failures import error_of, is_transient
+from penstock.client.events import Events
+from penstock.client.failures import is_transient
 from penstock.client.lane_changes import LaneChange, LaneChanges
-from penstock.client.lane_placement import Placement
-from penstock.client.metadata import TaskMetadata
+from penstock.client.owned_tasks import OwnedTasks
 from penstock.client.pace import SMALL, Pace
 from penstock.client.positions import Positions
-from penstock.client.standbys import StandbyEvents, Standbys
+from penstock.client.standbys import Standbys
 from penstock.client.turns import Turn, plan_turn
 from penstock.client.units import tasks_in
 from penstock.clock import SystemClock
@@ -34,32 +32,15 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.membership import GroupMember, Membership
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
-from penstock.spark.messages import LaneAnswer, RestoreProgress, TaskWork
+from penstock.spark.messages import LaneAnswer, TaskWork
 from penstock.spark.plan import Plan
 
 _log = logging.getLogger(__name__)
 
 _PLACES_EVERY = 5.0
-_TASKS_EVERY = 1.0
 _METRICS_EVERY = 1.0
 _GLOBALS_EVERY = 0.2
 _ALIVE_EVERY = 40.0
-
-
-@dataclass
-class Events:
-    """What the conductor tells the client; called on the conductor's thread."""
-
-    on_running: Callable[[], None] = lambda: None
-    on_rebalancing: Callable[[], None] = lambda: None
-    on_assigned: Callable[[], None] = lambda: None
-    on_failure: Callable[[BaseException, int | None], bool] = lambda error, lane: False
-    on_restore: Callable[[RestoreProgress, str], None] = lambda progress, what: None
-    on_housekeeping: Callable[[], None] = lambda: None
-    on_answers: Callable[[Mapping[int, LaneAnswer]], None] = lambda answers: None
-    on_account: Callable[[Turn, Mapping[int, LaneAnswer], float], None] = lambda turn, answers, seconds: None
-    on_turn: Callable[[Turn, Mapping[int, LaneAnswer], float], None] = lambda turn, answers, seconds: None
-    standbys: StandbyEvents = field(default_factory=StandbyEvents)
 
 
 _STOPPED = threading.Event()
@@ -80,11 +61,8 @@ class Conductor:
         events: Events,
     ) -> None:
         self._config = config
-        self._plan = plan
         self._fleet = fleet
         self._admin = admin
-        self._positions = positions
-        self._units = units
         self._events = events
         self._clock = SystemClock()
         self._pace = Pace()
@@ -93,17 +71,15 @@ class Conductor:
         self.member: GroupMember | None = None
         self._membership: Membership | None = None
         self._last_membership: Membership | None = None
-        self._owners: dict[TaskId, int] = {}
         self._opened = False
-        self._adopted: Membership | None = None
         self._claimed: Membership | None = None
         self._losses = self._losses_seen = 0
         self._passed: set[TaskId] = set()
         self._probe_at: float | None = None
         events.standbys.on_restore = events.on_restore
         events.standbys.on_progress = self._nudge
-        self.copies = Copies(config, plan, units, fleet, admin, events.standbys)
-        self._timers: dict[TaskId, int] = {}
+        self.tasks = OwnedTasks(config, plan, fleet, admin, positions, units, events, self._pace)
+        self.copies = self.tasks.copies
         self._wake = threading.Condition()
         self._closing = False
         self._paused = False
@@ -113,20 +89,14 @@ class Conductor:
         self._failing_since = 0.0
         self._outside_error: BaseException | None = None
         self._changes = LaneChanges()
-        self._failed_lane: int | None = None
-        self._told_running = False
         self._halted = False
         self._shutdown_requested = False
-        self._ends: dict[TopicPartition, int] = {}
-        self._idle_until: dict[TaskId, int | None] = {}
-        self._restoring: dict[TopicPartition, RestoreProgress] = {}
         self._last_housekeeping = {
             "lag": 0.0,
             "globals": 0.0,
             "metrics": 0.0,
             "purge": time.monotonic(),
             "places": time.monotonic(),
-            "tasks": 0.0,
         }
 
     # -- told from outside ---------------------------------------------------------------------------------------------
@@ -134,7 +104,7 @@ class Conductor:
     def stop(self) -> None:
         """End after the turn that runs."""
         with self._wake:
-            self._closing = True
+            self._closing = self.tasks.stopping = True
             self._wake.notify_all()
 
     def pause(self, paused: bool) -> None:
@@ -164,9 +134,9 @@ class Conductor:
         """The part of a new generation that is ours; what we keep goes on as it is."""
         with self._wake:
             self._shutdown_requested = self._shutdown_requested or membership.shutdown_requested
-            ours = set(tasks_in(self._units, membership.units))
+            ours = set(tasks_in(self.tasks.units, membership.units))
             # A task that was somebody else's for a generation is not where we left it, even if it is ours again.
-            self._passed |= {task for task in (*self._owners, *self.copies.aside) if task not in ours}
+            self._passed |= {task for task in (*self.tasks.owners, *self.copies.aside) if task not in ours}
             self._membership = self._claimed = self._last_membership = membership
             self._probe_at = (
                 time.monotonic() + self._config["probing.rebalance.interval.ms"] / 1000 if membership.probing else None
@@ -202,9 +172,8 @@ class Conductor:
             self._membership = None
         self._idle.wait()
         with self._wake:
-            self._plan, self._positions, self._units = plan, positions, units
-            self._owners, self._opened = {}, False
-            self.copies.replace_plan(plan, units)
+            self.tasks.replace_plan(plan, positions, units)
+            self._opened = False
 
     def watch_globals(self, partitions: list[TopicPartition]) -> None:
         """Partitions of global topics, to be caught up before each turn."""
@@ -213,32 +182,7 @@ class Conductor:
     @property
     def owners(self) -> dict[TaskId, int]:
         """The lane of each task."""
-        return dict(self._owners)
-
-    def task_metadata(self, task_id: TaskId) -> TaskMetadata:
-        """A task as it is now."""
-        positions, ends = self._positions, dict(self._ends)
-        inputs = positions.inputs(task_id)
-        deadline = self._idle_until.get(task_id)
-        return TaskMetadata(
-            task_id,
-            frozenset(inputs),
-            {p: positions.committed_sum(p) for p in inputs},
-            {p: positions.end_sum(p, ends) for p in inputs},
-            None if deadline is None else deadline - max(0, int(self._config["max.task.idle.ms"])),
-        )
-
-    def changelogs(self) -> dict[TopicPartition, str]:
-        """The changelog of each store that a task here has."""
-        return {
-            TopicPartition(changelog, task.partition): store
-            for task in self.owners
-            for store, changelog in self._plan.subtopologies[task.subtopology].store_to_changelog.items()
-        }
-
-    def restoring_positions(self) -> dict[TopicPartition, int]:
-        """How far the stores are that are being restored."""
-        return {partition: progress.position for partition, progress in dict(self._restoring).items()}
+        return dict(self.tasks.owners)
 
     @property
     def shares_work(self) -> bool:
@@ -254,7 +198,7 @@ class Conductor:
     def holdings(self) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, int]]:
         """What this instance tells the group: units it runs, units it has copies of, and how far their state is."""
         with self._wake:
-            membership, running = self._claimed, list(self._owners)
+            membership, running = self._claimed, list(self.tasks.owners)
         return self.copies.holdings(membership, running)
 
     @property
@@ -271,20 +215,6 @@ class Conductor:
     def membership(self) -> Membership | None:
         """The last generation of the group that this instance was part of; None before the first."""
         return self._last_membership
-
-    def lags(self, ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]]) -> dict[TaskId, int]:
-        """How many records each task of this instance has still to read, given where the topics end."""
-        positions = self._positions
-        found = ends(positions.sources())
-        lags = {}
-        for task in self._owners:
-            at: dict[TopicPartition, int] = {}
-            for partition in positions.inputs(task):
-                at |= positions.vectors.get(partition, {})
-                if partition in positions.fetched:
-                    at[partition] = positions.fetched[partition]
-            lags[task] = sum(max(0, found[partition] - position) for partition, position in at.items() if partition in found)
-        return lags
 
     def reopen(self) -> None:
         """A lane does not answer any more: see to it before the next turn, also if there is nothing to process."""
@@ -312,9 +242,9 @@ class Conductor:
                     continue
                 if not self._opened:
                     self._open(membership)
-                elif membership is not self._adopted:
+                elif membership is not self.tasks.adopted:
                     self._adopt(membership)
-                self._take_back()
+                self.tasks.take_back()
                 self._one_turn(membership)
                 self._failures = 0
             except PenstockError as exc:
@@ -336,7 +266,7 @@ class Conductor:
                     self._losses_seen = self._losses
                 self._idle.clear()
                 return self._membership
-            if self._membership is not None or not (self._told_running or self._changes):
+            if self._membership is not None or not (self.tasks.told_running or self._changes):
                 self._wake.wait(0.1)
             return None
 
@@ -346,12 +276,7 @@ class Conductor:
             if self._changes:
                 self._opened = False
                 self._change_lanes()
-            self._tell_rebalancing()
-
-    def _tell_rebalancing(self) -> None:
-        if self._told_running:
-            self._told_running = False
-            self._events.on_rebalancing()
+            self.tasks.tell_rebalancing()
 
     def _one_turn(self, membership: Membership) -> None:
         started = time.monotonic()
@@ -362,14 +287,14 @@ class Conductor:
             self._idle.set()
             self._wait()
             return
-        if self._place(turn.backlog):
+        if self.tasks.follow_load(turn.backlog):
             return
         global_ends = self._admin.log_ends(self._globals, True) if self._globals else {}
         metadata, with_metrics = membership.group_metadata, self._wants_metrics(turn, started)
         answers = self._fleet.process(
-            turn.work, turn.upstream, self._owners, metadata, global_ends, str(turn), with_metrics=with_metrics
+            turn.work, turn.upstream, self.tasks.owners, metadata, global_ends, str(turn), with_metrics=with_metrics
         )
-        self._check(answers)
+        self.tasks.check(answers)
         self._account(turn, answers)
         seconds = time.monotonic() - started
         self._pace.account(turn.records, seconds)
@@ -397,108 +322,28 @@ class Conductor:
         ends = self._admin.log_ends(self._globals, True)
         if ends != self._global_ends:
             lanes: dict[int, dict[TaskId, TaskWork]] = {
-                lane: {} for lane in set(self._owners.values()) or set(list(self._fleet.lanes)[:1])
+                lane: {} for lane in set(self.tasks.owners.values()) or set(list(self._fleet.lanes)[:1])
             }
-            answers = self._fleet.process(lanes, (), self._owners, membership.group_metadata, ends, "global tables")
-            self._check(answers)
+            answers = self._fleet.process(lanes, (), self.tasks.owners, membership.group_metadata, ends, "global tables")
+            self.tasks.check(answers)
             self._global_ends = dict(ends)
 
     # -- open ----------------------------------------------------------------------------------------------------------
 
     def _open(self, membership: Membership) -> None:
-        """Own the tasks of this generation: producers first, which ends what a crash left open; then offsets, then stores."""
-        self._tell_rebalancing()
-        self._restoring.clear()
-        unknown = [unit for unit in membership.units if unit not in self._units]
-        if unknown:
-            raise TaskMigratedError(f"the group has work that this instance does not know yet ({', '.join(unknown)})")
-        tasks = tasks_in(self._units, membership.units)
-        lanes = list(self._fleet.lanes)
-        self._fleet.place()
-        self._check(self._fleet.open({lane: {} for lane in lanes}))
-        self._events.on_assigned()
-        self._owners = {task: lane for task, lane in self._owners.items() if task in tasks}
-        self.copies.aside &= set(tasks)
-        direct = [task for task in tasks if task not in self.copies.aside]
-        self._positions.load(direct)
-        self._adopted = membership
-        self.copies.expect(membership)
-        self._place_tasks(direct)
-        _log.info(
-            "generation %d: this instance has %d of %d units; tasks %s on %d threads",
-            *(membership.generation, len(membership.units), len(self._units), ", ".join(map(str, tasks)) or "none", len(lanes)),
-        )
-        self._restore()
+        self.tasks.own(membership)
         with self._wake:
             self._opened = self._losses == self._losses_seen  # not where the group has given it all away meanwhile
-        self._tell_running()
+        self.tasks.tell_running()
 
     def _adopt(self, membership: Membership) -> None:
-        """Go from one generation to the next: give up what is not ours any more, take on what is new, leave the rest alone.
-
-        1. Close what others have now, or have had in between.
-        2. Let go of copies that become tasks, keep those that are asked for.
-        3. Open what is new; what has much to restore is restored aside, and opened when it has caught up.
-        """
         with self._wake:
             passed, self._passed = self._passed, set()
-        tasks = tasks_in(self._units, membership.units)
-        gone = [task for task in self._owners if task in passed or task not in tasks]
-        if gone:
-            lanes = {self._owners.pop(task) for task in gone}
-            self._check(self._fleet.open({lane: self._owned(self._owners)[lane] for lane in lanes}))
-            self._timers = {task: at for task, at in self._timers.items() if task not in gone}
-        self._positions.drop(gone)
-        self.copies.closed(gone)
-        self.copies.aside = {task for task in self.copies.aside if task in tasks and task not in passed}
-        added = [task for task in tasks if task not in self._owners and task not in self.copies.aside]
-        if added:
-            self._tell_rebalancing()
-            if self._owners:
-                self.copies.put_aside(added)
-        direct = [task for task in added if task not in self.copies.aside]
-        self._adopted = membership
-        self.copies.expect(membership)
-        if direct:
-            self._positions.add(direct)
-            self._place_tasks([*self._owners, *direct])
-            self._restore()
-        else:
-            self.copies.keep(membership, self._owners)
-        self._tell_running()
-
-    def _tell_running(self) -> None:
-        if not self.copies.aside:
-            self._told_running = True
-            self._events.on_running()
-
-    def _place_tasks(self, tasks: list[TaskId]) -> None:
-        ends = self._admin.log_ends(self._positions.sources(), self._config.eos_enabled)
-        backlog = sum(max(0, end - self._start_of(p)) for p, end in ends.items())
-        placement = self.copies.placement(tasks, self._pace.wants_spread(backlog), self._owners)
-        self._owners = placement.owners
-        self._choose_copies(placement)
-
-    def _choose_copies(self, placement: Placement) -> None:
-        """Before tasks are opened: a copy has to be let go by whoever keeps it first."""
-        self.copies.choose(placement, self._adopted)
-        if self._adopted is not None:
-            self.copies.keep(self._adopted, self._owners)
-
-    # -- copies --------------------------------------------------------------------------------------------------------
-
-    def _take_back(self) -> None:
-        """Open the tasks whose state has been brought back beside the others."""
-        ready = self.copies.take_back() if self._adopted is not None else []
-        if ready:
-            self._positions.add(ready)
-            self._place_tasks([*self._owners, *ready])
-            self._restore()
-            self._tell_running()
+        self.tasks.adopt(membership, passed)
 
     def _nudge(self) -> None:
         """Copies have come further: what waits for them goes on, and the group is asked when a warm-up is ready."""
-        membership = self._adopted
+        membership = self.tasks.adopted
         if membership is None or self.member is None:
             return
         if self.copies.aside:
@@ -514,45 +359,12 @@ class Conductor:
         if asked and self.member is not None:
             self.member.request_rejoin()
 
-    def _start_of(self, partition: TopicPartition) -> int:
-        fetched = self._positions.fetched.get(partition)
-        return self._positions.lowest(partition) if fetched is None else fetched
-
-    def _place(self, backlog: int) -> bool:
-        """Move tasks if the load asks for it; True where they moved."""
-        spread, now = self._pace.wants_spread(backlog), time.monotonic()
-        if (
-            len(set(self._fleet.hosts.values())) > 1
-        ):  # over hosts it takes a look at the changelogs, and copies do not come by the turn
-            if now - self._last_housekeeping["tasks"] < _TASKS_EVERY:
-                return False
-            self._last_housekeeping["tasks"] = now
-        placement = self.copies.placement(list(self._owners), spread, self._owners)
-        return self._move(placement, "over all lanes" if spread else "together")
-
-    def _move(self, placement: Placement, where: str) -> bool:
-        """Close the tasks that are to move, then open them where they belong; every turn ends in a commit, so nothing is lost."""
-        wanted = placement.owners
-        moved = [task for task, lane in wanted.items() if self._owners[task] != lane]
-        if not moved:
-            self._choose_copies(placement)
-            return False
-        _log.info("moving %d of %d tasks %s: %s", len(moved), len(wanted), where, ", ".join(map(str, moved)))
-        staying = {task: lane for task, lane in self._owners.items() if task not in moved}
-        self._check(self._fleet.open(self._owned(staying)))
-        for task in moved:
-            self._positions.forget_fetched(task)
-        self._owners = wanted
-        self._choose_copies(placement)
-        self._restore()
-        return True
-
     def _change_lanes(self) -> None:
         """Add and remove lanes as asked for; the tasks of a lane that goes move to the others first."""
         while (change := self._changes.take()) is not None:
             opened = self._opened
             if opened:
-                self._tell_rebalancing()
+                self.tasks.tell_rebalancing()
             try:
                 if change.name is None:
                     self._remove_lane(change.index)
@@ -561,67 +373,42 @@ class Conductor:
             finally:
                 change.on_done()
             if opened:
-                self._told_running = True
+                self.tasks.told_running = True
                 self._events.on_running()
 
     def _add_lane(self, index: int, name: str) -> None:
         self._fleet.add_lane(index, name)
         if self._opened:
-            self._check(self._fleet.open({index: {}}))
+            self.tasks.check(self._fleet.open({index: {}}))
 
     def _remove_lane(self, index: int) -> None:
         left = [lane for lane in self._fleet.lanes if lane != index]
         self._pace.spread = self._pace.spread and len(left) > 1
         try:
             if self._opened and left:
-                wanted = self.copies.placement(list(self._owners), self._pace.spread, self._owners, without=index)
-                self._move(wanted, f"away from thread {index + 1}")
+                self.tasks.leave_lane(index)
         finally:
-            self._owners = {task: lane for task, lane in self._owners.items() if lane != index}
+            self.tasks.lose_lane(index)
             self._opened = self._opened and bool(left)
             self._fleet.remove_lane(index)
 
     def replace_lane(self, old: int, new: int, name: str) -> None:
         """Put a new lane in the place of one that failed; called on the conductor's own thread, with nothing open."""
-        self._owners = {task: new if lane == old else lane for task, lane in self._owners.items()}
+        self.tasks.lose_lane(old, successor=new)
         self._fleet.remove_lane(old)
         self._fleet.add_lane(new, name)
-
-    def _restore(self) -> None:
-        started: set[tuple[TaskId, str]] = set()
-        while not self._closing:
-            answers = self._fleet.open(self._owned(self._owners))
-            self._check(answers)
-            self._take_timers(answers)
-            self._restoring = {progress.partition: progress for answer in answers.values() for progress in answer.restoring}
-            restoring = [progress for answer in answers.values() for progress in answer.restoring]
-            for what, all_progress in (("batch", restoring), ("end", [p for a in answers.values() for p in a.restored])):
-                for progress in all_progress:
-                    if (progress.task_id, progress.store) not in started:
-                        started.add((progress.task_id, progress.store))
-                        self._events.on_restore(progress, "start")
-                    self._events.on_restore(progress, what)
-            if not restoring:
-                self.copies.opened(self._owners)
-                return
-
-    def _owned(self, owners: Mapping[TaskId, int]) -> dict[int, dict[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]]:
-        owned: dict[int, dict[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]] = {lane: {} for lane in self._fleet.lanes}
-        for task, lane in owners.items():
-            owned[lane][task] = self._positions.of_task(task)
-        return owned
 
     # -- poll and account ----------------------------------------------------------------------------------------------
 
     def _poll(self) -> Turn | None:
         started = time.monotonic()
-        sources = self._positions.sources()
+        sources = self.tasks.positions.sources()
         ends = self._admin.log_ends(sources, self._config.eos_enabled) if sources else {}
         now = self._clock.now_ms()
-        self._ends = ends
-        due = [task for task, at in self._timers.items() if at <= now and task in self._owners]
+        self.tasks.ends = ends
+        due = [task for task, at in self.tasks.timers.items() if at <= now and task in self.tasks.owners]
         limit = partial(self._pace.max_records, self._config["batch.max.records"])
-        turn = plan_turn(self._plan, self._positions, ends, self._owners, due, limit)
+        turn = plan_turn(self.tasks.plan, self.tasks.positions, ends, self.tasks.owners, due, limit)
         if turn is not None:
             turn.poll_seconds = time.monotonic() - started
         return turn
@@ -631,24 +418,14 @@ class Conductor:
         if offsets and not self._config.eos_enabled:
             assert self.member is not None
             self.member.commit(offsets)
-        self._positions.committed.update(offsets)
+        self.tasks.positions.committed.update(offsets)
         for lane_work in turn.work.values():
             for work in lane_work.values():
                 for r in work.ranges:
-                    self._positions.fetched[TopicPartition(r.topic, r.partition)] = r.end
+                    self.tasks.positions.fetched[TopicPartition(r.topic, r.partition)] = r.end
                 for partition, ends in work.fed.items():
-                    self._positions.vectors[partition].update(ends)
-        self._take_timers(answers)
-
-    def _take_timers(self, answers: Mapping[int, LaneAnswer]) -> None:
-        for answer in answers.values():
-            for task, timer in answer.timers.items():
-                self._idle_until[task] = answer.idle_until.get(task)
-                due = min((at for at in (timer, answer.idle_until.get(task)) if at is not None), default=None)
-                if due is None:
-                    self._timers.pop(task, None)
-                else:
-                    self._timers[task] = due
+                    self.tasks.positions.vectors[partition].update(ends)
+        self.tasks.take_timers(answers)
 
     def _housekeeping(self) -> None:
         """Now and then: look where lanes are, show the lag of sources before a shuffle, and purge repartition topics."""
@@ -660,23 +437,23 @@ class Conductor:
             self._last_housekeeping["places"] = now
             if not self._fleet.is_well_placed:
                 self._opened = False  # executors came or went: the lanes that should move are opened elsewhere
-        idle = {lane for lane in set(self._owners.values()) if now - self._fleet.lanes[lane].last_used > _ALIVE_EVERY}
+        idle = {lane for lane in set(self.tasks.owners.values()) if now - self._fleet.lanes[lane].last_used > _ALIVE_EVERY}
         if idle and self._opened:  # Spark ends workers that are idle for a minute, and with them what they hold in memory
-            owned = self._owned(self._owners)
-            self._check(self._fleet.open({lane: owned[lane] for lane in idle}))
-        if self._positions.vectors and now - self._last_housekeeping["lag"] > 1.0 and self.member is not None:
+            owned = self.tasks.in_lanes(self.tasks.owners)
+            self.tasks.check(self._fleet.open({lane: owned[lane] for lane in idle}))
+        if self.tasks.positions.vectors and now - self._last_housekeeping["lag"] > 1.0 and self.member is not None:
             self._last_housekeeping["lag"] = now
-            sources = dict.fromkeys(source for vector in self._positions.vectors.values() for source in vector)
+            sources = dict.fromkeys(source for vector in self.tasks.positions.vectors.values() for source in vector)
             try:
-                self.member.commit({source: OffsetAndMetadata(self._positions.lowest(source)) for source in sources})
+                self.member.commit({source: OffsetAndMetadata(self.tasks.positions.lowest(source)) for source in sources})
             except TaskMigratedError:
                 _log.debug("the lag is shown later: the group rebalances")
         if now - self._last_housekeeping["purge"] > self._config["repartition.purge.interval.ms"] / 1000:
             self._last_housekeeping["purge"] = now
-            internal = {t for s in self._plan.subtopologies.values() for t in s.repartition_source_topics} - set(
-                self._plan.shuffled
+            internal = {t for s in self.tasks.plan.subtopologies.values() for t in s.repartition_source_topics} - set(
+                self.tasks.plan.shuffled
             )
-            self._admin.purge({p: o.offset for p, o in self._positions.committed.items() if p.topic in internal})
+            self._admin.purge({p: o.offset for p, o in self.tasks.positions.committed.items() if p.topic in internal})
 
     # -- wait ----------------------------------------------------------------------------------------------------------
 
@@ -685,8 +462,8 @@ class Conductor:
         limit = self._config["poll.ms"] / 1000
         quiet = time.monotonic() - self._pace.small_since
         wait = min(limit, max(0.005, quiet / 20))
-        if self._timers:
-            wait = min(wait, max(0.0, (min(self._timers.values()) - self._clock.now_ms()) / 1000))
+        if self.tasks.timers:
+            wait = min(wait, max(0.0, (min(self.tasks.timers.values()) - self._clock.now_ms()) / 1000))
         self._sleep(wait)
 
     def _sleep(self, seconds: float) -> None:
@@ -701,22 +478,12 @@ class Conductor:
         if error is not None:
             raise error
 
-    def _check(self, answers: Mapping[int, LaneAnswer]) -> None:
-        self._failed_lane = None
-        self._events.on_answers(answers)
-        for lane, answer in answers.items():
-            if answer.failure is not None:
-                self._failed_lane = lane
-                raise error_of(answer.failure)
-        if any(answer.lost for answer in answers.values()):
-            raise TaskMigratedError("a lane lost its worker; its tasks are opened again")
-
     def _survives(self, error: BaseException) -> bool:
         """Whether to go on after a failure: always from the last commit, with everything opened again."""
-        lane, self._failed_lane = self._failed_lane, None
+        lane, self.tasks.failed_lane = self.tasks.failed_lane, None
         self._opened = False
-        self._timers.clear()
-        if isinstance(error, TaskMigratedError) and self._membership is not self._adopted:
+        self.tasks.timers.clear()
+        if isinstance(error, TaskMigratedError) and self._membership is not self.tasks.adopted:
             _log.info("a turn came too late for its generation of the group and is run again: %s", error)
             return True
         now = time.monotonic()

@@ -16,7 +16,8 @@ from typing import Any
 
 from penstock import __version__
 from penstock.client.assignment import GroupAssignor
-from penstock.client.conductor import Conductor, Events
+from penstock.client.conductor import Conductor
+from penstock.client.events import Events
 from penstock.client.lane_changes import LaneChange
 from penstock.client.listeners import StateListener, StateRestoreListener
 from penstock.client.metadata import LagInfo, ThreadMetadata, store_lags, thread_metadata
@@ -368,7 +369,7 @@ class KafkaStreams(QueryMethods):
             thread_metadata(
                 self._client_id,
                 thread,
-                [conductor.task_metadata(task) for task, lane in owners.items() if lane == thread.index],
+                [conductor.tasks.metadata(task) for task, lane in owners.items() if lane == thread.index],
             )
             for thread in self._threads.all()
         }
@@ -377,9 +378,9 @@ class KafkaStreams(QueryMethods):
         """How far the stores of this instance are behind their changelogs, by store and partition."""
         conductor = self._require_running("its stores' lags")
         copies = conductor.standbys.copies()
-        stores = {**conductor.changelogs(), **{copy.partition: copy.store for copy in copies}}
+        stores = {**conductor.tasks.changelogs(), **{copy.partition: copy.store for copy in copies}}
         ends = self._admin.log_ends(list(stores), self._config.eos_enabled) if stores else {}
-        behind = {**{copy.partition: copy.offset for copy in copies}, **conductor.restoring_positions()}
+        behind = {**{copy.partition: copy.offset for copy in copies}, **conductor.tasks.restoring_positions()}
         return store_lags(stores, behind, ends)
 
     def _require_running(self, what: str) -> Conductor:

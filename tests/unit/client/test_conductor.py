@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.conductor import Conductor, Events
+from penstock.client.conductor import Conductor
+from penstock.client.events import Events
 from penstock.client.lane_changes import LaneChange
 from penstock.config import StreamsConfig
 from penstock.errors import ProcessingError
@@ -158,7 +159,7 @@ def test_should_move_the_tasks_of_a_lane_that_goes(played: Callable[[int], Playe
     one.conductor._pace.spread = True
     one.change(0, "t1")
     until(lambda: one.told[3:] == ["rebalancing", "running"])
-    one.conductor._place(0)
+    one.conductor.tasks.follow_load(0)
     assert one.owned() == {0: 2, 1: 2}
 
 

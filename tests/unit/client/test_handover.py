@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.conductor import Conductor, Events
+from penstock.client.conductor import Conductor
+from penstock.client.events import Events
 from penstock.client.units import units_of
 from penstock.config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
@@ -87,7 +88,7 @@ class Instance:
         assert membership is not None
         if not self.conductor._opened:
             self.conductor._open(membership)
-        elif membership is not self.conductor._adopted:
+        elif membership is not self.conductor.tasks.adopted:
             self.conductor._adopt(membership)
         self.conductor._idle.set()
 

@@ -123,7 +123,7 @@ class AppInfo:
             if now - self._lags_at > _LAG_SECONDS:
                 self._lags_at = now
                 try:
-                    self._lags = self._conductor.lags(self._ends)
+                    self._lags = self._conductor.tasks.lags(self._ends)
                 except Exception:  # noqa: BLE001 - brokers may be away: the last that was known is shown
                     return self._lags
             return self._lags
