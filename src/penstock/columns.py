@@ -73,6 +73,10 @@ class RawColumns:
             for offset, timestamp, key, value, headers in rows:
                 yield RawRecord(topic, partition, offset, timestamp, key, value, headers)
 
+    def context(self, row: int, timestamp: int, headers: Headers) -> RecordContext:
+        """What is known of a record, with the time and headers that were made of it."""
+        return RecordContext(timestamp, self.offsets[row], self.partition, self.topic, headers, self.keys[row], self.values[row])
+
     def rows(self, start: int, stop: int) -> RawColumns:
         """Some of the rows, in their order."""
         if start == 0 and stop == len(self):
@@ -86,6 +90,26 @@ class RawColumns:
             self.values[start:stop],
             None if self.headers is None else self.headers[start:stop],
         )
+
+
+class TwoOrigins:
+    """The records of two partitions, those of the second behind those of the first: what the rows of a join are made of."""
+
+    __slots__ = ("_first", "_second")
+
+    def __init__(self, first: RawColumns, second: RawColumns) -> None:
+        self._first, self._second = first, second
+
+    @property
+    def offsets(self) -> list[int]:
+        """The offsets of all records, each in its own partition."""
+        return [*self._first.offsets, *self._second.offsets]
+
+    def context(self, row: int, timestamp: int, headers: Headers) -> RecordContext:
+        """What is known of a record, with the time and headers that were made of it."""
+        if row < len(self._first):
+            return self._first.context(row, timestamp, headers)
+        return self._second.context(row - len(self._first), timestamp, headers)
 
 
 class Columns:
@@ -102,7 +126,7 @@ class Columns:
         values: list[Any],
         timestamps: list[int],
         headers: list[Headers] | None,
-        origin: RawColumns,
+        origin: RawColumns | TwoOrigins,
         sources: list[int] | None = None,
     ) -> None:
         self.keys = keys
@@ -151,18 +175,8 @@ class Columns:
 
     def context(self, row: int) -> RecordContext:
         """What is known of the record a row was made of, with the time and headers the row has now."""
-        origin = self.origin
         source = row if self.sources is None else self.sources[row]
-        headers = () if self.headers is None else self.headers[row]
-        return RecordContext(
-            self.timestamps[row],
-            origin.offsets[source],
-            origin.partition,
-            origin.topic,
-            headers,
-            origin.keys[source],
-            origin.values[source],
-        )
+        return self.origin.context(source, self.timestamps[row], () if self.headers is None else self.headers[row])
 
 
 class ProducedColumns:
@@ -181,7 +195,7 @@ class ProducedColumns:
         values: list[bytes | None],
         timestamps: list[int],
         headers: list[Headers] | None = None,
-        origin: RawColumns | None = None,
+        origin: RawColumns | TwoOrigins | None = None,
         offsets: list[int] | None = None,
     ) -> None:
         self.topic = topic

@@ -165,6 +165,44 @@ class PartitionGroup:
                 self.add_raw_records(partition, raw.rows(at[partition], len(raw)))
         return runs
 
+    def take_merged(self, now: int) -> list[tuple[RecordQueue, RawColumns, list[int]]]:
+        """Take out what may be processed now of two partitions: the records of each, and their places in the common order.
+
+        `next_record` would give the same records in the same order; the times advance when they are `consumed`.
+        """
+        waiting = self._non_empty
+        queues = [waiting.poll() for _ in range(len(waiting))]
+        taken = [queue.take_all() for queue in queues]
+        if len(queues) == 1:
+            return [(queues[0], taken[0], list(range(len(taken[0]))))]
+        places: tuple[list[int], list[int]] = [], []
+        ends = [len(raw) for raw in taken]
+        mine, theirs, place = 0, 1, 0
+        while True:
+            times, at, end, due = (
+                taken[mine].timestamps,
+                len(places[mine]),
+                ends[mine],
+                taken[theirs].timestamps[len(places[theirs])],
+            )
+            start = at
+            # The other one waits longer: it goes first where times are equal.
+            while True:
+                at += 1
+                if at == end or times[at] >= due:
+                    break
+            places[mine].extend(range(place, place + at - start))
+            place += at - start
+            if at == end:
+                break
+            mine, theirs = theirs, mine
+        left, other = len(places[theirs]), queues[theirs]
+        if self._ready(now, lambda queue: queue is other).is_ready:
+            places[theirs].extend(range(place, place + ends[theirs] - left))
+        else:
+            self.add_raw_records(other.partition, taken[theirs].rows(left, ends[theirs]))
+        return [(q, raw.rows(0, len(p)), p) for q, raw, p in zip(queues, taken, places) if p]
+
     def consumed(self, queue: RecordQueue, raw: RawColumns) -> None:
         """A run has been processed: partition time and stream time follow it."""
         latest = max(raw.timestamps)

@@ -30,6 +30,7 @@ from penstock.record import RawRecord, RecordContext
 from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.context import InternalProcessorContext
+from penstock.runtime.merged_join import MergedJoin
 from penstock.runtime.nodes import FailedProcessingError
 from penstock.runtime.partition_group import PartitionGroup
 from penstock.runtime.processor_topology import ProcessorTopology
@@ -98,6 +99,7 @@ class StreamTask:
             self._create_queues(config), config["max.task.idle.ms"], metrics.record_lateness, metrics.enforced_processing
         )
         self._takes_columns = False
+        self._join: MergedJoin | None = None
         self._next_offsets: dict[TopicPartition, int] = {}
         self._commit_needed = False
         self.commit_requested = False
@@ -144,11 +146,10 @@ class StreamTask:
             finally:
                 self._update_context(None, UNKNOWN, None)
         queues = [self.partition_group.queue(partition) for partition in self.input_partitions]
-        self._takes_columns = (
-            self.topology.takes_columns
-            and all(queue.trusts_record for queue in queues)
-            and self.metrics.record_lateness is None  # at DEBUG every record is looked at
-        )
+        # At DEBUG every record is looked at.
+        if all(queue.trusts_record for queue in queues) and self.metrics.record_lateness is None:
+            self._takes_columns = self.topology.takes_columns
+            self._join = MergedJoin.of(self.topology) if len(queues) == 2 else None
 
     # 3. to 5.: work
 
@@ -209,8 +210,8 @@ class StreamTask:
             return 0
         group, timers = self.partition_group, self.timers
         processed = 0
-        if self._takes_columns and max_records is None and self._is_worth_columns():
-            processed, all_taken = self._process_runs(now)
+        if (self._takes_columns or self._join is not None) and max_records is None and self._is_worth_columns():
+            processed, all_taken = self._process_runs(now) if self._join is None else self._process_joined(self._join, now)
             if all_taken:
                 self.metrics.process.record(processed)
                 return processed
@@ -290,6 +291,25 @@ class StreamTask:
             self._commit_needed = True
             processed += len(raw)
         return processed, True
+
+    def _process_joined(self, join: MergedJoin, now: int) -> tuple[int, bool]:
+        """Process what is ready of the two sides of a join; nothing, and False, where it has to go record by record."""
+        group, context = self.partition_group, self.context
+        taken = group.take_merged(now)
+        try:
+            columns = [queue.source.read_columns(raw) for queue, raw, _ in taken]
+        except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
+            columns = []
+        if not columns or min(min(raw.timestamps) for _, raw, _ in taken) < 0:
+            group.put_back((queue, raw) for queue, raw, _ in taken)
+            return 0, False
+        context.system_time_ms, context.is_only_run = now, True
+        with self._failures_of_columns():
+            join.run(context, [(queue.source, rows, places) for (queue, _, places), rows in zip(taken, columns)])
+        for queue, raw, _ in taken:
+            group.consumed(queue, raw)
+        self._commit_needed = True
+        return sum(len(raw) for _, raw, _ in taken), True
 
     def _process(self, stamped: StampedRecord, queue: RecordQueue, now: int) -> None:
         record, raw = stamped

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.columns import Columns, Produced, ProducedColumns
+from penstock.columns import Columns, Produced, ProducedColumns, RawColumns
 from penstock.hashing import default_partition
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import RangeFetcher
@@ -107,7 +107,7 @@ def sort_by_target(
     found = _Sorted(plan.counted)
     for output, origin in zip(outputs, origins):
         if isinstance(output, ProducedColumns):
-            assert output.origin is not None
+            assert isinstance(output.origin, RawColumns)  # nothing with a store runs before a shuffle
             assert output.offsets is not None
             source = TopicPartition(output.origin.topic, output.origin.partition)
             if output.topic in targets:

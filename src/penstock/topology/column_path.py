@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from penstock.topology.specs import NodeSpec, ProcessorSpec, SinkSpec, SourceSpec, Subtopology
 
@@ -40,6 +41,47 @@ def takes_columns(nodes: Sequence[NodeSpec]) -> bool:
                 return False
             stores[source].update(node.stores)
     return all(count == 1 for used in stores.values() for count in used.values())
+
+
+class JoinSide(NamedTuple):
+    """The names of the nodes of one side of a stream-stream join: the window that keeps it, and the join itself."""
+
+    window: str
+    join: str
+
+
+def stream_join(nodes: Sequence[NodeSpec]) -> tuple[JoinSide, JoinSide] | None:
+    """The sides of the stream-stream join whose rows can be joined at once; None where there is none, or more than that.
+
+    Two sources run up to the windows of the join, and all that follows where its sides meet gets its rows in one order. The join
+    itself sees to the order between the sides; for all other nodes the rules of `takes_columns` hold, and no store is shared.
+    """
+    by_name = {node.name: node for node in nodes}
+    joins = [node for node in nodes if isinstance(node, ProcessorSpec) and getattr(node.supplier, "joins_columns", False)]
+    meeting = [node for node in nodes if not isinstance(node, SourceSpec) and len(node.parents) > 1]
+    if len(joins) != 2 or len(meeting) != 1 or sum(isinstance(node, SourceSpec) for node in nodes) != 2:
+        return None
+    names = {join.name for join in joins}
+    windows = [by_name[join.parents[0]] for join in joins]
+    expected = [{join.name} for join in joins] + [{meeting[0].name}] * 2
+    if (
+        set(meeting[0].parents) != names
+        or not all(getattr(getattr(window, "supplier", None), "keeps_join_side", False) for window in windows)
+        or [_children(node.name, nodes) for node in (*windows, *joins)] != expected
+    ):
+        return None
+    used = Counter(store for node in nodes if isinstance(node, ProcessorSpec) for store in node.stores)
+    kept = {store for window in windows if isinstance(window, ProcessorSpec) for store in window.stores}
+    if len(kept) != 2 or any(count != (2 if store in kept else 1) for store, count in used.items()):
+        return None
+    if not takes_columns([replace(node, parents=(joins[0].name,)) if node is meeting[0] else node for node in nodes]):
+        return None
+    first, second = (JoinSide(window.name, join.name) for window, join in zip(windows, joins))
+    return first, second
+
+
+def _children(name: str, nodes: Sequence[NodeSpec]) -> set[str]:
+    return {node.name for node in nodes if not isinstance(node, SourceSpec) and name in node.parents}
 
 
 def is_counted(subtopology: Subtopology, topic: str, counts: Callable[[Any], bool]) -> bool:

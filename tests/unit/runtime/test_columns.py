@@ -102,6 +102,30 @@ def stream_stream(builder: StreamsBuilder) -> None:
     joined.to("out", TEXT)
 
 
+NEAR = JoinWindows(5, grace=2)
+
+
+def inner_join(
+    before: Callable[[Any], Any] = lambda s: s,
+    joiner: Callable[[str, str], str] = lambda a, b: f"{a}-{b}",
+    after: Callable[[Any], Any] = lambda s: s,
+    windows: JoinWindows = NEAR,
+    serde: Any = STRING,
+) -> Build:
+    def build(builder: StreamsBuilder) -> None:
+        left = before(builder.stream("in", Consumed(STRING, STRING)))
+        right = builder.stream("rows", Consumed(STRING, STRING))
+        joined = left.join(right, joiner, windows, StreamJoined(STRING, serde, serde))
+        after(joined).to("out", TEXT)
+
+    return build
+
+
+def count_text(stream: Any) -> Any:
+    grouped_again = stream.group_by_key(Grouped(None, STRING, STRING))
+    return grouped_again.count(table(caching=False)).to_stream().map_values(str)
+
+
 CASES: dict[str, Build] = {
     "map": stateless(lambda s: s.map(lambda k, v: (v, k or "")).filter(lambda k, v: k is not None)),
     "values": stateless(lambda s: s.map_values(str.upper)),
@@ -135,6 +159,11 @@ CASES: dict[str, Build] = {
     "sessions": windowed(SessionWindows(3, grace=3)),
     "stream-table": stream_table,
     "stream-stream": stream_stream,
+    "inner join": inner_join(),
+    "inner join after others": inner_join(lambda s: s.filter(lambda k, v: v != "cc").flat_map_values(yields_and_fails)),
+    "inner join of records out of order": inner_join(windows=JoinWindows(0, grace=0, before=20, after=-3)),
+    "inner join before others": inner_join(after=lambda s: count_text(s.map_values(picky))),
+    "inner join with a picky joiner": inner_join(joiner=lambda a, b: picky(a) + picky(b), serde=JSON),
 }  # fmt: skip
 
 ROWS = st.tuples(
@@ -154,8 +183,9 @@ def run(build: Build, turns: Any, columns: bool, logs_last_only: bool = False) -
         harness = Harness(builder.build(), Path(folder), config().with_values(handler))
         harness.metrics = Metrics("INFO", clock=harness.clock)
         task = harness.open()
-        assert task._takes_columns is (build is not stream_stream)
-        task._takes_columns = task._takes_columns and columns
+        assert task._takes_columns or task._join is not None or build is stream_stream
+        if not columns:
+            task._takes_columns, task._join = False, None
         seen: list[Any] = []
         at = {"in": 0, "rows": 0}
         for turn in turns:
@@ -175,7 +205,8 @@ def run(build: Build, turns: Any, columns: bool, logs_last_only: bool = False) -
             outputs: dict[str, list[Any]] = {}
             for record in records_of(commit.outputs):
                 outputs.setdefault(record.topic, []).append(tuple(record))
-            changes = [tuple(record) for record in records_of(commit.changelogs)]
+            # Between changelogs there is no order; within one there is.
+            changes = sorted((tuple(record) for record in records_of(commit.changelogs)), key=lambda change: change[0])
             if logs_last_only:
                 changes = sorted({(topic, key): tuple(rest) for topic, _, key, *rest in changes}.items())
             seen.append((outputs, changes, commit.offsets, task.stream_time))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.columns import Columns
 from penstock.processor import Processor
 from penstock.record import Record
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders
@@ -11,6 +12,8 @@ from penstock.state.value_timestamp_headers import ValueTimestampHeaders
 
 class KStreamJoinWindow:
     """Makes the processor that keeps a stream in a window store."""
+
+    keeps_join_side = True
 
     def __init__(self, store_name: str) -> None:
         self.store_name = store_name
@@ -30,7 +33,13 @@ class KStreamJoinWindowProcessor(Processor[Any, Any, Any, Any]):
         """Keep the context and the store."""
         self.context = context
         self._forward = context.forward
-        self._put = context.get_state_store(self._store_name).put
+        self.store = context.get_state_store(self._store_name)
+        self._put = self.store.put
+        self.arrived: Columns | None = None
+
+    def process_columns(self, columns: Columns) -> None:
+        """Let rows wait for those of the other side, to be joined with them in the order in which they came."""
+        self.arrived = columns
 
     def process(self, record: Record[Any, Any]) -> None:
         """Join and keep one record; one without a key can never be found."""

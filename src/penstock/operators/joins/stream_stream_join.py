@@ -42,6 +42,11 @@ class KStreamKStreamJoin:
         self.other_window_store_name = other_window_store_name
         self.outer_join_window_store_name = outer_join_window_store_name
 
+    @property
+    def joins_columns(self) -> bool:
+        """Whether the rows of both sides can be joined at once; those of a left or outer join may have to wait."""
+        return not self.outer and self.outer_join_window_store_name is None
+
     def __call__(self) -> KStreamKStreamJoinProcessor:
         """A new processor."""
         return KStreamKStreamJoinProcessor(self)
@@ -65,12 +70,12 @@ class KStreamKStreamJoinProcessor(Processor[Any, Any, Any, Any]):
     def __init__(self, supplier: KStreamKStreamJoin) -> None:
         windows = supplier.windows
         self._is_left = supplier.is_left_side
-        self._before_ms = windows.before_ms if self._is_left else windows.after_ms
-        self._after_ms = windows.after_ms if self._is_left else windows.before_ms
+        self.before_ms = windows.before_ms if self._is_left else windows.after_ms
+        self.after_ms = windows.after_ms if self._is_left else windows.before_ms
         self._left_wait_ms = windows.after_ms + windows.grace_period_ms
         self._right_wait_ms = windows.before_ms + windows.grace_period_ms
-        self._wait_ms = self._after_ms + windows.grace_period_ms
-        self._joiner = supplier.joiner
+        self._wait_ms = self.after_ms + windows.grace_period_ms
+        self.joiner = supplier.joiner
         self._outer = supplier.outer
         self._tracker_supplier = supplier.shared_time_tracker_supplier
         self._other_store_name = supplier.other_window_store_name
@@ -94,28 +99,28 @@ class KStreamKStreamJoinProcessor(Processor[Any, Any, Any, Any]):
         times.advance_stream_time(timestamp)
         if key is None or value is None:
             if self._outer and value is not None:
-                self._forward(Record(None, self._joiner(None, value, None), timestamp, record.headers))
+                self._forward(Record(None, self.joiner(None, value, None), timestamp, record.headers))
             else:
                 skip_record(self._context, "null key or value")
             return
         outer_store = self._outer_store
         if outer_store is not None and timestamp == times.stream_time:
             self._emit_non_joined(outer_store, record)
-        time_to = max(0, timestamp + self._after_ms)
+        time_to = max(0, timestamp + self.after_ms)
         found = False
-        with self._fetch_range(key, max(0, timestamp - self._before_ms), time_to) as others:
+        with self._fetch_range(key, max(0, timestamp - self.before_ms), time_to) as others:
             for other_timestamp, other in others:
                 found = True
                 if outer_store is not None:
                     # With None this removes the partner if it waits, and writes nothing if it does not.
                     outer_store.put_if_absent(TimestampedKeyAndJoinSide(key, other_timestamp, not self._is_left), None)
-                joined = self._joiner(key, value, other.value)
+                joined = self.joiner(key, value, other.value)
                 self._forward(Record(key, joined, max(timestamp, other_timestamp), record.headers))
         if found or not self._outer:
             return
         if outer_store is None or time_to < times.stream_time:
             # Too late for a partner that stream time has passed: there is nothing to wait for.
-            self._forward(Record(key, self._joiner(key, value, None), timestamp, record.headers))
+            self._forward(Record(key, self.joiner(key, value, None), timestamp, record.headers))
         else:
             times.set_min_time(min(times.min_time, timestamp))
             waiting = LeftOrRightValue(value, None) if self._is_left else LeftOrRightValue(None, value)
@@ -147,7 +152,7 @@ class KStreamKStreamJoinProcessor(Processor[Any, Any, Any, Any]):
                     continue
                 left_value, right_value = waiting_value
                 this_value, other_value = (left_value, right_value) if self._is_left else (right_value, left_value)
-                self._forward(Record(key, self._joiner(key, this_value, other_value), min_time, record.headers))
+                self._forward(Record(key, self.joiner(key, this_value, other_value), min_time, record.headers))
                 # A key may stand for several values, and removing it removes all: only once the next key has come.
                 if previous is not None and previous != waiting_key:
                     store.put(previous, None)

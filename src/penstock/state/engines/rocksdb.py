@@ -230,6 +230,24 @@ class RocksDBStore(KeyValueBytesStore):
         self._open_iterators.add(iterator)
         return iterator
 
+    def scan_many(self, bounds: Iterable[tuple[bytes, bytes]]) -> Iterator[Sequence[ByteEntry]]:
+        """The entries of many ranges, both ends included; one iterator serves all, fastest where they are in order."""
+        self._validate_open()
+        try:
+            below: Any = self._database().iter()
+        except Exception as exc:
+            raise self._failed("open an iterator on", exc) from exc
+        for key_from, key_to in bounds:
+            found: list[ByteEntry] = []
+            below.seek(key_from)
+            while below.valid() and (key := below.key()) <= key_to:
+                found.append((key, below.value()))
+                below.next()
+            if self._overlay:
+                uncommitted = self._overlay.scan(key_from, key_to, True)
+                found = list(overlay(uncommitted, self._overlay.visible(found)))
+            yield found
+
     def approximate_num_entries(self) -> int:
         """RocksDB's estimate, and what the overlay adds to it."""
         self._validate_open()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from penstock.errors import InvalidStateStoreError
@@ -14,7 +14,7 @@ from penstock.state.engines.rocksdb import RocksDBStore
 from penstock.state.engines.segments import PREFIX_SIZE, Progress, Segments, next_prefix
 from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
 from penstock.state.keys.schema import ACCEPT, SKIP, KeySchema, Matcher
-from penstock.state.keys.window import SUFFIX_SIZE, WindowKeySchema
+from penstock.state.keys.window import MAX_SEQNUM, SUFFIX_SIZE, WindowKeySchema
 from penstock.state.store import StateStore, StateStoreContext
 from penstock.windows import MAX_TIMESTAMP
 
@@ -187,6 +187,29 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
         else:
             self._db.put(prefix + key, value)
 
+    def put_all(self, entries: Iterable[tuple[bytes, bytes | None, int]]) -> None:
+        """Set many keys of the schema, each with its time, in their order."""
+        segments, observed = self._segments, self._observed_stream_time
+        live: list[tuple[bytes, bytes | None]] = []
+        for key, value, timestamp in entries:
+            if timestamp > observed:
+                observed = timestamp
+            prefix = segments.get_or_create_if_live(segments.segment_id(timestamp), observed)
+            if prefix is None:
+                self._expired.record("Skipping record for expired segment.")
+            else:
+                live.append((prefix + key, value))
+        self._observed_stream_time = observed
+        self._db.put_all(live)
+
+    def oldest(self, stream_time: int) -> int:
+        """The lowest time that can be found when stream time has come this far."""
+        return stream_time - self._retention_period + 1
+
+    def is_live(self, timestamp: int, stream_time: int) -> bool:
+        """Whether a put at a time is kept when stream time has come this far."""
+        return self._segments.is_live(self._segments.segment_id(timestamp), stream_time)
+
     def remove(self, key: bytes) -> None:
         """Delete a key of the schema."""
         timestamp = self._schema.segment_timestamp(key)
@@ -226,6 +249,28 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
             forward,
             convert,
         )
+
+    def fetch_many(self, keys: Iterable[bytes], from_: int, to: int) -> dict[bytes, list[tuple[int, bytes]]]:
+        """`(window_start, value)` of many record keys in a range of time, in order; keys that have none are left out."""
+        self._validate_open()
+        actual_from = max(0, self._actual_from(from_))
+        found: dict[bytes, list[tuple[int, bytes]]] = {}
+        if to < actual_from:
+            return found
+        first, last = (
+            WindowKeySchema.to_store_key_binary(b"", actual_from, 0),
+            WindowKeySchema.to_store_key_binary(b"", to, MAX_SEQNUM),
+        )
+        ordered = sorted(keys)
+        for prefix in self._segments.search(actual_from, to):
+            bounds = [(prefix + key + first, prefix + key + last) for key in ordered]
+            for key, entries in zip(ordered, self._db.scan_many(bounds)):
+                size = len(prefix) + len(key) + SUFFIX_SIZE
+                # Longer keys that begin with this one and look like it with a time behind it are not meant.
+                of_key = [(WindowKeySchema.extract_store_timestamp(k), value) for k, value in entries if len(k) == size]
+                if of_key:
+                    found.setdefault(key, []).extend(of_key)
+        return found
 
     def fetch_key_range(
         self, key_from: bytes | None, key_to: bytes | None, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]
@@ -276,7 +321,7 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
 
     def _actual_from(self, from_: int) -> int:
         # A record is gone exactly `retention` ms after its own time, even while its segment is still there.
-        return max(from_, self._observed_stream_time - self._retention_period + 1)
+        return max(from_, self.oldest(self._observed_stream_time))
 
 
 def _of_length(length: int) -> Matcher:

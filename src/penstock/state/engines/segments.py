@@ -108,7 +108,7 @@ class Segments:
 
     def get_or_create_if_live(self, segment_id: int, stream_time: int) -> bytes | None:
         """The prefix of a segment; None where it is too old."""
-        min_live = self.segment_id(stream_time - self._retention_period)
+        min_live = self._min_live(stream_time)
         if segment_id < min_live:
             return None
         prefix = self._prefixes.get(segment_id)
@@ -117,6 +117,10 @@ class Segments:
         if self._ids[0] < min_live:
             self._drop_below(min_live)
         return prefix
+
+    def is_live(self, segment_id: int, stream_time: int) -> bool:
+        """Whether a segment is not too old."""
+        return segment_id >= self._min_live(stream_time)
 
     def search(self, time_from: int, time_to: int, forward: bool = True) -> list[bytes]:
         """The prefixes of the segments of a range of time, in the order of a scan."""
@@ -137,9 +141,12 @@ class Segments:
     def cleanup_expired(self, stream_time: int) -> None:
         """Drop the segments that are too old; no read sees them from now on, the next commit deletes them."""
         if self._ids:
-            min_live = self.segment_id(stream_time - self._retention_period)
+            min_live = self._min_live(stream_time)
             if self._ids[0] < min_live:
                 self._drop_below(min_live)
+
+    def _min_live(self, stream_time: int) -> int:
+        return self.segment_id(stream_time - self._retention_period)
 
     def _drop_below(self, min_live: int) -> None:
         first = self._ids[0] if self._dropped is None else min(self._ids[0], self._dropped[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from penstock.state.engines.segmented import SegmentedBytesStore
 from penstock.state.iterators import PeekingIterator
 from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema
@@ -25,7 +27,7 @@ class RocksDBWindowStore(WrappedStateStore, WindowStore[bytes, bytes]):
         super().__init__(bytes_store)
         self.timestamped = bytes_store.timestamped
         self.with_headers = bytes_store.with_headers
-        self._retain_duplicates = retain_duplicates
+        self.retain_duplicates = retain_duplicates
         self._window_size = window_size
         self._last_put_seqnum: int | None = None
 
@@ -51,16 +53,34 @@ class RocksDBWindowStore(WrappedStateStore, WindowStore[bytes, bytes]):
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
         """Set the value of a key's window; None deletes, but not where duplicates are kept."""
         store = self._wrapped
-        if not self._retain_duplicates:
+        if not self.retain_duplicates:
             store.put(_to_store_key(key, window_start, 0), value)
         elif value is not None:
             store.seqnum = (store.seqnum + 1) & MAX_SEQNUM
             self._last_put_seqnum = store.seqnum
             store.put(_to_store_key(key, window_start, store.seqnum), value)
 
+    def put_all(
+        self, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int], trace: bool
+    ) -> list[bytes]:
+        """Put many in their order where duplicates are kept; returns their keys with time and sequence number.
+
+        With `trace` a put of None uses up a number too, as it does in the changelog.
+        """
+        store, seqnum, store_keys = self._wrapped, self._wrapped.seqnum, []
+        for key, value, timestamp in zip(keys, values, timestamps):
+            if value is not None or trace:
+                seqnum = (seqnum + 1) & MAX_SEQNUM
+            if value is not None:
+                self._last_put_seqnum = seqnum
+            store_keys.append(_to_store_key(key, timestamp, seqnum))
+        store.seqnum = seqnum
+        store.put_all([entry for entry in zip(store_keys, values, timestamps) if entry[1] is not None])
+        return store_keys
+
     def fetch(self, key: bytes, time: int) -> bytes | None:
         """The value of the window that starts at `time`; with duplicates only the last one put can be found."""
-        if not self._retain_duplicates:
+        if not self.retain_duplicates:
             return self._wrapped.get(_to_store_key(key, time, 0))
         # A deletion takes a number in the changelog, but none here.
         last = self._wrapped.seqnum if self._last_put_seqnum is None else self._last_put_seqnum

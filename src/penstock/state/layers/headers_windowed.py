@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.record import Headers
@@ -45,6 +46,21 @@ class ChangeLoggingWindowStoreWithHeaders(ChangeLoggingWindowStore):
         else:
             headers, rest = split_headers(value)
             self._log_change(self._name, key, rest[TIMESTAMP_SIZE:], timestamp(rest), headers)
+
+    def log_all(
+        self,
+        store_keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[Headers] | None,
+    ) -> None:
+        """Log rows that were put past this layer; a deletion has the time and headers of its record too."""
+        self._seqnum = None  # the engine has counted on meanwhile
+        if headers is None:
+            self._context.log_columns(self._name, list(store_keys), list(values), list(timestamps))
+        else:
+            for key, value, time, some in zip(store_keys, values, timestamps, headers):
+                self._log_change(self._name, key, value, time, some)
 
 
 class ChangeLoggingSessionStoreWithHeaders(ChangeLoggingSessionStore):

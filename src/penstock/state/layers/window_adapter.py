@@ -22,12 +22,12 @@ class ConvertingWindowStore(WrappedWindowStore):
 
     def __init__(self, wrapped: Any, to_wrapped: ToWrapped, from_wrapped: FromWrapped) -> None:
         super().__init__(wrapped)
-        self._to_wrapped = to_wrapped
+        self.to_wrapped = to_wrapped
         self._from_wrapped = from_wrapped
 
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
         """Set the value of a key's window; None deletes."""
-        self._wrapped.put(key, self._to_wrapped(value), window_start)
+        self._wrapped.put(key, self.to_wrapped(value), window_start)
 
     def fetch(self, key: bytes, time: int) -> bytes | None:
         """The value of the window that starts at `time`, or None."""

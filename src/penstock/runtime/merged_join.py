@@ -1,0 +1,66 @@
+"""The stream-stream join of a task whose two inputs are taken many records at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.columns import Columns, RawColumns
+from penstock.operators.joins.joined_columns import Side, join_columns
+from penstock.runtime.nodes import Node, ProcessorNode, SourceNode
+from penstock.state.layers.window_rows import WindowRows
+
+if TYPE_CHECKING:
+    from penstock.runtime.context import InternalProcessorContext
+    from penstock.runtime.processor_topology import ProcessorTopology
+
+Arrival = tuple[SourceNode, Columns, list[int]]
+"""What a source has read, with the places of its rows in the common order."""
+
+
+class MergedJoin:
+    """Runs both sides up to their windows, joins them in order, and hands on what comes of it."""
+
+    def __init__(self, sides: Sequence[tuple[ProcessorNode, ProcessorNode, WindowRows, SourceNode]]) -> None:
+        self._sides = sides
+
+    @classmethod
+    def of(cls, topology: ProcessorTopology) -> MergedJoin | None:
+        """The join of a topology whose nodes are initialized; None where it has none that can be run so."""
+        if topology.stream_join is None:
+            return None
+        by_name = {node.name: node for node in topology.nodes}
+        sides = []
+        for window_name, join_name in topology.stream_join:
+            window, join = by_name[window_name], by_name[join_name]
+            assert isinstance(window, ProcessorNode)
+            assert isinstance(join, ProcessorNode)
+            store = WindowRows.of(window.processor.store)
+            source = next(source for source in topology.sources if _leads_to(source, window))
+            if store is None:
+                return None
+            sides.append((window, join, store, source))
+        return cls(sides)
+
+    def run(self, context: InternalProcessorContext, arrivals: Sequence[Arrival]) -> None:
+        """Process the rows of the sources that have any."""
+        for source, columns, _ in arrivals:
+            context.current_node = source
+            context.forward_columns(columns)
+        places_of = {id(source): (columns.origin, places) for source, columns, places in arrivals}
+        sides = []
+        for window, join, store, source in self._sides:
+            rows: Columns | None = window.processor.arrived
+            window.processor.arrived = None
+            origin, places = places_of.get(id(source), (RawColumns("", 0, [], [], [], []), []))
+            if rows is None:
+                rows = Columns([], [], [], None, origin, [])
+            at = places if rows.sources is None else [places[source_row] for source_row in rows.sources]
+            sides.append(Side(rows, at, store, join.processor, join))
+        joined = join_columns(sides[0], sides[1], context)
+        context.current_node = self._sides[0][1]
+        context.forward_columns(joined)
+
+
+def _leads_to(node: Node, target: Node) -> bool:
+    return node is target or any(_leads_to(child, target) for child in node.children)
