@@ -11,8 +11,8 @@ SMALL = 2_000
 # A backlog of this many records is spread over all lanes, and gathered when turns have stayed small for this long.
 _SPREAD_ABOVE, _GATHER_AFTER = 20_000, 5.0
 _FIRST_TURN = 50_000
-# A turn should work for about this long: as long as a quarter of the backlog takes, within bounds. A turn's fixed cost, and
-# the rows that an aggregate writes once a turn, are paid less often when there is much to catch up on.
+# A turn should work for about this long: as long as the backlog takes, within bounds. A turn's fixed cost, and the rows that an
+# aggregate writes once a turn, are paid less often when there is much to catch up on.
 _SHORTEST, _LONGEST = 0.5, 3.0
 _GROWTH = 4
 
@@ -28,9 +28,11 @@ class Pace:
     >>> pace.account(20_000, seconds=0.3)
     >>> pace.max_records(1_000_000, backlog=500_000)  # grows, but not at once
     100000
-    >>> pace.account(100_000, seconds=1.3)  # about 10 µs a record: a second and a quarter for a quarter of the backlog
-    >>> pace.max_records(1_000_000, backlog=500_000)
-    125000
+    >>> pace.account(100_000, seconds=1.3)  # about 10 µs a record: three seconds take 300,000
+    >>> round(pace.max_records(1_000_000, backlog=500_000), -5)
+    300000
+    >>> round(pace.max_records(1_000_000, backlog=200_000), -5)
+    200000
     """
 
     fixed_seconds: float | None = None
@@ -45,7 +47,7 @@ class Pace:
             return min(limit, _FIRST_TURN)
         allowed = max(_FIRST_TURN // 10, _GROWTH * self.last_records)
         if self.record_seconds > 0:
-            seconds = min(_LONGEST, max(_SHORTEST, backlog * self.record_seconds / 4))
+            seconds = min(_LONGEST, max(_SHORTEST, backlog * self.record_seconds))
             allowed = min(allowed, int(seconds / self.record_seconds))
         return min(limit, max(1_000, allowed))
 
