@@ -166,7 +166,7 @@ class Columns:
     def offsets(self) -> list[int]:
         """The offset of the record each row was made of."""
         offsets = self.origin.offsets
-        return list(offsets) if self.sources is None else [offsets[row] for row in self.sources]
+        return list(offsets) if self.sources is None else list(map(offsets.__getitem__, self.sources))
 
     def record(self, row: int) -> Record[Any, Any]:
         """One row as a record."""

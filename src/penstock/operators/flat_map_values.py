@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import chain
 from operator import sub
 from typing import Any
 
 from penstock.columns import Columns
 from penstock.errors import StreamsError
-from penstock.operators.functions import IgnoreKey
-from penstock.operators.rows import spread
+from penstock.operators.rows import each_row, spread
 from penstock.operators.types import FlatValueMapperWithKey
 from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext
 from penstock.record import FixedKeyRecord
+
+# Nothing of the user's runs when these are read, so they can be read all at once.
+_LISTS = frozenset({list, tuple})
 
 
 class KStreamFlatMapValues:
@@ -41,24 +44,24 @@ class _KStreamFlatMapValuesProcessor(FixedKeyProcessor[Any, Any, Any]):
 
     def process_columns(self, columns: Columns) -> None:
         """The same for many records; what a record gave before it failed stays."""
-        if type(self._mapper) is IgnoreKey:
-            calls: Iterator[Any] = map(self._mapper.function, columns.values)
+        results, columns = each_row(self._context, columns, self._mapper)
+        if _LISTS.issuperset(map(type, results)):
+            values, counts = list(chain.from_iterable(results)), list(map(len, results))
         else:
-            calls = map(self._mapper, columns.keys, columns.values)
+            values, counts = self._collected(columns, results)
+        self._context.forward_columns(spread(columns, None, values, counts))
+
+    def _collected(self, columns: Columns, results: list[Any]) -> tuple[list[Any], list[int]]:
+        """What generators and the like give, and how much each; one may fail on the way."""
         values: list[Any] = []
         ends: list[int] = []
-        while len(ends) < len(columns):
+        for row, some in enumerate(results):
             try:
-                for some in calls:
-                    values.extend(_checked(some) if some is None else some)
-                    ends.append(len(values))
-                if len(ends) < len(columns):
-                    raise StopIteration  # the function raised it: a loop takes it for the end
+                values.extend(_checked(some))
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                self._context.row_failed(columns, len(ends), exc)
-                ends.append(len(values))
-        counts = list(map(sub, ends, [0, *ends]))
-        self._context.forward_columns(spread(columns, None, values, counts))
+                self._context.row_failed(columns, row, exc)
+            ends.append(len(values))
+        return values, list(map(sub, ends, [0, *ends]))
 
 
 def _checked(values: Iterable[Any] | None) -> Iterable[Any]:

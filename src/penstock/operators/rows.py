@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import chain, repeat
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from penstock.columns import Columns
 from penstock.operators.functions import IgnoreKey
@@ -33,15 +34,13 @@ def each_row(context: Any, columns: Columns, function: Callable[[Any, Any], Any]
 
 def spread(columns: Columns, keys: list[Any] | None, values: list[Any], counts: list[int]) -> Columns:
     """New rows made of old ones: `counts` tells how many each became; without `keys` they keep their key."""
+    rows: list[int] = np.repeat(np.arange(len(columns)), counts).tolist()
+    timestamps, headers, sources = columns.timestamps, columns.headers, columns.sources
     return Columns(
-        _repeated(columns.keys, counts) if keys is None else keys,
+        list(map(columns.keys.__getitem__, rows)) if keys is None else keys,
         values,
-        _repeated(columns.timestamps, counts),
-        None if columns.headers is None else _repeated(columns.headers, counts),
+        list(map(timestamps.__getitem__, rows)),
+        None if headers is None else list(map(headers.__getitem__, rows)),
         columns.origin,
-        _repeated(range(len(columns)) if columns.sources is None else columns.sources, counts),
+        rows if sources is None else list(map(sources.__getitem__, rows)),
     )
-
-
-def _repeated(column: Iterable[Any], counts: list[int]) -> list[Any]:
-    return list(chain.from_iterable(map(repeat, column, counts)))

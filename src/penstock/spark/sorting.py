@@ -56,8 +56,11 @@ def counted_columns(
     weights = np.bincount(codes, minlength=len(distinct))
     last = np.zeros(len(distinct), np.int64)
     last[codes] = rows  # of several rows with a key the last one stays
-    latest = np.full(len(distinct), -1, np.int64)
-    np.maximum.at(latest, codes, timestamps[rows])
+    if (np.diff(timestamps) >= 0).all():
+        latest = timestamps[last]
+    else:
+        latest = np.full(len(distinct), -1, np.int64)
+        np.maximum.at(latest, codes, timestamps[rows])
     there = np.flatnonzero(weights)
     there = there[np.argsort(last[there])]
     batch = ShuffledBatch(
