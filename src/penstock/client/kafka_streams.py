@@ -187,6 +187,7 @@ class KafkaStreams(QueryMethods):
         lanes = lanes_of(self._spark, config["num.stream.threads"])
         threads = [self._threads.add() for _ in range(lanes)]
         self._fleet = Fleet(self._spark, self._application(prepared), [thread.name for thread in threads])
+        self._fleet.warm_up()
         self._units = units_of(prepared.plan)
         events = Events(
             self._on_running,

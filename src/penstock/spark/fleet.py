@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -17,7 +18,7 @@ from penstock.spark.lanes import Lane, building
 from penstock.spark.messages import Application, Committed, Failure, LaneAnswer, OpenTurn, ProcessTurn, TaskWork, UpstreamWork
 from penstock.spark.placement import choose_places, executors, host_of, is_local, wait_for_executors
 from penstock.spark.updaters import Updaters
-from penstock.spark.worker import close_lane, packed, run_stage, run_turn
+from penstock.spark.worker import close_lane, packed, run_stage, run_turn, warm_stage
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +40,22 @@ class Fleet:
         self.lanes = {index: Lane(self._spark, name, place) for index, (name, place) in enumerate(zip(names, places))}
         self.updaters = Updaters(self._spark, application, self._packed)
         self._answered: dict[int, LaneAnswer] = {}
+
+    def warm_up(self) -> None:
+        """Start the workers that run what comes before a shuffle, beside all else there is to do at the start."""
+        if self._application.plan.shuffled:
+            threading.Thread(target=self._warm_up, name=f"{self._application.client_id}-warm-up", daemon=True).start()
+
+    def _warm_up(self) -> None:
+        workers = max(1, int(self._spark.defaultParallelism))
+        self._spark.setLocalProperty("spark.job.description", f"{self._application.client_id}: warm up")
+        try:
+            with building:
+                rows = self._spark.parallelize(range(workers), workers).mapPartitions(partial(warm_stage, self._packed))
+                rows._jrdd  # noqa: B018 - made here, as long as no lane changes the environment
+            rows.collect()
+        except Exception as exc:  # noqa: BLE001 - what is wrong shows when there is work to do
+            _log.debug("workers could not be started in advance: %s", exc)
 
     def add_lane(self, index: int, name: str) -> None:
         """One more lane, on the executor with the fewest; it owns nothing before the next opening."""

@@ -12,10 +12,12 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+import penstock_daemon
 from penstock.spark.placement import wait_for_executors
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_DAEMON, _WORKER_PATH = "spark.python.daemon.module", "spark.executorEnv.PYTHONPATH"
 # The JVM hands out tasks and moves blobs; Python does the work. Its second compiler costs as much as all the rest of it in the
 # first minutes: 39 -> 20 s of CPU for starting and 100 shuffles.
 _JVM = "-XX:TieredStopAtLevel=1"
@@ -47,13 +49,23 @@ def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSessi
     # Workers run this interpreter, with what is installed for it, unless told otherwise. Only spark-submit reads the setting.
     os.environ["PYSPARK_PYTHON"] = str(settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable)
     builder = SparkSession.builder.appName(application_id)
-    for key, value in {**_DEFAULTS, **{k: str(v) for k, v in settings.items() if k != _JAVA_OPTIONS}}.items():
+    given = {key: str(value) for key, value in settings.items() if key != _JAVA_OPTIONS}
+    for key, value in {**_DEFAULTS, **given, **_daemon(given)}.items():
         builder = builder.config(key, value)
     # Log settings go to the JVM's start: Spark's own warnings come before `spark.log.level` is looked at. The user's come last.
     builder = builder.config(
         _JAVA_OPTIONS, f"{_JVM} -Dlog4j2.configurationFile={_LOGGING.as_uri()} {settings.get(_JAVA_OPTIONS, '')}".strip()
     )
     return builder.getOrCreate()
+
+
+def _daemon(given: Mapping[str, str]) -> dict[str, str]:
+    """On this machine workers run what is installed here, and can be forked with it imported; elsewhere nobody knows."""
+    is_here = given.get("spark.master", _DEFAULTS["spark.master"]).startswith("local")
+    if not is_here or os.environ["PYSPARK_PYTHON"] != sys.executable or _DAEMON in given:
+        return {}
+    path = os.pathsep.join(filter(None, (given.get(_WORKER_PATH), str(Path(penstock_daemon.__file__).parent))))
+    return {_DAEMON: penstock_daemon.__name__, _WORKER_PATH: path}
 
 
 def lanes_of(spark: SparkSession, wanted: int | None = None) -> int:

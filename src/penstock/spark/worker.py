@@ -36,6 +36,8 @@ from penstock.spark.query_listener import QueryListener
 from penstock.spark.write_turn import TurnPart, write_turn
 
 _LANES: dict[tuple[str, int], LaneWorker] = {}
+_LOOK_EVERY = 60.0
+_looked_at = time.monotonic()
 
 
 def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[LaneAnswer]:
@@ -93,8 +95,31 @@ def _no_collections() -> Iterator[None]:
     try:
         yield
     finally:
+        _collect_what_is_new()
         if enabled:
             gc.enable()
+
+
+def _collect_what_is_new() -> None:
+    """Spark has a worker look for cycles in all it has after every task: 30 ms in which it could do a small turn.
+
+    What has survived a turn is put where it is not looked at, and is looked at again every minute.
+    """
+    global _looked_at
+    now = time.monotonic()
+    if now - _looked_at > _LOOK_EVERY:
+        _looked_at = now
+        gc.unfreeze()
+    else:
+        gc.collect(0)
+        gc.freeze()
+
+
+def warm_stage(application: bytes, rows: Iterator[Any]) -> Iterator[bool]:
+    """Have a worker ready for `run_stage`."""
+    list(rows)
+    _stage_lane(application)
+    yield True
 
 
 def _drop_lane(turn: OpenTurn | ProcessTurn) -> None:

@@ -1,0 +1,29 @@
+"""Spark's Python daemon for sessions that penstock makes: it forks workers that have everything imported already.
+
+Spark puts its own zip of pyspark first on the path, which Python has to compile again in every process. Here it is the same
+pyspark as the one that is installed; and what all workers import is imported once, before they are forked.
+
+This module is not in the package, whose import would come before the path is put right.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+
+def main() -> None:
+    """Become the daemon; Spark calls `python -m penstock_daemon pyspark.worker`."""
+    sys.path[:] = [entry for entry in sys.path if not entry.endswith("pyspark.zip")]
+
+    from pyspark.daemon import manager
+
+    import penstock.spark.worker  # noqa: F401  (for the workers)
+
+    gc.collect()
+    gc.freeze()  # what is shared with the workers stays shared
+    manager()
+
+
+if __name__ == "__main__":
+    main()
