@@ -46,6 +46,7 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, check_client_settings, member_config
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInfo
 from penstock.metrics import Metric, MetricName
+from penstock.query.metadata import HostInfo
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
 from penstock.spark.messages import Application, LaneAnswer, RestoreProgress
@@ -259,7 +260,7 @@ class KafkaStreams(QueryMethods):
 
     @property
     def _server_address(self) -> str:
-        return "" if self._web is None else str(self._web.host)
+        return "" if self.server_host is None else str(self.server_host)
 
     def _locations(self) -> Locations:
         prepared, units = self._prepared, self._units
@@ -398,6 +399,14 @@ class KafkaStreams(QueryMethods):
     def metrics_port(self) -> int | None:
         """The port on which metrics are served; None where they are not."""
         return None if self._metrics_server is None else self._metrics_server.port
+
+    @property
+    def server_host(self) -> HostInfo | None:
+        """Where queries are answered and the page is, once started; None without `application.server`.
+
+        With port 0 in `application.server` it tells the port that was free.
+        """
+        return None if self._web is None else self._web.host
 
     # -- threads -------------------------------------------------------------------------------------------------------
 
