@@ -126,7 +126,7 @@ class _LaneLease(Lease):
             return
         try:
             if self.engine.is_idle:
-                _ask(self._connection, "release")
+                self._connection.send(("release",))
                 owner.give_back(self._address, self._connection)
                 return
         except _GONE:

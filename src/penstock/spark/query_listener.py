@@ -134,7 +134,6 @@ class QueryListener:
                     elif request == "release":
                         _release(lease)
                         lease = None
-                        connection.send(("value", None))
                     else:
                         raise InvalidStateStoreError(f"a reader sent {request!r} out of turn")
                 except PenstockError as exc:

@@ -28,6 +28,7 @@ from penstock.spark.placement import located_rows
 from penstock.spark.query_client import Address, LanePartition
 from penstock.spark.query_listener import readable_store
 from penstock.spark.worker import packed, unpacked
+from penstock.state.directory import site_here, state_dir_here
 
 _SERVER_SECONDS = 60.0
 
@@ -37,8 +38,10 @@ FORWARDED = "X-Penstock-Forwarded"
 
 @dataclass(frozen=True)
 class Source:
-    """Where a partition of a store is read: from files of the host, through the lane at an address, or, with all others that
+    """Where a partition of a store is read: from the files of its site, through the lane at an address, or, with all others that
     another instance has, from that instance's query server.
+
+    `folder` is within the application's folder. Files are read where they are; a task that Spark has put elsewhere asks the lane.
     """
 
     task_id: TaskId
@@ -46,6 +49,7 @@ class Source:
     address: Address | None = None
     executor: str | None = None
     server: str | None = None
+    site: str = ""
 
 
 def state_dataframe(spark: SparkSession, application: Application, store: ReadableStore, sources: Sequence[Source]) -> DataFrame:
@@ -73,8 +77,10 @@ def _read_source(application: Application, store_name: str, source: Source, colu
     store = readable_store(application, source.task_id, store_name)
     with tempfile.TemporaryDirectory(prefix="penstock-table-") as log_folder:
         partition: StorePartition
-        if source.address is None:
-            partition = store.partition_on_disk(source.task_id, Path(source.folder), Path(log_folder))
+        if source.address is None or (store.on_disk and source.site == site_here()):
+            config = application.config
+            folder = state_dir_here(config["state.dir"]) / config["application.id"] / source.folder
+            partition = store.partition_on_disk(source.task_id, folder, Path(log_folder))
         else:
             partition = LanePartition(store, source.task_id, application.query_key, lambda: source.address)
         try:

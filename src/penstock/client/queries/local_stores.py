@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
@@ -22,7 +21,7 @@ from penstock.spark.messages import Application
 from penstock.spark.query_client import LanePartition
 from penstock.spark.query_listener import readable_store
 from penstock.spark.state_tables import Source
-from penstock.state.directory import StateDirectory
+from penstock.state.directory import GLOBAL_FOLDER, state_dir_here
 
 
 @dataclass(frozen=True)
@@ -42,11 +41,11 @@ class LocalPartition:
 class LocalStores:
     """Reads the stores of one instance, wherever their lanes keep them."""
 
-    def __init__(self, config: StreamsConfig, fleet: Fleet, conductor: Conductor, directory: StateDirectory) -> None:
+    def __init__(self, config: StreamsConfig, fleet: Fleet, conductor: Conductor) -> None:
         self._config = config
         self._fleet = fleet
         self._conductor = conductor
-        self._directory = directory
+        self._folder = state_dir_here(config["state.dir"]) / config["application.id"]
         self._log_folder = Path(tempfile.mkdtemp(prefix="penstock-readers-"))
         self._stores: dict[str, ReadableStore] = {}
         self._readers: dict[tuple[TaskId, str, str], StorePartition] = {}
@@ -99,9 +98,9 @@ class LocalStores:
         owners, running = self._conductor.owners, self._conductor.is_open
         found = [LocalPartition(self._reader(store, t, owners[t]), True, running) for t in tasks if t in owners]
         if store.on_disk:
-            standbys, here = self._conductor.standby_hosts, ("", socket.gethostname())
-            copies = [t for t in tasks if standbys.get(t) in here and t not in owners]
-            found += [LocalPartition(self._on_disk(store, t, 0), False, False) for t in copies]
+            copies = {t: host for t, host in self._conductor.standby_hosts.items() if t in tasks and t not in owners}
+            readers = [self._copy(store, task, host) for task, host in copies.items()]
+            found += [LocalPartition(reader, False, False) for reader in readers if reader is not None]
         return sorted(found, key=lambda local: local.reader.task_id)
 
     @property
@@ -120,9 +119,10 @@ class LocalStores:
         return [
             Source(
                 task,
-                str(self._folder_of(task, lane)),
-                None if store.on_disk else self._fleet.query_address(lane),
+                _subfolder(task, lane),
+                None if store.on_disk and self._fleet.lanes[lane].executor is None else self._fleet.query_address(lane),
                 self._fleet.lanes[lane].executor,
+                site=self._fleet.site_of(lane),
             )
             for task, lane in placed.items()
         ]
@@ -139,19 +139,21 @@ class LocalStores:
                 )
             return reader
 
+    def _copy(self, store: ReadableStore, task_id: TaskId, host: str) -> StorePartition | None:
+        """A standby, read like what its host's lanes have; None where no lane is there that could be asked."""
+        if not host:
+            return self._on_disk(store, task_id, 0)
+        lane = self._fleet.lane_on(host)
+        return None if lane is None else self._reader(store, task_id, lane)
+
     def _on_disk(self, store: ReadableStore, task_id: TaskId, lane: int) -> StorePartition:
-        folder = self._folder_of(task_id, lane)
+        folder = self._folder / _subfolder(task_id, lane)
         key = task_id, store.name, str(folder)
         with self._lock:
             reader = self._readers.get(key)
             if reader is None:
                 reader = self._readers[key] = store.partition_on_disk(task_id, folder, self._log_folder)
             return reader
-
-    def _folder_of(self, task_id: TaskId, lane: int) -> Path:
-        if task_id == GLOBAL_TASK_ID:
-            return self._directory.global_state_dir() / str(lane + 1)
-        return self._directory.folder_of_task(task_id)
 
     def _address(self, lane: int) -> Callable[[], str | tuple[str, int] | None]:
         return lambda: self._fleet.query_address(lane)
@@ -169,6 +171,11 @@ class LocalStores:
         """Close all readers."""
         self.forget()
         shutil.rmtree(self._log_folder, ignore_errors=True)
+
+
+def _subfolder(task_id: TaskId, lane: int) -> str:
+    """Where the files of a task are within the application's folder; of global stores each lane has a copy."""
+    return f"{GLOBAL_FOLDER}/{lane + 1}" if task_id == GLOBAL_TASK_ID else str(task_id)
 
 
 def _close(readers: Iterable[StorePartition]) -> None:

@@ -35,6 +35,10 @@ class Queries:
         self._locations = locations
         self._state = state
 
+    def check_running(self) -> None:
+        """Raise unless the application works."""
+        check_running(self._state())
+
     # -- views ---------------------------------------------------------------------------------------------------------
 
     def store(self, parameters: StoreQueryParameters[Any]) -> Any:

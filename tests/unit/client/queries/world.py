@@ -105,7 +105,7 @@ class World:
         self.conductor = Conductor(mine)
         application = Application("key", self.config, self.plan, None, "p", "client")
         self.fleet: Any = Fleet(application)
-        self.stores = LocalStores(self.config, self.fleet, self.conductor, self.directory)  # type: ignore[arg-type]
+        self.stores = LocalStores(self.config, self.fleet, self.conductor)  # type: ignore[arg-type]
         hosts = hosts or dict.fromkeys(range(PARTITIONS), "localhost:1")
         units = {str(t): (t,) for t in self.plan.tasks()}
         owners = {str(t): hosts[t.partition] for t in self.plan.tasks()}
