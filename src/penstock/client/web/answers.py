@@ -66,7 +66,7 @@ class Answers:
 
     def key(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json:
         """The value of a key."""
-        store = self._queries.stores.store(name)
+        store = self._store(name)
         if store.kind not in ("key_value", "versioned"):
             raise HttpError(400, f"store {name} has windows: ask /api/stores/{name}/windows/{{key}}")
         key = parse_key(store, text)
@@ -90,7 +90,7 @@ class Answers:
 
     def range(self, name: str, parameters: Parameters, forwarded: bool) -> Json:
         """Entries between two keys in the order of the keys' bytes; `next` is the key to go on `from`."""
-        store = self._queries.stores.store(name)
+        store = self._store(name)
         if store.kind != "key_value":
             raise HttpError(400, f"store {name} is a {store.kind} store: only key-value stores have ranges of keys")
         limit = parse_limit(parameters, MAX_LIMIT + forwarded)
@@ -116,7 +116,7 @@ class Answers:
 
     def windows(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json:
         """The windows or sessions of a key in a range of time, oldest first."""
-        store = self._queries.stores.store(name)
+        store = self._store(name)
         if store.kind not in ("window", "session"):
             raise HttpError(400, f"store {name} has no windows: ask /api/stores/{name}/keys/{{key}}")
         key = parse_key(store, text)
@@ -136,7 +136,7 @@ class Answers:
 
     def table(self, name: str) -> Iterator[bytes]:
         """All that is here of a store, as the parts of an Arrow stream; each partition is of one commit."""
-        store = self._queries.stores.store(name)
+        store = self._store(name)
         columns = columns_of(store)
         leases: list[Lease] = []
         try:
@@ -149,7 +149,7 @@ class Answers:
 
     def metadata(self, name: str, text: str) -> Json:
         """Where a key is."""
-        store = self._queries.stores.store(name)
+        store = self._store(name)
         found = self._queries.metadata_for_key(name, parse_key(store, text), store.key_serde)
         if found.active_host == HostInfo.unavailable():
             raise HttpError(503, f"the group has not told yet who holds this key of store {name}; ask again later")
@@ -157,6 +157,11 @@ class Answers:
         return {"partition": found.partition, "active": str(found.active_host), "standbys": standbys}
 
     # -- where ---------------------------------------------------------------------------------------------------------
+
+    def _store(self, name: str) -> ReadableStore:
+        """A store of an application that runs."""
+        self._queries.check_running()
+        return self._queries.stores.store(name)
 
     def _task_of(self, store: ReadableStore, key: Any) -> TaskId | None:
         """The task of a key; None where every instance has all of the store."""

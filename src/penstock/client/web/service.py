@@ -50,6 +50,7 @@ class WebService:
         conductor: Conductor,
         ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]],
         metrics: Callable[[], str] | None,
+        thread_states: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         """Answer from now on."""
         answers = Answers(queries, self.host, self._forwarder)
@@ -65,6 +66,7 @@ class WebService:
             lambda: queries.locations,
             ends,
             self.history,
+            thread_states,
         )
         self._web = WebApplication(answers, info, metrics or (lambda: basic_metrics(info)), self._token, self.host.host)
         self._server = QueryServer(self._socket, self._web.asgi)
