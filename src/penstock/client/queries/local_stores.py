@@ -18,6 +18,7 @@ from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import StorePartition
 from penstock.spark.fleet import Fleet
 from penstock.spark.messages import Application
+from penstock.spark.plan import Plan
 from penstock.spark.query_client import LanePartition
 from penstock.spark.query_listener import readable_store
 from penstock.spark.state_tables import Source
@@ -48,6 +49,7 @@ class LocalStores:
         self._folder = state_dir_here(config["state.dir"]) / config["application.id"]
         self._log_folder = Path(tempfile.mkdtemp(prefix="penstock-readers-"))
         self._stores: dict[str, ReadableStore] = {}
+        self._tasks: tuple[Plan | None, dict[str, list[TaskId]]] = (None, {})
         self._readers: dict[tuple[TaskId, str, str], StorePartition] = {}
         self._lock = threading.Lock()
 
@@ -84,9 +86,24 @@ class LocalStores:
     def tasks_of(self, name: str) -> list[TaskId]:
         """The tasks that have a partition of a store, here or elsewhere."""
         plan = self._fleet.application.plan
-        return [task for task in plan.tasks() if name in plan.subtopologies[task.subtopology].stores]
+        if self._tasks[0] is not plan:
+            tasks: dict[str, list[TaskId]] = {}
+            for task in plan.tasks():
+                for store in plan.subtopologies[task.subtopology].stores:
+                    tasks.setdefault(store, []).append(task)
+            self._tasks = plan, tasks
+        return self._tasks[1].get(name, [])
 
     # -- which partitions are here -------------------------------------------------------------------------------------
+
+    def active(self, name: str, task: TaskId | None) -> LocalPartition | None:
+        """The partition of a task (None: of a global store), where it is active here: what a point read needs to know."""
+        if task is None:
+            return self.partitions(name)[0]
+        lane = self._conductor.owners.get(task)
+        if lane is None:
+            return None
+        return LocalPartition(self._reader(self.store(name), task, lane), True, self._conductor.is_ready(task))
 
     def partitions(self, name: str) -> list[LocalPartition]:
         """The partitions of a store that are here, active and standby."""
@@ -95,8 +112,8 @@ class LocalStores:
             lane = min(self._conductor.owners.values(), default=0)
             return [LocalPartition(self._reader(store, GLOBAL_TASK_ID, lane), True, self._conductor.is_open)]
         tasks = self.tasks_of(name)
-        owners, running = self._conductor.owners, self._conductor.is_open
-        found = [LocalPartition(self._reader(store, t, owners[t]), True, running) for t in tasks if t in owners]
+        owners, is_ready = self._conductor.owners, self._conductor.is_ready
+        found = [LocalPartition(self._reader(store, t, owners[t]), True, is_ready(t)) for t in tasks if t in owners]
         if store.on_disk:
             copies = {t: host for t, host in self._conductor.standby_hosts.items() if t in tasks and t not in owners}
             readers = [self._copy(store, task, host) for task, host in copies.items()]
@@ -111,10 +128,10 @@ class LocalStores:
     def sources(self, name: str) -> list[Source]:
         """Where Spark's tasks read the active partitions of a store that are here."""
         store = self.store(name)
-        if not self._conductor.is_open:
-            raise StreamsRebalancingError(f"store {name} cannot be read now: its tasks are being opened; ask again later")
         owners = self._conductor.owners
         tasks = [t for t in self.tasks_of(name) if t in owners]
+        if not self._conductor.is_open or not all(self._conductor.is_ready(task) for task in tasks):
+            raise StreamsRebalancingError(f"store {name} cannot be read now: its tasks are being opened; ask again later")
         placed = {GLOBAL_TASK_ID: min(owners.values(), default=0)} if self.is_global(name) else {t: owners[t] for t in tasks}
         return [
             Source(
@@ -147,11 +164,11 @@ class LocalStores:
         return None if lane is None else self._reader(store, task_id, lane)
 
     def _on_disk(self, store: ReadableStore, task_id: TaskId, lane: int) -> StorePartition:
-        folder = self._folder / _subfolder(task_id, lane)
-        key = task_id, store.name, str(folder)
+        key = task_id, store.name, f"disk-{lane}" if task_id == GLOBAL_TASK_ID else "disk"
         with self._lock:
             reader = self._readers.get(key)
             if reader is None:
+                folder = self._folder / _subfolder(task_id, lane)
                 reader = self._readers[key] = store.partition_on_disk(task_id, folder, self._log_folder)
             return reader
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
@@ -13,9 +14,9 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from penstock.client.queries.queries import Queries
-from penstock.client.web.errors import HttpError
+from penstock.client.web.errors import HttpError, http_error
 from penstock.client.web.forwarding import Forwarder
-from penstock.errors import SerializationError, StreamsRebalancingError
+from penstock.errors import PenstockError, SerializationError, StreamsRebalancingError
 from penstock.ids import TaskId
 from penstock.query.columns import as_json, from_json, is_text, sql_type
 from penstock.query.metadata import HostInfo
@@ -71,22 +72,20 @@ class Answers:
             raise HttpError(400, f"store {name} has windows: ask /api/stores/{name}/windows/{{key}}")
         key = parse_key(store, text)
         task = self._task_of(store, key)
-        path = f"/api/stores/{quote(name, safe='')}/keys/{quote(text, safe='')}"
-        elsewhere = self._elsewhere(task, forwarded)
-        if elsewhere is not None:
-            return self._forward.get(elsewhere, path, parameters)
-        with self._lease(name, task) as lease:
-            found = _get(lease.store, store, key, parameters)
-        if found is None:
-            raise HttpError(404, f"store {name} has no key {text}")
-        partition = None if task is None else task.partition
-        return {
-            "key": as_json(key),
-            "value": as_json(found.value),
-            "timestamp": found.timestamp,
-            "partition": partition,
-            "host": str(self._here),
-        }
+
+        def read(typed: Any) -> Json:
+            found = _get(typed, store, key, parameters)
+            if found is None:
+                raise HttpError(404, f"store {name} has no key {text}")
+            return {
+                "key": as_json(key),
+                "value": as_json(found.value),
+                "timestamp": found.timestamp,
+                "partition": None if task is None else task.partition,
+                "host": str(self._here),
+            }
+
+        return self._read(name, task, f"keys/{quote(text, safe='')}", parameters, forwarded, read)
 
     def range(self, name: str, parameters: Parameters, forwarded: bool) -> Json:
         """Entries between two keys in the order of the keys' bytes; `next` is the key to go on `from`."""
@@ -124,15 +123,12 @@ class Answers:
         if low > high:
             raise HttpError(400, f"the range ends before it begins: from={low}, to={high}")
         limit = parse_limit(parameters)
-        task = self._task_of(store, key)
-        elsewhere = self._elsewhere(task, forwarded)
-        if elsewhere is not None:
-            path = f"/api/stores/{quote(name, safe='')}/windows/{quote(text, safe='')}"
-            return self._forward.get(elsewhere, path, parameters)
-        with self._lease(name, task) as lease:
-            found = list(islice(_windows(lease.store, store, key, low, high), limit + 1))
-        following = found[limit]["start"] if len(found) > limit else None
-        return {"entries": found[:limit], "next": following}
+
+        def read(typed: Any) -> Json:
+            found = list(islice(_windows(typed, store, key, low, high), limit + 1))
+            return {"entries": found[:limit], "next": found[limit]["start"] if len(found) > limit else None}
+
+        return self._read(name, self._task_of(store, key), f"windows/{quote(text, safe='')}", parameters, forwarded, read)
 
     def table(self, name: str) -> Iterator[bytes]:
         """All that is here of a store, as the parts of an Arrow stream; each partition is of one commit."""
@@ -157,6 +153,44 @@ class Answers:
         return {"partition": found.partition, "active": str(found.active_host), "standbys": standbys}
 
     # -- where ---------------------------------------------------------------------------------------------------------
+
+    def _read(
+        self,
+        name: str,
+        task: TaskId | None,
+        path: str,
+        parameters: Parameters,
+        forwarded: bool,
+        read: Callable[[Any], Json],
+    ) -> Json:
+        """Read here, or let the instance do it that has the task.
+
+        Where neither can be done now, callers that allow it (`stale=true`) get what a copy has, and are told so.
+        """
+        try:
+            elsewhere = self._elsewhere(task, forwarded)
+            if elsewhere is not None:
+                return self._forward.get(elsewhere, f"/api/stores/{quote(name, safe='')}/{path}", parameters)
+            with self._lease(name, task) as lease:
+                return read(lease.store)
+        except (HttpError, PenstockError) as exc:
+            if http_error(exc).status != 503 or not parse_flag(parameters, "stale"):
+                raise
+            copy = next((local.reader for local in self._queries.stores.partitions(name) if local.reader.task_id == task), None)
+            if copy is not None:
+                with copy.lease() as lease:
+                    return {**read(lease.store), "stale": True}
+            return self._read_standby(name, task, path, parameters, forwarded, exc)
+
+    def _read_standby(
+        self, name: str, task: TaskId | None, path: str, parameters: Parameters, forwarded: bool, reason: Exception
+    ) -> Json:
+        """What another instance's copy has; the reason why it is needed where there is none."""
+        for host in () if task is None or forwarded else self._queries.locations.standby_hosts_of(task):
+            if host != self._here:
+                with contextlib.suppress(HttpError):
+                    return self._forward.get(host, f"/api/stores/{quote(name, safe='')}/{path}", parameters)
+        raise reason
 
     def _store(self, name: str) -> ReadableStore:
         """A store of an application that runs."""
@@ -184,12 +218,16 @@ class Answers:
         return [local.reader for local in found if local.active]
 
     def _lease(self, name: str, task: TaskId | None) -> Lease:
-        for reader in self._local(name):
-            if task is None or reader.task_id == task:
-                return reader.lease()
-        raise HttpError(
-            503, f"partition {task.partition if task else 0} of store {name} is not here now: it moves; ask again later"
-        )
+        local = self._queries.stores.active(name, task)
+        if local is None:
+            raise HttpError(
+                503, f"partition {task.partition if task else 0} of store {name} is not here now: it moves; ask again later"
+            )
+        if not local.running:
+            raise StreamsRebalancingError(
+                f"partition {local.partition} of store {name} is being opened or restored; ask again later"
+            )
+        return local.reader.lease()
 
     def _pages_of_others(self, store: ReadableStore, parameters: Parameters, limit: int) -> list[list[tuple[bytes, Json]]]:
         if self._queries.stores.is_global(store.name):
@@ -239,6 +277,14 @@ def parse_key(store: ReadableStore, text: str) -> Any:
             400, f"{text[:200]!r} is not a key of store {store.name}, whose keys are {how} for {serde!r}: {exc}"
         ) from exc
     return key
+
+
+def parse_flag(parameters: Parameters, name: str) -> bool:
+    """Whether something is wanted."""
+    text = parameters.get(name, "").lower()
+    if text not in ("", "true", "false"):
+        raise HttpError(400, f"{name}={text[:50]!r} is neither true nor false")
+    return text == "true"
 
 
 def parse_limit(parameters: Parameters, most: int = MAX_LIMIT) -> int:

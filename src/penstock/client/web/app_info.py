@@ -108,7 +108,7 @@ class AppInfo:
             active, standby = task in owners, task in standbys
             subtopology = plan.subtopologies[task.subtopology]
             lane = self._fleet.lanes.get(owners[task]) if active else None
-            ready = self._conductor.is_open and str(task) not in restoring
+            ready = self._conductor.is_ready(task) and str(task) not in restoring
             host = self._here if active else locations.host_of(task)
             found.append(
                 {

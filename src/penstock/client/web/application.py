@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from penstock.client.web.answers import Answers
+from penstock.client.web.deadline import Deadline
 from penstock.client.web.errors import HttpError, http_error
 from penstock.client.web.guard import REQUEST_SECONDS, App, Guard
 from penstock.client.web.openapi import openapi
@@ -108,10 +109,10 @@ class WebApplication:
         return endpoint
 
     async def _in_thread(self, call: Callable[[], Any]) -> Any:
-        future = asyncio.get_running_loop().run_in_executor(self._threads, call)
         try:
-            return await asyncio.wait_for(future, REQUEST_SECONDS)
-        except (asyncio.TimeoutError, TimeoutError) as exc:
+            async with Deadline(REQUEST_SECONDS):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        except TimeoutError as exc:
             raise HttpError(503, f"the answer took longer than {REQUEST_SECONDS:.0f} s; ask for less, or later") from exc
 
 
@@ -129,7 +130,7 @@ def _tail(request: Request, word: str) -> str:
 
 
 def _parameters(request: Request) -> dict[str, str]:
-    return {name: value for name, value in request.query_params.items() if name in ("from", "to", "limit", "as_of")}
+    return {name: value for name, value in request.query_params.items() if name in ("from", "to", "limit", "as_of", "stale")}
 
 
 def _dump(found: Any) -> bytes:

@@ -40,6 +40,7 @@ class SecondaryPartition(StorePartition):
     ) -> None:
         super().__init__(store_name, task_id)
         self._folder = folder
+        self.path = str(folder)
         self._log_folder = log_folder
         self._open_store = open_store
         self._free: list[_Handle] = []
@@ -100,7 +101,7 @@ class SecondaryPartition(StorePartition):
                 f"partition {self.partition} of store {self.store_name} is being opened for the first time; ask again later"
             )
         log_folder.mkdir(parents=True, exist_ok=True)
-        signature = _signature(self._folder, None)
+        signature = _signature(self.path, None)
         try:
             store = self._open_store(log_folder)
         except ProcessorStateError as exc:
@@ -137,7 +138,7 @@ class _Handle(Lease):
         """Catch up if there is anything; False where the store has to be opened anew."""
         self._leased = True
         before = self._signature
-        now = _signature(self._owner._folder, before)
+        now = _signature(self._owner.path, before)
         if now == before and now is not None:
             return True
         if now is None or before is None or now[0] != before[0]:
@@ -168,7 +169,7 @@ class _Handle(Lease):
         return Position() if text is None else Position.from_json(text)
 
 
-def _signature(folder: Path, before: Signature | None) -> Signature | None:
+def _signature(folder: str, before: Signature | None) -> Signature | None:
     """What changes with every commit: which folder it is, when files came or went, the newest log and its size."""
     try:
         found = os.stat(folder)
@@ -176,7 +177,7 @@ def _signature(folder: Path, before: Signature | None) -> Signature | None:
             newest = before[2]
         else:
             newest = max((int(name[:-4]) for name in os.listdir(folder) if name.endswith(".log")), default=-1)
-        size = os.stat(folder / f"{newest:06d}.log").st_size if newest >= 0 else 0
+        size = os.stat(f"{folder}/{newest:06d}.log").st_size if newest >= 0 else 0
     except (OSError, ValueError):
         return None
     return found.st_ino, found.st_mtime_ns, newest, size

@@ -68,6 +68,10 @@ class Conductor:
         self.standby_hosts: dict[TaskId, str] = {}
         self.is_open = True
         self.tasks = SimpleNamespace(lags=lambda ends: dict.fromkeys(self.owners, 7))
+        self.restoring: set[TaskId] = set()
+
+    def is_ready(self, task: TaskId) -> bool:
+        return self.is_open and task not in self.restoring
 
     def reopen(self) -> None: ...
 

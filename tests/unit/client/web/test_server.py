@@ -266,6 +266,44 @@ def test_should_say_that_the_other_instance_is_gone(two: tuple[Served, Served]) 
     assert statuses == {200, 503}
 
 
+def test_should_answer_from_a_copy_only_where_that_is_allowed(two: tuple[Served, Served]) -> None:
+    first, second = two
+    world, token = first.world, {"Authorization": "Bearer secret"}
+    serde = world.stores.store("counts").key_serde
+    key, task = next((k, t) for k in KEYS if (t := world.locations.task_of_key("counts", k, serde)).partition)
+    world.write("counts", task.partition).put(key, ValueAndTimestamp(-5, 1))
+    world.commit()
+    world.conductor.standby_hosts = {task: ""}
+    path = f"/api/stores/counts/keys/{key}"
+    status, found = first.get(f"{path}?stale=true", token)
+    assert (status, found["host"], found.get("stale")) == (200, second.address, None)
+    second.world.conductor.restoring = {task}
+    assert first.get(path, token)[0] == 503
+    assert first.get(f"{path}?stale=true", token)[1]["value"] == KEYS.index(key)  # the other reads what it has so far
+    second.service.close()
+    assert first.get(path, token)[0] == 503
+    assert first.get(f"{path}?stale=false", token)[0] == 503
+    _, found = first.get(f"{path}?stale=true", token)
+    assert (found["value"], found["host"], found["stale"]) == (-5, first.address, True)
+    assert first.get(f"{path}?stale=perhaps", token)[0] == 400
+
+
+def test_should_not_read_a_partition_before_it_is_restored(tmp_path: Path) -> None:
+    served = Served(tmp_path).serve()
+    fill(served)
+    restoring = next(iter(served.world.conductor.owners))
+    served.world.conductor.restoring = {restoring}
+    serde = served.world.stores.store("counts").key_serde
+    for key in KEYS[:20]:
+        here = served.world.locations.task_of_key("counts", key, serde).partition == restoring.partition
+        assert served.get(f"/api/stores/counts/keys/{key}")[0] == (503 if here else 200)
+    assert served.get("/api/stores/counts/range")[0] == 503
+    states = {task["id"]: task["state"] for task in served.get("/api/app")[1]["tasks"]}
+    assert states.pop(str(restoring)) == "RESTORING"
+    assert set(states.values()) == {"RUNNING"}
+    served.close()
+
+
 def test_should_answer_others_while_a_client_stops_in_the_midst_of_it(server: Served) -> None:
     host = (server.service.host.host, server.service.host.port)
     stuck = []
