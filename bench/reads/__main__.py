@@ -142,7 +142,7 @@ def _latency(bootstrap: str, name: str, reads: int) -> dict[str, float]:
             trickle(app, spec, _PARTITIONS, _RATE, 1.0, 5.0)  # all words are there before they are asked for
             if not reads:
                 return _quantiles(*trickle(app, spec, _PARTITIONS, _RATE, 5.0, 25.0))
-            with Clients(("localhost", port), words, 4, reads) as clients:
+            with Clients(("localhost", port), words, 8, reads) as clients:
                 measured = _quantiles(*trickle(app, spec, _PARTITIONS, _RATE, 5.0, 25.0))
     return {**measured, **{f"read_{name}": value for name, value in _figures(clients.answered).items()}}
 

@@ -6,7 +6,7 @@ import contextlib
 import heapq
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
@@ -130,7 +130,7 @@ class Answers:
 
         return self._read(name, self._task_of(store, key), f"windows/{quote(text, safe='')}", parameters, forwarded, read)
 
-    def table(self, name: str) -> Iterator[bytes]:
+    def table(self, name: str) -> Generator[bytes, None, None]:
         """All that is here of a store, as the parts of an Arrow stream; each partition is of one commit."""
         store = self._store(name)
         columns = columns_of(store)
@@ -141,7 +141,9 @@ class Answers:
             for lease in leases:
                 lease.close()
             raise
-        return _arrow_stream(leases, columns)
+        stream = _arrow_stream(leases, columns)
+        next(stream)  # from now on it gives the leases back, even if nobody reads it
+        return stream
 
     def metadata(self, name: str, text: str) -> Json:
         """Where a key is."""
@@ -247,9 +249,10 @@ class Answers:
         return pages
 
 
-def _arrow_stream(leases: list[Lease], columns: Columns) -> Iterator[bytes]:
+def _arrow_stream(leases: list[Lease], columns: Columns) -> Generator[bytes, None, None]:
     sink = io.BytesIO()
     try:
+        yield b""
         with pa.ipc.new_stream(sink, schema_of(columns)) as writer:
             for lease in leases:
                 for batch in batches_of(all_entries(lease.store), columns):

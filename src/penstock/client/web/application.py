@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -13,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from penstock.client.web.answers import Answers
@@ -28,6 +29,9 @@ _log = logging.getLogger(__name__)
 
 # Readers wait for disks and for other instances, not for the processor: a few threads are enough for all of them.
 _THREADS = 8
+
+# A table holds a view of each partition until it is sent; others need some of the few there can be.
+_TABLES = 2
 
 
 class WebApplication:
@@ -44,6 +48,7 @@ class WebApplication:
         self._answers = answers
         self._app_info = app_info
         self._metrics = metrics
+        self._tables = 0
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="penstock-http")
         routes = [
             Route("/", self._page),
@@ -79,11 +84,21 @@ class WebApplication:
 
     async def _table(self, request: Request) -> Response:
         """What this instance has of a store, as an Arrow stream: for other instances, whose tables show all of it."""
+        if self._tables >= _TABLES:
+            return _error(HttpError(503, f"{_TABLES} tables are being read; ask again later"))
+        self._tables += 1
         try:
             parts = await self._in_thread(lambda: self._answers.table(request.path_params["store"]))
         except Exception as exc:  # noqa: BLE001 - told to the client
+            self._tables -= 1
             return _error(http_error(exc))
-        return StreamingResponse(parts, media_type="application/vnd.apache.arrow.stream", headers=_NO_STORE)
+        except BaseException:
+            self._tables -= 1
+            raise
+        return _Parts(parts, self._threads, self._table_sent)
+
+    def _table_sent(self) -> None:
+        self._tables -= 1
 
     def _key(self, request: Request, forwarded: bool) -> Any:
         return self._answers.key(request.path_params["store"], _tail(request, "keys"), _parameters(request), forwarded)
@@ -114,6 +129,33 @@ class WebApplication:
                 return await asyncio.get_running_loop().run_in_executor(self._threads, call)
         except TimeoutError as exc:
             raise HttpError(503, f"the answer took longer than {REQUEST_SECONDS:.0f} s; ask for less, or later") from exc
+
+
+class _Parts(Response):
+    """Sends the parts of a table one after the other.
+
+    Its views are given back at the end, at once also where the client does not read to it: Starlette's own would leave that to
+    the garbage collector.
+    """
+
+    media_type = "application/vnd.apache.arrow.stream"
+
+    def __init__(self, parts: Generator[bytes, None, None], threads: ThreadPoolExecutor, on_end: Callable[[], None]) -> None:
+        super().__init__(headers=_NO_STORE)
+        del self.headers["content-length"]
+        self._parts, self._threads, self._on_end = parts, threads, on_end
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            while (part := await loop.run_in_executor(self._threads, next, self._parts, None)) is not None:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            self._on_end()
+            with contextlib.suppress(RuntimeError):  # closed while the server is, or a part is being read: it ends then
+                loop.run_in_executor(self._threads, self._parts.close)
 
 
 _NO_STORE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}

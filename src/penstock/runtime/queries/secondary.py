@@ -87,7 +87,7 @@ class SecondaryPartition(StorePartition):
                     self._count += 1
                     return None
                 if not self._changed.wait(max(0.0, deadline - time.monotonic())):
-                    raise InvalidStateStoreError(
+                    raise StateStoreNotAvailableError(
                         f"{_MAX_HANDLES} iterators are open on partition {self.partition} of store {self.store_name}: close "
                         "them (they are context managers) before more are opened"
                     )
