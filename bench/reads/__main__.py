@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import socket
 import statistics
@@ -23,11 +24,14 @@ from bench.application import Application, Spec
 from bench.job import EXACTLY_ONCE
 from bench.jobs.latency import trickle
 from bench.load import create_topic, write
+from bench.penstock_app import READS
 from bench.reads.clients import Answered, Clients, read_for
 from penstock import DevBroker, KafkaStreams, QueryableStoreTypes, StoreQueryParameters
 
 _RESULTS = Path(__file__).parents[1] / "results"
 _PARTITIONS, _RATE, _READS = 4, 100, 1_000
+NOBODY, IN_PROCESS, OVER_HTTP = "no readers", "1,000 reads/s in process", "1,000 reads/s over HTTP"
+READERS = (NOBODY, IN_PROCESS, OVER_HTTP)
 _WORDS = [f"word-{number:06}" for number in range(100_000)]
 
 
@@ -117,17 +121,18 @@ def _figures(answered: list[Answered]) -> dict[str, float]:
 # -- latency of processing
 
 
-def measure_latency(bootstrap: str, rounds: int) -> list[dict[str, float]]:
-    """Produced until read by a read_committed consumer, at 100 records/s; every round once with readers and once without."""
+def measure_latency(bootstrap: str, rounds: int) -> list[dict[str, Any]]:
+    """Produced until read by a read_committed consumer, at 100 records/s; each round with every kind of readers, in turn."""
     found = []
     for number in range(rounds):
-        for reads in (0, _READS) if number % 2 == 0 else (_READS, 0):
-            found.append({"round": number + 1, "reads": reads, **_latency(bootstrap, f"latency-{number}-{reads}", reads)})
+        for readers in (*READERS[number % len(READERS) :], *READERS[: number % len(READERS)]):
+            measured = _latency(bootstrap, f"latency-{number}-{READERS.index(readers)}", readers)
+            found.append({"round": number + 1, "readers": readers, **measured})
             print(found[-1], flush=True)
     return found
 
 
-def _latency(bootstrap: str, name: str, reads: int) -> dict[str, float]:
+def _latency(bootstrap: str, name: str, readers: str) -> dict[str, float]:
     source, sink = f"{name}-in", f"{name}-out"
     create_topic(bootstrap, source, _PARTITIONS)
     create_topic(bootstrap, sink, _PARTITIONS)
@@ -135,14 +140,15 @@ def _latency(bootstrap: str, name: str, reads: int) -> dict[str, float]:
     write(bootstrap, source, ((word.encode(), word.encode(), 0, -1) for word in words))
     port = _free_port()
     settings = {**EXACTLY_ONCE, "application.server": f"localhost:{port}"}
+    os.environ[READS] = str(_READS) if readers == IN_PROCESS else ""
     with tempfile.TemporaryDirectory(prefix="bench-reads-") as folder:
         spec = Spec("named", name, bootstrap, folder, source, sink, settings=settings)
         with Application("penstock", spec) as app:
             app.wait_until_running()
             trickle(app, spec, _PARTITIONS, _RATE, 1.0, 5.0)  # all words are there before they are asked for
-            if not reads:
+            if readers != OVER_HTTP:
                 return _quantiles(*trickle(app, spec, _PARTITIONS, _RATE, 5.0, 25.0))
-            with Clients(("localhost", port), words, 8, reads) as clients:
+            with Clients(("localhost", port), words, 8, _READS) as clients:
                 measured = _quantiles(*trickle(app, spec, _PARTITIONS, _RATE, 5.0, 25.0))
     return {**measured, **{f"read_{name}": value for name, value in _figures(clients.answered).items()}}
 
@@ -181,19 +187,18 @@ def page(result: dict[str, Any]) -> str:
         ),
         "",
         f"Latency of processing, produced until read by a read_committed consumer, WordCount through a repartition, "
-        f"{_RATE} records/s, exactly-once; medians of the rounds. Readers ask over HTTP, from processes on the same machine.",
+        f"{_RATE} records/s, exactly-once; medians of the rounds. HTTP: eight clients, processes on the same machine.",
         "",
-        "| | p50 | p99 | CPU of the application | reads/s, their p99 |",
+        "| | p50 | p99 | CPU of the application | HTTP: reads/s answered, p99 |",
         "|---|---|---|---|---|",
     ]
-    for reads in (0, _READS):
-        rounds = [one for one in result["latency"] if one["reads"] == reads]
-        middle = {key: statistics.median(one[key] for one in rounds) for key in rounds[0]} if rounds else {}
-        if middle:
-            beside = f"{middle['read_reads_per_second']:,.0f}, {middle['read_p99_ms']} ms" if reads else ""
-            label = f"{reads:,} reads/s beside it" if reads else "no readers"
+    for readers in READERS:
+        rounds = [one for one in result["latency"] if one["readers"] == readers]
+        if rounds:
+            middle = {key: statistics.median(one[key] for one in rounds) for key in rounds[0] if key != "readers"}
+            beside = f"{middle['read_reads_per_second']:,.0f}, {middle['read_p99_ms']} ms" if readers == OVER_HTTP else ""
             lines.append(
-                f"| {label} | {middle['p50_ms']} ms | {middle['p99_ms']} ms | {middle['cpu_percent']:.0f} % | {beside} |"
+                f"| {readers} | {middle['p50_ms']} ms | {middle['p99_ms']} ms | {middle['cpu_percent']:.0f} % | {beside} |"
             )
     lines += ["", ", ".join(f"{name} {value}" for name, value in result["environment"].items()), ""]
     return "\n".join(lines)

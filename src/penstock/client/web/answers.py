@@ -7,6 +7,7 @@ import heapq
 import io
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
@@ -72,20 +73,36 @@ class Answers:
             raise HttpError(400, f"store {name} has windows: ask /api/stores/{name}/windows/{{key}}")
         key = parse_key(store, text)
         task = self._task_of(store, key)
-
-        def read(typed: Any) -> Json:
-            found = _get(typed, store, key, parameters)
-            if found is None:
-                raise HttpError(404, f"store {name} has no key {text}")
-            return {
-                "key": as_json(key),
-                "value": as_json(found.value),
-                "timestamp": found.timestamp,
-                "partition": None if task is None else task.partition,
-                "host": str(self._here),
-            }
-
+        read = partial(self._value, store, key, text, task, parameters)
         return self._read(name, task, f"keys/{quote(text, safe='')}", parameters, forwarded, read)
+
+    def key_at_once(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json | None:
+        """The same where it is here and nothing has to be waited for; None where it has to be asked for with patience."""
+        store = self._store(name)
+        if store.kind not in ("key_value", "versioned") or self._queries.stores.is_global(name):
+            return None
+        key = parse_key(store, text)
+        task = self._task_of(store, key)
+        if self._elsewhere(task, forwarded) is not None:
+            return None
+        local = self._queries.stores.active(name, task)
+        lease = local.reader.lease_at_once() if local is not None and local.running else None
+        if lease is None:
+            return None
+        with lease:
+            return self._value(store, key, text, task, parameters, lease.store)
+
+    def _value(self, store: ReadableStore, key: Any, text: str, task: TaskId | None, parameters: Parameters, typed: Any) -> Json:
+        found = _get(typed, store, key, parameters)
+        if found is None:
+            raise HttpError(404, f"store {store.name} has no key {text}")
+        return {
+            "key": as_json(key),
+            "value": as_json(found.value),
+            "timestamp": found.timestamp,
+            "partition": None if task is None else task.partition,
+            "host": str(self._here),
+        }
 
     def range(self, name: str, parameters: Parameters, forwarded: bool) -> Json:
         """Entries between two keys in the order of the keys' bytes; `next` is the key to go on `from`."""

@@ -54,7 +54,7 @@ class WebApplication:
             Route("/", self._page),
             Route("/api/app", self._json(lambda request, forwarded: self._app_info())),
             Route("/api/stores", self._json(lambda request, forwarded: answers.stores())),
-            Route("/api/stores/{store}/keys/{key:path}", self._json(self._key)),
+            Route("/api/stores/{store}/keys/{key:path}", self._json(self._key, self._key_at_once)),
             Route("/api/stores/{store}/range", self._json(self._range)),
             Route("/api/stores/{store}/table", self._table),
             Route("/api/stores/{store}/windows/{key:path}", self._json(self._windows)),
@@ -103,6 +103,9 @@ class WebApplication:
     def _key(self, request: Request, forwarded: bool) -> Any:
         return self._answers.key(request.path_params["store"], _tail(request, "keys"), _parameters(request), forwarded)
 
+    def _key_at_once(self, request: Request, forwarded: bool) -> Any:
+        return self._answers.key_at_once(request.path_params["store"], _tail(request, "keys"), _parameters(request), forwarded)
+
     def _range(self, request: Request, forwarded: bool) -> Any:
         return self._answers.range(request.path_params["store"], _parameters(request), forwarded)
 
@@ -112,11 +115,16 @@ class WebApplication:
     def _metadata(self, request: Request, forwarded: bool) -> Any:
         return self._answers.metadata(request.path_params["store"], _tail(request, "metadata"))
 
-    def _json(self, answer: Callable[[Request, bool], Any]) -> Callable[[Request], Any]:
+    def _json(
+        self, answer: Callable[[Request, bool], Any], at_once: Callable[[Request, bool], Any] | None = None
+    ) -> Callable[[Request], Any]:
+        """An endpoint that answers on a thread, which costs more than to look up a key: what `at_once` can tell needs none."""
+
         async def endpoint(request: Request) -> Response:
             forwarded = FORWARDED.lower() in request.headers
             try:
-                found = await self._in_thread(lambda: _dump(answer(request, forwarded)))
+                known = None if at_once is None else at_once(request, forwarded)
+                found = _dump(known) if known is not None else await self._in_thread(lambda: _dump(answer(request, forwarded)))
             except Exception as exc:  # noqa: BLE001 - told to the client
                 return _error(http_error(exc))
             return Response(found, media_type="application/json", headers=_NO_STORE)
