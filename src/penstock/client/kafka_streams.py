@@ -598,6 +598,8 @@ class KafkaStreams(QueryMethods):
         self._threads.set_all(ThreadState.PENDING_SHUTDOWN)
         if self._web is not None and with_page:
             self._web.close()
+        if self._tables is not None:
+            self._tables.close()
         if self._queries is not None:
             self._queries.close()
         if self._fleet is not None:

@@ -147,13 +147,13 @@ class Answers:
 
         return self._read(name, self._task_of(store, key), f"windows/{quote(text, safe='')}", parameters, forwarded, read)
 
-    def table(self, name: str) -> Generator[bytes, None, None]:
-        """All that is here of a store, as the parts of an Arrow stream; each partition is of one commit."""
+    def table(self, name: str, parameters: Parameters) -> Generator[bytes, None, None]:
+        """What is here of a store, all or one partition, as the parts of an Arrow stream; each partition is of one commit."""
         store = self._store(name)
         columns = columns_of(store)
         leases: list[Lease] = []
         try:
-            leases.extend(partition.lease() for partition in self._local(name))
+            leases.extend(partition.lease() for partition in self._wanted(name, parameters.get("partition")))
         except BaseException:
             for lease in leases:
                 lease.close()
@@ -235,6 +235,18 @@ class Answers:
         if any(not local.running for local in found if local.active):
             raise StreamsRebalancingError(f"store {name} is being opened or restored; ask again later")
         return [local.reader for local in found if local.active]
+
+    def _wanted(self, name: str, partition: str | None) -> list[StorePartition]:
+        if not partition:
+            return self._local(name)
+        if not partition.isascii() or not partition.isdigit() or len(partition) > 9:
+            raise HttpError(400, f"partition={partition[:50]!r} is not the number of a partition")
+        found = [local for local in self._queries.stores.partitions(name) if local.active and local.partition == int(partition)]
+        if not found:
+            raise HttpError(503, f"partition {partition} of store {name} is not here now; ask again later")
+        if not found[0].running:
+            raise StreamsRebalancingError(f"partition {partition} of store {name} is being opened or restored; ask again later")
+        return [found[0].reader]
 
     def _lease(self, name: str, task: TaskId | None) -> Lease:
         local = self._queries.stores.active(name, task)

@@ -88,7 +88,7 @@ class WebApplication:
             return _error(HttpError(503, f"{_TABLES} tables are being read; ask again later"))
         self._tables += 1
         try:
-            parts = await self._in_thread(lambda: self._answers.table(request.path_params["store"]))
+            parts = await self._in_thread(lambda: self._answers.table(request.path_params["store"], _parameters(request)))
         except Exception as exc:  # noqa: BLE001 - told to the client
             self._tables -= 1
             return _error(http_error(exc))
@@ -180,7 +180,11 @@ def _tail(request: Request, word: str) -> str:
 
 
 def _parameters(request: Request) -> dict[str, str]:
-    return {name: value for name, value in request.query_params.items() if name in ("from", "to", "limit", "as_of", "stale")}
+    return {
+        name: value
+        for name, value in request.query_params.items()
+        if name in ("from", "to", "limit", "as_of", "stale", "partition")
+    }
 
 
 def _dump(found: Any) -> bytes:

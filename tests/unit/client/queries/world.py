@@ -90,6 +90,9 @@ class Fleet:
     def is_on_this_host(self, lane: int) -> bool:
         return True
 
+    def site_of(self, lane: int) -> str:
+        return ""
+
     def query_address(self, lane: int) -> None:
         return None
 
@@ -107,7 +110,7 @@ class World:
         self.state = State.RUNNING
         mine = [t for t in self.plan.tasks() if own is None or t.partition in own]
         self.conductor = Conductor(mine)
-        application = Application("key", self.config, self.plan, None, "p", "client")
+        application = Application("key", self.config, self.plan, None, "p", "client", query_key=b"secret")
         self.fleet: Any = Fleet(application)
         self.stores = LocalStores(self.config, self.fleet, self.conductor)  # type: ignore[arg-type]
         hosts = hosts or dict.fromkeys(range(PARTITIONS), "localhost:1")

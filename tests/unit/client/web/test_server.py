@@ -243,8 +243,8 @@ def test_should_answer_for_every_key_wherever_it_is(two: tuple[Served, Served]) 
 
 def test_should_give_its_part_of_a_store_as_a_table(two: tuple[Served, Served]) -> None:
     rows = []
-    for served in two:
-        source = Source(TaskId(0, 0), "", server=served.address)
+    for partition, served in enumerate((two[0], two[1], two[1])):
+        source = Source(TaskId(0, partition), "", server=served.address)
         application = served.world.fleet.application
         for name, columns in (
             ("counts", ["key", "value", "timestamp"]),
@@ -254,6 +254,9 @@ def test_should_give_its_part_of_a_store_as_a_table(two: tuple[Served, Served]) 
             assert all(batch.schema.names == columns for batch in batches)
             rows += [row for batch in batches for row in batch.to_pylist() if name == "counts"]
     assert sorted(row["key"] for row in rows) == KEYS
+    token = {"Authorization": "Bearer secret"}
+    assert two[0].get("/api/stores/counts/table?partition=1", token)[0] == 503
+    assert two[0].get("/api/stores/counts/table?partition=one", token)[0] == 400
     with pytest.raises(StateStoreNotAvailableError, match="404"):
         list(_read_source(_with_token(application), "nothing", source, []))
 
