@@ -29,7 +29,6 @@ from penstock import (
 )
 from penstock.client import pace
 
-
 TABLES: list[Any] = []
 
 
