@@ -28,6 +28,7 @@ from penstock.state.reading import innermost, rocksdb_of
 # Each costs memory for a copy of the writer's write buffer, and the open files of the store.
 _MAX_HANDLES = 8
 _WAIT_SECONDS = 10.0
+_NEAR_BYTES = 256 * 1024
 
 Signature = tuple[int, ...]
 
@@ -66,9 +67,9 @@ class SecondaryPartition(StorePartition):
         return handle
 
     def lease_at_once(self) -> Lease | None:
-        """A view where one is free; catching it up takes a millisecond or two at most."""
+        """A view where one is free and has little to catch up with: that takes a millisecond or two."""
         with self._changed:
-            if self._closed or not self._free:
+            if self._closed or not self._free or not self._free[-1].is_near:
                 return None
             handle = self._free.pop()
         try:
@@ -171,6 +172,15 @@ class _Handle(Lease):
         self._signature = now
         self.position = self._position()
         return True
+
+    @property
+    def is_near(self) -> bool:
+        """Whether it is only a few commits behind."""
+        before = self._signature
+        now = _signature(self._owner.path, before)
+        return now == before or (
+            before is not None and now is not None and now[2] == before[2] and now[3] - before[3] < _NEAR_BYTES
+        )
 
     def close(self) -> None:
         """Give the view back."""
