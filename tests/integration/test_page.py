@@ -54,7 +54,7 @@ def test_should_show_a_word_count_through_a_restart_and_a_failure(kafka: Kafka, 
         page.fill("#key", "KAFKA")
         page.press("#key", "Enter")
         shows("#answer", '"value": 300')
-        assert page.locator("#tasks tr").count() == 4
+        assert page.locator("#tasks tr").count() == 2  # what is before the shuffle has no tasks of its own
 
         first.close()
         shows("#state", "not reachable")
