@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from bench import topologies
-from penstock import KafkaStreams, StateRestoreListener
+from penstock import KafkaStreams, QueryableStoreTypes, StateRestoreListener, StoreQueryParameters
 from penstock.ids import TopicPartition
 
 # Where to write what each turn took; only when profiling.
 TURNS_FILE = "BENCH_TURNS_FILE"
+
+# How many reads a second of the store `counts` the process does itself beside its work; none unless that is measured.
+READS = "BENCH_READS"
 
 
 class _Restored(StateRestoreListener):
@@ -40,6 +45,16 @@ def _record_turns(streams: KafkaStreams, path: Path) -> None:
         print(json.dumps({"records": turn.records, "seconds": seconds, "lanes": lanes}), file=file, flush=True)
 
     events.on_turn = on_turn
+
+
+def _read_beside(streams: KafkaStreams, rate: float) -> None:
+    view = streams.store(StoreQueryParameters("counts", QueryableStoreTypes.key_value_store()))
+    chance, started, done = random.Random(1), time.monotonic(), 0
+    while streams.state.name in ("RUNNING", "REBALANCING"):
+        view.get(f"word-{chance.randrange(1_000):06}")
+        done += 1
+        if (wait := started + done / rate - time.monotonic()) > 0:
+            time.sleep(wait)
 
 
 def main(arguments: list[str]) -> None:
@@ -63,6 +78,9 @@ def main(arguments: list[str]) -> None:
         streams.start()
         if path := os.environ.get(TURNS_FILE):
             _record_turns(streams, Path(path))
+        if reads := os.environ.get(READS):
+            done.wait()
+            threading.Thread(target=_read_beside, args=(streams, float(reads)), daemon=True).start()
         while sys.stdin.buffer.read(1):
             continue
 

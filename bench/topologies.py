@@ -42,6 +42,12 @@ def _wordcount(_: StreamsBuilder, lines: KStream, __: str, sink: str) -> None:
     words.count(Materialized(key_serde=STRING, value_serde=LONG)).to_stream().to(sink, Produced(STRING, LONG))
 
 
+def _named(_: StreamsBuilder, lines: KStream, __: str, sink: str) -> None:
+    """The same with a store that can be asked for by its name; there is no twin of it in Java."""
+    words = lines.flat_map_values(str.split).group_by(lambda _, word: word, Grouped("words", STRING, STRING))
+    words.count(Materialized("counts", STRING, LONG)).to_stream().to(sink, Produced(STRING, LONG))
+
+
 def _wordcount_opaque(_: StreamsBuilder, lines: KStream, __: str, sink: str) -> None:
     """Nothing but lambdas that no one can look into: every operator runs the user's own Python."""
     words = lines.flat_map_values(lambda line: line.split(" "))
@@ -79,6 +85,7 @@ def _count(_: StreamsBuilder, events: KStream, __: str, sink: str) -> None:
 
 _TOPOLOGIES: dict[str, _Build] = {
     "wordcount": _wordcount,
+    "named": _named,
     "wordcount-opaque": _wordcount_opaque,
     "windows-on-update": _windows(EmitStrategy.on_window_update()),
     "windows-on-close": _windows(EmitStrategy.on_window_close()),

@@ -4,11 +4,14 @@ The topology is the writing side: transfers become balances and a count of movem
 application itself: any instance answers `GET /api/stores/balances/keys/ada` for any account, wherever its state is, and Spark SQL
 joins both stores with a file of customers.
 
-Topics: `transfers` (account -> amount in cents). Two instances on one machine:
+Topics: `transfers` (account -> amount in cents). Two instances on one machine, each with a copy of the other's state:
 
-    python -m examples.accounts localhost:9092 localhost:8081 /tmp/accounts-1
-    python -m examples.accounts localhost:9092 localhost:8082 /tmp/accounts-2
+    python -m examples.accounts localhost:9092 localhost:8081 /tmp/accounts-1 num.standby.replicas=1
+    python -m examples.accounts localhost:9092 localhost:8082 /tmp/accounts-2 num.standby.replicas=1
     curl localhost:8082/api/stores/balances/keys/ada
+
+When one of them is killed, the other takes its accounts over. Until then it cannot know what became of them: it answers with
+503, or, where `?stale=true` allows it, with what its copy has.
 """
 
 import sys
@@ -43,13 +46,14 @@ def report(streams: KafkaStreams, customers: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in rows.select("name", balances.value, "movements").collect())
 
 
-def main(brokers: str, server: str, state: str) -> None:
+def main(brokers: str, server: str, state: str, *settings: str) -> None:
     config = {
         "application.id": "accounts",
         "bootstrap.servers": brokers,
         "application.server": server,
         "state.dir": state,
-        "repartition.transport": "topic",
+        "processing.guarantee": "exactly_once_v2",
+        **dict(setting.split("=", 1) for setting in settings),
     }
     with KafkaStreams(topology(), config) as streams:
         streams.start()
@@ -58,4 +62,4 @@ def main(brokers: str, server: str, state: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    main(*sys.argv[1:])

@@ -15,6 +15,8 @@ HEADER_ERRORS_TOPIC = "__streams.errors.topic"
 HEADER_ERRORS_PARTITION = "__streams.errors.partition"
 HEADER_ERRORS_OFFSET = "__streams.errors.offset"
 
+_SHOWN = 500
+
 
 @dataclass(frozen=True)
 class ErrorHandlerContext:
@@ -61,6 +63,40 @@ def build_dead_letter_queue_record(
         (HEADER_ERRORS_OFFSET, str(context.offset).encode()),
     )
     return ProducedRecord(topic, None, key, value, context.timestamp, tuple(context.headers) + error_headers)
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """What is told of a record that went to a dead letter topic: where it came from and why, never its content."""
+
+    to: str
+    time: int
+    exception: str | None = None
+    message: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+
+    @classmethod
+    def of(cls, record: ProducedRecord, time: int) -> DeadLetter:
+        """From the six headers; a handler of the user's own may have left them out.
+
+        >>> context = ErrorHandlerContext("orders", 2, 41, (), "parse", TaskId(0, 2), timestamp=7)
+        >>> record = build_dead_letter_queue_record("dead", b"k", b"v", context, ValueError("no number"))
+        >>> DeadLetter.of(record, 8)
+        DeadLetter(to='dead', time=8, exception='ValueError', message='no number', topic='orders', partition=2, offset=41)
+        """
+        found = {name: None if value is None else value.decode("utf-8", "replace") for name, value in record.headers}
+        partition, offset = found.get(HEADER_ERRORS_PARTITION), found.get(HEADER_ERRORS_OFFSET)
+        return cls(
+            record.topic,
+            time,
+            found.get(HEADER_ERRORS_EXCEPTION),
+            (found.get(HEADER_ERRORS_MESSAGE) or "")[:_SHOWN] or None,
+            found.get(HEADER_ERRORS_TOPIC),
+            int(partition) if partition and partition.isdigit() else None,
+            int(offset) if offset and offset.isdigit() else None,
+        )
 
 
 def exception_name(exception: BaseException) -> str:

@@ -168,6 +168,15 @@ class ClusterRun:
             found[message.key.decode()].append(struct.unpack(">q", message.value)[0])
         assert found == {word: list(range(1, count + 1)) for word, count in self.expected.items()}
 
+    def ask(self, what: str, **details: Any) -> Any:
+        """What the application answers from its state."""
+        before = len(self._of("answer"))
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"ask": what, **details}) + "\n")
+        self._process.stdin.flush()
+        self.wait(lambda: len(self._of("answer")) > before, f"an answer to {what}")
+        return self._of("answer")[before]["found"]
+
     def wait_for_executors(self, count: int) -> None:
         """Feed a little now and then until the lanes are on so many executors."""
         deadline = time.monotonic() + 240

@@ -7,6 +7,7 @@ from typing import Any
 from penstock import (
     Materialized,
     Processor,
+    Produced,
     Record,
     Serdes,
     SessionWindows,
@@ -15,7 +16,7 @@ from penstock import (
     TimeWindows,
     Topology,
 )
-from tests.integration.topologies import BY_TEXT, TEXT, long, string
+from tests.integration.topologies import BY_TEXT, TEXT, long, shout, string
 
 DAY = 24 * 60 * 60 * 1000
 
@@ -50,6 +51,14 @@ def names(source: str, table: str) -> Topology:
 
 def nothing(key: str, value: str) -> None:
     """Nothing."""
+
+
+def shouted_words(source: str, sink: str) -> Topology:
+    """How often each word in capitals has come; the line `boom` fails."""
+    builder = StreamsBuilder()
+    words = builder.stream(source, TEXT).map_values(shout).flat_map_values(str.split).group_by(lambda _, word: word, BY_TEXT)
+    words.count(Materialized("counts", string, long)).to_stream().to(sink, Produced(string, long))
+    return builder.build()
 
 
 class Everywhere(Processor[Any, Any, Any, Any]):

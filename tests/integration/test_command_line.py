@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Producer
@@ -120,6 +122,10 @@ def test_should_end_the_demo_on_a_signal_and_leave_nothing_running(background: C
     demo.wait_for(r"counted, [1-9]")
     children = _descendants(demo.process.pid)
     assert children
+    address = re.search(r"at (http://localhost:\d+/)", "".join(demo.output))
+    assert address is not None
+    with urlopen(f"{address[1]}api/app", timeout=30) as answer:
+        assert json.load(answer)["state"] == "RUNNING"
     assert demo.end(signal.SIGINT) == 0
     assert not [pid for pid in children if os.path.exists(f"/proc/{pid}") and _is_alive(pid)]
     assert "exactly once" in "".join(demo.output)

@@ -205,6 +205,7 @@ def test_should_answer_over_http_for_every_key_of_two_instances(kafka: Kafka, ru
     spark.createDataFrame([(accounts[0], "Ada"), (accounts[1], "Bob")], "account string, name string").write.parquet(customers)
     assert report(first, customers) == [("Ada", 100, 1), ("Bob", 101, 1)]
 
+    table = first.store_dataframe("balances")
     second = run(topology(), {**config, "state.dir": str(tmp_path / "2")})
     wait_until(lambda: {s.state.name for s in (first, second)} == {"RUNNING"}, "both run")
     wait_until(lambda: len({m.host_info for m in first.metadata_for_all_streams_clients()}) == 2, "each knows of the other")
@@ -226,13 +227,15 @@ def test_should_answer_over_http_for_every_key_of_two_instances(kafka: Kafka, ru
         windows = get(streams, f"/api/stores/movements/windows/{accounts[3]}?from=0&to={NOW}")["entries"]
         assert [(w["key"], w["value"]) for w in windows] == [(accounts[3], 1)]
 
+    assert {row.key for row in table.collect()} == set(accounts)  # half of it is with the second now
     second.close()
-    wait_until(lambda: all_found(first) == {str(first._web.host)}, "the first has all of it again")
+    wait_until(lambda: all_found(first) == {str(first.server_host)}, "the first has all of it again")
+    assert {row.key for row in table.collect()} == set(accounts)
 
 
 def get(streams: KafkaStreams, path: str, token: str | None = "secret", status: int = 200) -> Any:
-    assert streams._web is not None
-    connection = http.client.HTTPConnection(streams._web.host.host, streams._web.host.port, timeout=30)
+    assert streams.server_host is not None
+    connection = http.client.HTTPConnection(streams.server_host.host, streams.server_host.port, timeout=30)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
         response = connection.getresponse()

@@ -206,6 +206,10 @@ class Conductor:
         """Whether all tasks are open and restored."""
         return self._opened and not self._closing
 
+    def is_ready(self, task: TaskId) -> bool:
+        """Whether a task of this instance is open and restored: what it has committed can be read."""
+        return self.is_open and self.tasks.is_ready(task)
+
     @property
     def standby_hosts(self) -> Mapping[TaskId, str]:
         """The host of each standby task that this instance keeps; empty for the driver's own."""

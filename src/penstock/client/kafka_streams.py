@@ -46,6 +46,7 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, check_client_settings, member_config
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInfo
 from penstock.metrics import Metric, MetricName
+from penstock.query.metadata import HostInfo
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
 from penstock.spark.messages import Application, LaneAnswer, RestoreProgress
@@ -205,7 +206,7 @@ class KafkaStreams(QueryMethods):
         positions = self._positions(prepared)
         conductor = Conductor(config, prepared.plan, self._fleet, self._admin, positions, self._units, events)
         self._conductor = conductor
-        stores = LocalStores(config, self._fleet, conductor, self._directory)
+        stores = LocalStores(config, self._fleet, conductor)
         self._queries = Queries(stores, self._locations, lambda: self._state)
         self._tables = StateTables(self._spark, stores, self._locations)
         conductor.copies.directory = self._directory
@@ -237,6 +238,7 @@ class KafkaStreams(QueryMethods):
                 conductor,
                 lambda partitions: self._admin.log_ends(partitions, config.eos_enabled),
                 self.metrics_text,
+                lambda: {thread.name: thread.state.name for thread in self._threads.all()},
             )
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
 
@@ -260,7 +262,7 @@ class KafkaStreams(QueryMethods):
 
     @property
     def _server_address(self) -> str:
-        return "" if self._web is None else str(self._web.host)
+        return "" if self.server_host is None else str(self.server_host)
 
     def _locations(self) -> Locations:
         prepared, units = self._prepared, self._units
@@ -317,7 +319,10 @@ class KafkaStreams(QueryMethods):
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000  # type: ignore[arg-type]
         if self._set_state(State.PENDING_SHUTDOWN):
             threading.Thread(target=self._shut_down, name=f"{self._client_id}-close", daemon=True).start()
-        return self._wait_for_end(seconds)
+        ended = self._wait_for_end(seconds)
+        if ended and self._web is not None:
+            self._web.close()  # after a failure it was left to tell of it
+        return ended
 
     def clean_up(self) -> None:
         """Delete the local state of the application; only before `start` or after `close`."""
@@ -400,6 +405,14 @@ class KafkaStreams(QueryMethods):
         """The port on which metrics are served; None where they are not."""
         return None if self._metrics_server is None else self._metrics_server.port
 
+    @property
+    def server_host(self) -> HostInfo | None:
+        """Where queries are answered and the page is, once started; None without `application.server`.
+
+        With port 0 in `application.server` it tells the port that was free.
+        """
+        return None if self._web is None else self._web.host
+
     # -- threads -------------------------------------------------------------------------------------------------------
 
     def add_stream_thread(self) -> str | None:
@@ -460,7 +473,7 @@ class KafkaStreams(QueryMethods):
         assert self._conductor is not None
         self._conductor.pause(self._paused)
         self._conductor.run()
-        self._close_to_error()
+        self._close_to_error(with_page=False)
 
     def _on_running(self) -> None:
         self._threads.set_all(ThreadState.PARTITIONS_ASSIGNED, ThreadState.RUNNING)
@@ -562,10 +575,10 @@ class KafkaStreams(QueryMethods):
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
-    def _close_to_error(self) -> None:
-        """Stop after a failure; nothing where the application stops already."""
+    def _close_to_error(self, with_page: bool = True) -> None:
+        """Stop after a failure; nothing where the application stops already. The page may tell of it until `close`."""
         if self._set_state(State.PENDING_ERROR):
-            self._release()
+            self._release(with_page)
             self._set_state(State.ERROR)
 
     def _shut_down(self) -> None:
@@ -578,14 +591,16 @@ class KafkaStreams(QueryMethods):
         self._release()
         self._set_state(State.NOT_RUNNING)
 
-    def _release(self) -> None:
+    def _release(self, with_page: bool = True) -> None:
         """Give back everything in the opposite order; a session that the user gave goes on."""
         self._ended.set()
         if self._conductor is not None:
             self._conductor.copies.standbys.close()
         self._threads.set_all(ThreadState.PENDING_SHUTDOWN)
-        if self._web is not None:
+        if self._web is not None and with_page:
             self._web.close()
+        if self._tables is not None:
+            self._tables.close()
         if self._queries is not None:
             self._queries.close()
         if self._fleet is not None:

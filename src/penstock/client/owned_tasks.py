@@ -66,6 +66,7 @@ class OwnedTasks:
         self.stopping = False
         self._idle_until: dict[TaskId, int | None] = {}
         self._restoring: dict[TopicPartition, RestoreProgress] = {}
+        self._ready: dict[TaskId, int] = {}
         self._placed_at = 0.0
 
     def replace_plan(self, plan: Plan, positions: Positions, units: Units) -> None:
@@ -101,6 +102,10 @@ class OwnedTasks:
         """How far the stores are that are being restored."""
         return {partition: progress.position for partition, progress in dict(self._restoring).items()}
 
+    def is_ready(self, task: TaskId) -> bool:
+        """Whether a task is open and restored in the lane that it belongs to: what it has committed can be read."""
+        return self._ready.get(task) == self.owners.get(task, -1)
+
     def lags(self, ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]]) -> dict[TaskId, int]:
         """How many records each task has still to read, given where the topics end."""
         positions = self.positions
@@ -121,6 +126,7 @@ class OwnedTasks:
         """Own the tasks of a generation: producers first, which ends what a crash left open; then offsets, then stores."""
         self.tell_rebalancing()
         self._restoring.clear()
+        self._ready = {}
         unknown = [unit for unit in membership.units if unit not in self.units]
         if unknown:
             raise TaskMigratedError(f"the group has work that this instance does not know yet ({', '.join(unknown)})")
@@ -155,6 +161,7 @@ class OwnedTasks:
             lanes = {self.owners.pop(task) for task in gone}
             self.check(self._fleet.open({lane: self.in_lanes(self.owners)[lane] for lane in lanes}))
             self.timers = {task: at for task, at in self.timers.items() if task not in gone}
+        self._ready = {task: lane for task, lane in self._ready.items() if task not in gone}
         self.positions.drop(gone)
         self.copies.closed(gone)
         self.copies.aside = {task for task in self.copies.aside if task in tasks and task not in passed}
@@ -268,6 +275,7 @@ class OwnedTasks:
             answers = self._fleet.open(self.in_lanes(self.owners))
             self.check(answers)
             self.take_timers(answers)
+            self._ready = {task: lane for lane, answer in answers.items() for task in answer.opened}
             restoring = [progress for answer in answers.values() for progress in answer.restoring]
             self._restoring = {progress.partition: progress for progress in restoring}
             for what, all_progress in (("batch", restoring), ("end", [p for a in answers.values() for p in a.restored])):

@@ -54,7 +54,7 @@ class _Demo:
     """One run, in steps.
 
     1. Start a broker, make the topics.
-    2. Start the application, wait until it runs.
+    2. Start the application, wait until it runs, tell where its page is.
     3. Feed lines and show what is counted, until the time or the lines are up.
     4. Wait until everything fed is counted; close, from the inside out.
     5. Compare what was counted with what was fed.
@@ -97,6 +97,7 @@ class _Demo:
             "processing.guarantee": "exactly_once_v2",
             "state.dir": str(folder / "state"),
             "admin.log_level": 0,
+            "application.server": "localhost:0",
         }
         self._view.step("starting Spark")
         with quiet_jvm(folder / "spark.log"):
@@ -108,6 +109,7 @@ class _Demo:
         self._view.step("starting WordCount, exactly once")
         streams.start()
         self._wait_until_running(streams)
+        self._view.page(f"http://{streams.server_host}/")
         return streams
 
     def _wait_until_running(self, streams: Any) -> None:

@@ -42,10 +42,16 @@ class View:
         self._rate = 0.0
         self._took = 0.0
         self._began_feeding = self._began
+        self._page = ""
 
     def step(self, what: str) -> None:
         """One thing begins."""
-        self._console.print(f"[dim]{time.monotonic() - self._began:5.1f} s[/dim]  {what}")
+        self._console.print(f"[dim]{time.monotonic() - self._began:5.1f} s[/dim]  {what}", soft_wrap=True)
+
+    def page(self, url: str) -> None:
+        """The application can be looked at there."""
+        self._page = url
+        self.step(f"look at it, and query it, at {url}")
 
     @contextmanager
     def live(self) -> Iterator[None]:
@@ -75,7 +81,7 @@ class View:
             f"latency p50 {percentile(latencies, 50):.0f} ms, p99 {percentile(latencies, 99):.0f} ms"
         )
         if self._live is not None:
-            self._live.update(_table(reader.counts, text, min(_WIDTH, self._console.width)), refresh=last)
+            self._live.update(_table(reader.counts, f"{text}\n{self._page}", min(_WIDTH, self._console.width)), refresh=last)
         elif now - self._last_line >= _LINE_EVERY and not last:
             self._last_line = now
             self._console.print(f"{now - self._began:5.1f} s  {text}", soft_wrap=True)
@@ -109,7 +115,7 @@ def _top(counts: dict[str, int]) -> list[tuple[str, int]]:
 
 def _table(counts: dict[str, int], caption: str, width: int) -> Table:
     table = Table(
-        title="WordCount, exactly once, on Spark", caption=caption, title_justify="left", caption_justify="left", width=88
+        title="WordCount, exactly once, on Spark", caption=caption, title_justify="left", caption_justify="left", width=width
     )
     table.add_column("word")
     table.add_column("count", justify="right")

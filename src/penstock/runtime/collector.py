@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.columns import Columns, Produced, ProducedColumns
+from penstock.dead_letters import DeadLetter
 from penstock.errors import PenstockError, ProductionError, StreamsError, TaskCorruptedError
 from penstock.handlers import ProductionExceptionHandler, Response, Result, SerializationExceptionOrigin, is_retriable
 from penstock.ids import TaskId
@@ -19,6 +22,9 @@ from penstock.topology.specs import Serializer, StreamPartitioner
 _log = logging.getLogger(__name__)
 
 _new = tuple.__new__
+
+# How many dead letters are told of between two turns, however many there are.
+_DEAD_LETTERS = 20
 
 PartitionsFor = Callable[[str], "int | None"]
 
@@ -43,6 +49,8 @@ class RecordCollector:
         self._partitions_for = partitions_for
         self._outputs: list[Produced] = []
         self._changelogs: list[Produced] = []
+        self._dead = 0
+        self._dead_letters: deque[ProducedRecord] = deque(maxlen=_DEAD_LETTERS)
 
     def send(
         self,
@@ -91,6 +99,18 @@ class RecordCollector:
     def send_raw(self, record: ProducedRecord) -> None:
         """Keep a record that is bytes already, such as a dead letter."""
         self._outputs.append(record)
+        self._dead += 1
+        self._dead_letters.append(record)
+
+    def take_dead_letters(self) -> tuple[int, list[DeadLetter]]:
+        """How many dead letters there were since this was last asked, and the last of them."""
+        dead, self._dead = self._dead, 0
+        if not dead:
+            return 0, []
+        now = int(time.time() * 1000)
+        letters = [DeadLetter.of(record, now) for record in self._dead_letters]
+        self._dead_letters.clear()
+        return dead, letters
 
     def send_changelog(
         self, topic: str, partition: int, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers

@@ -80,8 +80,14 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
                 context.source_raw_key,
                 context.source_raw_value,
             )
+        if child is None:
+            node.forwarded += 1
+            receivers = node.children
+        else:
+            receivers = (self._child(child),)
+            node.forwarded_to[child] = node.forwarded_to.get(child, 0) + 1
         try:
-            for receiver in node.children if child is None else (self._child(child),):
+            for receiver in receivers:
                 self.current_node = receiver
                 try:
                     receiver.run(record)
@@ -99,7 +105,13 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
             raise StreamsError("Current node is unknown: columns can only be forwarded while the node before them works")
         if not len(columns):
             return
-        for receiver in node.children if child is None else (self._child(child),):
+        if child is None:
+            node.forwarded += len(columns)
+            receivers = node.children
+        else:
+            receivers = (self._child(child),)
+            node.forwarded_to[child] = node.forwarded_to.get(child, 0) + len(columns)
+        for receiver in receivers:
             self.current_node = receiver
             receiver.run_columns(columns)
         self.current_node = node

@@ -40,6 +40,7 @@ class GlobalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any]):
             raise StreamsError("forward() was called outside of the processing of a record of a global store")
         if type(record) is not Record:
             record = Record(record.key, record.value, record.timestamp, record.headers)
+        node.forwarded += 1
         try:
             for receiver in node.children:
                 self.current_node = receiver

@@ -42,7 +42,18 @@ class Node:
     many records at once and deals with the failures of single rows itself.
     """
 
-    __slots__ = ("_context", "_open", "child_by_name", "children", "name", "run", "run_columns", "state_stores")
+    __slots__ = (
+        "_context",
+        "_open",
+        "child_by_name",
+        "children",
+        "forwarded",
+        "forwarded_to",
+        "name",
+        "run",
+        "run_columns",
+        "state_stores",
+    )
 
     run: Callable[[Record[Any, Any]], None]
     run_columns: Callable[[Columns], None]
@@ -52,6 +63,9 @@ class Node:
         self.state_stores = frozenset(state_stores)
         self.children: tuple[Node, ...] = ()
         self.child_by_name: dict[str, Node] = {}
+        self.forwarded = 0
+        """How many records went to all children since this was last asked; `forwarded_to`: to one of them only."""
+        self.forwarded_to: dict[str, int] = {}
         self._open = False
 
     def add_child(self, child: Node) -> None:

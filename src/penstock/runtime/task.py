@@ -247,7 +247,9 @@ class StreamTask:
         self._next_offsets[partition] = next_offset
         self.partition_group.consumed(queue, raw)
         self._commit_needed = True
-        self.metrics.process.record(sum(weights))
+        records = sum(weights)
+        queue.source.forwarded += records
+        self.metrics.process.record(records)
 
     @contextmanager
     def _failures_of_columns(self) -> Iterator[None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import socket
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -19,6 +18,7 @@ from penstock.spark.messages import Application, Committed, Failure, LaneAnswer,
 from penstock.spark.placement import choose_places, executors, host_of, is_local, wait_for_executors
 from penstock.spark.updaters import Updaters
 from penstock.spark.worker import close_lane, packed, run_stage, run_turn, warm_stage
+from penstock.state.directory import site_here
 
 _log = logging.getLogger(__name__)
 
@@ -148,10 +148,16 @@ class Fleet:
 
     def is_on_this_host(self, lane: int) -> bool:
         """Whether the files of a lane are on the driver's host."""
+        return self.lanes[lane].executor is None or self.site_of(lane) == site_here()
+
+    def site_of(self, lane: int) -> str:
+        """Where the files of a lane are, as `site_here` names it there; empty while it is not known."""
         answer = self._answered.get(lane)
-        return self.lanes[lane].executor is None or (
-            answer is not None and answer.worker.rpartition(":")[0] == socket.gethostname()
-        )
+        return "" if answer is None else answer.site
+
+    def lane_on(self, host: str) -> int | None:
+        """A lane on a host; None where there is none."""
+        return next((index for index, found in self.hosts.items() if found == host), None)
 
     def query_address(self, lane: int) -> str | tuple[str, int] | None:
         """Where a lane answers readers; None while it is not open."""

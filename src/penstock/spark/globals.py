@@ -6,7 +6,7 @@ of a local store, and no lane waits for another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from penstock.clock import SystemClock
@@ -15,6 +15,7 @@ from penstock.kafka.fetch import FetchRange, RangeFetcher
 from penstock.metrics import Metrics
 from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.global_state import GlobalStateUpdateTask
+from penstock.runtime.nodes import Node
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.messages import Application
 from penstock.state.cache import RecordCache
@@ -76,6 +77,11 @@ class LaneGlobals:
                 self._task.update(record)
             self._positions[partition] = ends[partition]
         self._task.flush_state()
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes that keep the stores; none where another lane tells what went through them: all have a copy."""
+        return self._task.topology.nodes if self._task is not None and self._client_id.endswith("-1") else ()
 
     def close(self) -> None:
         """Close the stores."""

@@ -18,6 +18,7 @@ from penstock.metrics_transfer import MetricsSender
 from penstock.query.position import Position
 from penstock.record import ProducedRecord
 from penstock.runtime.collector import RecordCollector
+from penstock.runtime.flow import Flow
 from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.state_manager import ProcessorStateManager
@@ -267,6 +268,15 @@ class LaneTasks:
                 commit.offsets[partition] = fed.commit(left, None if own is None else own.metadata)
         opened.advance_position(commit.offsets)
         return commit
+
+    def take_flow(self) -> Flow:
+        """What went through the topology since this was last asked, also before a shuffle."""
+        flow = Flow()
+        for task in (*(opened.task for opened in self.running.values()), *self._before_shuffle.values()):
+            flow.take(task.topology.nodes)
+            flow.take_dead_letters(task.collector)
+        flow.take(self._globals.nodes)
+        return flow
 
     # -- what readers ask ----------------------------------------------------------------------------------------------
 

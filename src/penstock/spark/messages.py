@@ -10,6 +10,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange
 from penstock.metrics_transfer import MetricsUpdate
 from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.flow import Flow
 from penstock.spark.plan import Plan
 from penstock.topology.specs import GlobalTopology
 
@@ -97,6 +98,7 @@ class LaneAnswer:
     worker: str
     executor: str = ""
     query_address: str | int | None = None
+    site: str = ""
     opened: tuple[TaskId, ...] = ()
     restoring: tuple[RestoreProgress, ...] = ()
     restored: tuple[RestoreProgress, ...] = ()
@@ -110,6 +112,7 @@ class LaneAnswer:
     created: int = 0
     closed: int = 0
     metrics: MetricsUpdate | None = None
+    flow: Flow | None = None
     seconds: dict[str, float] = field(default_factory=dict)
     lost: bool = False
     failure: Failure | None = None

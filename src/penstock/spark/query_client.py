@@ -100,7 +100,7 @@ class LanePartition(StorePartition):
                 if known == address and not connection.closed and not connection.poll():  # something to read: it was closed
                     return connection
                 connection.close()
-        return _connect(address, self._key)
+        return connect(address, self._key)
 
 
 class _LaneLease(Lease):
@@ -126,7 +126,7 @@ class _LaneLease(Lease):
             return
         try:
             if self.engine.is_idle:
-                _ask(self._connection, "release")
+                self._connection.send(("release",))
                 owner.give_back(self._address, self._connection)
                 return
         except _GONE:
@@ -211,7 +211,8 @@ def _receive(connection: Connection[Any, Any]) -> tuple[Any, ...]:
     return answer
 
 
-def _connect(address: Address, key: bytes) -> Connection[Any, Any]:
+def connect(address: Address, key: bytes) -> Connection[Any, Any]:
+    """A connection to a listener that knows the key, as we do."""
     if isinstance(address, str):
         connected = socket.socket(socket.AF_UNIX)
         connected.settimeout(_CONNECT_SECONDS)

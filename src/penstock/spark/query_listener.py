@@ -80,7 +80,7 @@ class QueryListener:
         self._disk_lock = threading.Lock()
         self._folder = Path(tempfile.mkdtemp(prefix="penstock-q-"))
         self._readers = threading.Semaphore(_MAX_READERS)
-        self._socket, self.address = _listen(self._folder, on_this_host)
+        self._socket, self.address = listen(self._folder, on_this_host)
         self._closed = False
         threading.Thread(target=self._accept, name="penstock-queries", daemon=True).start()
 
@@ -112,7 +112,7 @@ class QueryListener:
     def _serve(self, accepted: socket.socket) -> None:
         connection: Connection[Any, Any] = Connection(accepted.detach())
         try:
-            if _is_known(connection, self._application.query_key):
+            if is_known(connection, self._application.query_key):
                 self._answer(connection)
         except (OSError, EOFError, pickle.PickleError):
             pass  # the reader is gone
@@ -134,7 +134,6 @@ class QueryListener:
                     elif request == "release":
                         _release(lease)
                         lease = None
-                        connection.send(("value", None))
                     else:
                         raise InvalidStateStoreError(f"a reader sent {request!r} out of turn")
                 except PenstockError as exc:
@@ -238,7 +237,7 @@ def readable_store(application: Application, task_id: TaskId, store_name: str) -
     return ReadableStore(subtopology.stores[store_name], config, subtopology.store_to_changelog.get(store_name))
 
 
-def _listen(folder: Path, on_this_host: bool) -> tuple[socket.socket, str | int]:
+def listen(folder: Path, on_this_host: bool) -> tuple[socket.socket, str | int]:
     """A socket file where the driver is on this host, else a port."""
     if on_this_host:
         listening = socket.socket(socket.AF_UNIX)
@@ -254,7 +253,7 @@ def _listen(folder: Path, on_this_host: bool) -> tuple[socket.socket, str | int]
     return listening, address
 
 
-def _is_known(connection: Connection[Any, Any], key: bytes) -> bool:
+def is_known(connection: Connection[Any, Any], key: bytes) -> bool:
     """Whether the reader knows the key, and we know it too; nothing is unpickled before. A stranger may say nothing at all."""
     timer = threading.Timer(_CHALLENGE_SECONDS, lambda: socket.socket(fileno=os.dup(connection.fileno())).shutdown(2))
     timer.daemon = True

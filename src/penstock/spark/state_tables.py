@@ -1,12 +1,14 @@
 """Committed state as a Spark DataFrame: a task for each partition of a store, on the host where its state is.
 
-Nothing is read before an action, and every action reads anew: a DataFrame of a store is a live table.
+Nothing is read before an action, and every action reads anew: a DataFrame of a store is a live table. Where the state is, its
+tasks ask the driver when they run, since it may have moved since the table was made.
 """
 
 from __future__ import annotations
 
 import http.client
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,13 +25,16 @@ from penstock.runtime.queries.arrow_table import Columns, batches_of, columns_of
 from penstock.runtime.queries.entries import all_entries
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import StorePartition
+from penstock.spark.guide import ask
 from penstock.spark.messages import Application
 from penstock.spark.placement import located_rows
 from penstock.spark.query_client import Address, LanePartition
 from penstock.spark.query_listener import readable_store
 from penstock.spark.worker import packed, unpacked
+from penstock.state.directory import site_here, state_dir_here
 
 _SERVER_SECONDS = 60.0
+_PATIENCE = 60.0
 
 FORWARDED = "X-Penstock-Forwarded"
 """Says that an instance of the application asks: it gets what is there and nothing else."""
@@ -37,8 +42,10 @@ FORWARDED = "X-Penstock-Forwarded"
 
 @dataclass(frozen=True)
 class Source:
-    """Where a partition of a store is read: from files of the host, through the lane at an address, or, with all others that
-    another instance has, from that instance's query server.
+    """Where a partition of a store is read: from the files of its site, through the lane at an address, or from the query server
+    of the instance that has it.
+
+    `folder` is within the application's folder. Files are read where they are; a task that Spark has put elsewhere asks the lane.
     """
 
     task_id: TaskId
@@ -46,35 +53,63 @@ class Source:
     address: Address | None = None
     executor: str | None = None
     server: str | None = None
+    site: str = ""
 
 
-def state_dataframe(spark: SparkSession, application: Application, store: ReadableStore, sources: Sequence[Source]) -> DataFrame:
-    """A DataFrame over these partitions of a store."""
+def state_dataframe(
+    spark: SparkSession, application: Application, store: ReadableStore, sources: Sequence[Source], guide: Address
+) -> DataFrame:
+    """A DataFrame over these partitions of a store; `sources` tells where they are now, the guide where they are then."""
     columns = columns_of(store)
     schema = ", ".join(f"{name} {kind}" for name, kind in columns)
-    read = partial(_read, packed(application), store.name, tuple(sources), tuple(columns))
+    tasks = tuple(source.task_id for source in sources)
+    read = partial(_read, packed(application), store.name, tasks, tuple(columns), guide)
     # Rows, not Arrow: Spark's way for Arrow batches of Python functions wants pandas, which penstock does without.
     indices = located_rows(spark.sparkContext, [source.executor for source in sources])
     return spark.createDataFrame(indices.mapPartitions(read), schema, verifySchema=False)
 
 
 def _read(
-    application: bytes, store_name: str, sources: Sequence[Source], columns: Columns, indices: Iterator[int]
+    application: bytes, store_name: str, tasks: Sequence[TaskId], columns: Columns, guide: Address, indices: Iterator[int]
 ) -> Iterator[tuple[Any, ...]]:
+    known = unpacked(application)
     for index in indices:
-        for batch in _read_source(unpacked(application), store_name, sources[index], columns):
+        for batch in _batches(known, store_name, tasks[index], columns, guide):
             yield from zip(*(column.to_pylist() for column in batch.columns))
+
+
+def _batches(
+    application: Application, store_name: str, task_id: TaskId, columns: Columns, guide: Address
+) -> Iterator[pa.RecordBatch]:
+    """Read a partition where it is; until the first rows have come, one that moves is looked for again."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        source = ask(guide, application.query_key, store_name, task_id)
+        batches = _read_source(application, store_name, source, columns)
+        try:
+            first = next(batches, None)
+        except StateStoreNotAvailableError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+            continue
+        if first is not None:
+            yield first
+            yield from batches
+        return
 
 
 def _read_source(application: Application, store_name: str, source: Source, columns: Columns) -> Iterator[pa.RecordBatch]:
     if source.server is not None:
-        yield from _read_server(application, store_name, source.server)
+        yield from _read_server(application, store_name, source.server, source.task_id.partition)
         return
     store = readable_store(application, source.task_id, store_name)
     with tempfile.TemporaryDirectory(prefix="penstock-table-") as log_folder:
         partition: StorePartition
-        if source.address is None:
-            partition = store.partition_on_disk(source.task_id, Path(source.folder), Path(log_folder))
+        if source.address is None or (store.on_disk and source.site == site_here()):
+            config = application.config
+            folder = state_dir_here(config["state.dir"]) / config["application.id"] / source.folder
+            partition = store.partition_on_disk(source.task_id, folder, Path(log_folder))
         else:
             partition = LanePartition(store, source.task_id, application.query_key, lambda: source.address)
         try:
@@ -84,20 +119,23 @@ def _read_source(application: Application, store_name: str, source: Source, colu
             partition.close()
 
 
-def _read_server(application: Application, store_name: str, server: str) -> Iterator[pa.RecordBatch]:
-    """What another instance has of a store, as an Arrow stream."""
+def _read_server(application: Application, store_name: str, server: str, partition: int) -> Iterator[pa.RecordBatch]:
+    """A partition that another instance has, as an Arrow stream."""
     token = application.config["application.server.token"]
     headers = {FORWARDED: "1", **({"Authorization": f"Bearer {token}"} if token else {})}
     connection = http.client.HTTPConnection(server, timeout=_SERVER_SECONDS)
     try:
-        connection.request("GET", f"/api/stores/{quote(store_name, safe='')}/table", headers=headers)
+        connection.request("GET", f"/api/stores/{quote(store_name, safe='')}/table?partition={partition}", headers=headers)
         response = connection.getresponse()
         if response.status != 200:
             raise StateStoreNotAvailableError(
-                f"the instance at {server} does not give its part of store {store_name}: {response.status} {response.read(999)!r}"
+                f"the instance at {server} does not give partition {partition} of store {store_name}: {response.status} "
+                f"{response.read(999)!r}"
             )
         yield from pa.ipc.open_stream(response)
     except (OSError, http.client.HTTPException, pa.ArrowInvalid) as exc:
-        raise StateStoreNotAvailableError(f"the part of store {store_name} at {server} cannot be read: {exc}") from exc
+        raise StateStoreNotAvailableError(
+            f"partition {partition} of store {store_name} at {server} cannot be read: {exc}"
+        ) from exc
     finally:
         connection.close()

@@ -28,12 +28,14 @@ from penstock.ids import TopicPartition
 from penstock.kafka.clients import producer_config
 from penstock.kafka.produce import LaneProducer
 from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.flow import Flow
 from penstock.runtime.task import TaskCommit
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, UpstreamWork
 from penstock.spark.query_listener import QueryListener
 from penstock.spark.write_turn import TurnPart, write_turn
+from penstock.state.directory import site_here
 
 _LANES: dict[tuple[str, int], LaneWorker] = {}
 _LOOK_EVERY = 60.0
@@ -56,13 +58,16 @@ def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[Lane
             lane = _lane_for(turn)
             with lane.queries.turn:
                 lane.open(turn, answer)
-            answer.query_address = lane.queries.address
+            answer.query_address, answer.site = lane.queries.address, site_here()
         elif (turn.key, turn.lane) not in _LANES:
             answer.lost = True
         else:
             lane = _LANES[turn.key, turn.lane]
             with lane.queries.turn, _no_collections():
-                lane.process(turn, _batches(blobs), answer)
+                batches, flow = _batches(blobs)
+                lane.process(turn, batches, answer)
+                if answer.flow is not None:
+                    answer.flow.add(flow)
     except Exception as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides
         answer.failure = _failure(exc)
         _drop_lane(turn)
@@ -77,14 +82,17 @@ def run_stage(
     It changes nothing, so that Spark may repeat it; an error of the user's code travels to every lane instead.
     """
     try:
+        stage = _stage_lane(application).tasks
         with _no_collections():
-            batches, _ = _stage_lane(application).tasks.upstream(work)
+            batches, _ = stage.upstream(work)
     except Exception as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides
         failure = _failure(exc)
         yield from ((lane, failure) for lane in sorted(set(owners.values())))
         return
     for target, batch in batches.items():
         yield owners[target], pickle.dumps((target, batch.to_bytes()))
+    if unpacked(application).config["application.server"] and (flow := stage.take_flow()):
+        yield min(owners.values()), pickle.dumps((None, flow))
 
 
 @contextmanager
@@ -185,6 +193,8 @@ class LaneWorker:
             for commit in commits:
                 self.tasks.post_commit(commit.task_id, self.producer)
             clock.lap("store")
+            if self.application.config["application.server"]:
+                answer.flow = self.tasks.take_flow()
             if turn.with_metrics:
                 answer.metrics = self.tasks.metrics.update()
         except BaseException:
@@ -299,12 +309,17 @@ def packed(application: Application) -> bytes:
     return pickle.dumps((application.import_path, cloudpickle.dumps(application)))
 
 
-def _batches(blobs: Iterable[tuple[int, bytes]]) -> dict[TopicPartition, ShuffledBatch]:
+def _batches(blobs: Iterable[tuple[int, bytes]]) -> tuple[dict[TopicPartition, ShuffledBatch], Flow]:
+    """What the shuffle brought for each target, and what went through the topology before it."""
     found: dict[TopicPartition, list[ShuffledBatch]] = {}
+    flow = Flow()
     for _, blob in blobs:
         target, data = pickle.loads(blob)
-        found.setdefault(target, []).append(ShuffledBatch.from_bytes(data))
-    return {target: ShuffledBatch.concat(batches) for target, batches in found.items()}
+        if target is None:
+            flow.add(data)
+        else:
+            found.setdefault(target, []).append(ShuffledBatch.from_bytes(data))
+    return {target: ShuffledBatch.concat(batches) for target, batches in found.items()}, flow
 
 
 def _refuse_second_attempts() -> None:

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import shutil
+import socket
 import threading
 import uuid
 from contextlib import suppress
@@ -261,6 +262,11 @@ class StateDirectory:
 def state_dir_here(configured: str | Path) -> Path:
     """The folder of the state on this machine: `PENSTOCK_STATE_DIR`, where a machine of a cluster keeps it elsewhere."""
     return Path(os.environ.get("PENSTOCK_STATE_DIR") or configured)
+
+
+def site_here() -> str:
+    """Names the place of this machine's state folders: processes of the same site see the same files."""
+    return f"{socket.gethostname()}:{os.environ.get('PENSTOCK_STATE_DIR', '')}"
 
 
 def _make_folder(folder: Path) -> None:

@@ -33,15 +33,15 @@ path.edge{fill:none;stroke:#6c7a89;stroke-width:1.3}path.use{fill:none;stroke:#9
 """
 
 
-def draw_topology(description: TopologyDescription, title: str = "Topology") -> str:
-    """The SVG text of a topology's picture.
+def draw_topology(description: TopologyDescription, title: str = "Topology", *, with_ends: bool = False) -> str:
+    """The SVG text of a topology's picture; `with_ends` lets each edge tell what it connects, for a page that has more to say.
 
     >>> from penstock.topology.description import Source, Subtopology, TopologyDescription
     >>> svg = draw_topology(TopologyDescription([Subtopology(0, [Source("s", ["orders"])])], []))
     >>> svg.startswith("<svg") and "orders" in svg
     True
     """
-    return _Picture(description, title).svg()
+    return _Picture(description, title, with_ends).svg()
 
 
 @dataclass
@@ -111,8 +111,9 @@ class _Box:
 
 
 class _Picture:
-    def __init__(self, description: TopologyDescription, title: str) -> None:
+    def __init__(self, description: TopologyDescription, title: str, with_ends: bool = False) -> None:
         self._title = title
+        self._with_ends = with_ends
         self._boxes = [_Box(f"Sub-topology {part.id}", part.nodes) for part in description.subtopologies]
         self._boxes += [_global_box(store) for store in description.global_stores]
         self._box_of = {name: box for box in self._boxes for name in box.nodes}
@@ -209,7 +210,7 @@ class _Picture:
             dx, dy = box.x + _BOX_PAD, box.y + _TITLE + _BOX_PAD
             for (top, bottom), route in box.layout.routes.items():
                 points = [(x + dx, y + dy) for x, y in route]
-                paths.append(_curve([box.bottom_of(top), *points, box.top_of(bottom)]))
+                paths.append(_curve([box.bottom_of(top), *points, box.top_of(bottom)], self._ends(top, bottom)))
             stores = box.store_rectangles()
             paths += [
                 _store_line(box.node_rectangle(node.name), stores[store], store in box.stores_of[node.name])
@@ -218,9 +219,17 @@ class _Picture:
             ]
         for topic in self._topics:
             x, y = topic.center
-            paths += [_curve([self._box_of[sink].bottom_of(sink), (x, y - 14)]) for sink in topic.sinks]
-            paths += [_curve([(x, y + 14), self._box_of[source].top_of(source)]) for source in topic.sources]
+            paths += [
+                _curve([self._box_of[sink].bottom_of(sink), (x, y - 14)], self._ends(sink, topic.label)) for sink in topic.sinks
+            ]
+            paths += [
+                _curve([(x, y + 14), self._box_of[source].top_of(source)], self._ends(topic.label, source))
+                for source in topic.sources
+            ]
         return paths
+
+    def _ends(self, start: str, end: str) -> str:
+        return f" data-from={quoteattr(start)} data-to={quoteattr(end)}" if self._with_ends else ""
 
     def _nodes(self, box: _Box) -> list[str]:
         parts = []
@@ -309,13 +318,13 @@ def _topic_shape(topic: _Topic) -> str:
     return f"<g><title>topic {escape(topic.label)}</title>{shape}{_text(topic.label, x, y)}</g>"
 
 
-def _curve(points: list[Point]) -> str:
+def _curve(points: list[Point], ends: str = "") -> str:
     """A smooth line down through the points, with an arrow at its end."""
     path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x1, y1), (x2, y2) in itertools.pairwise(points):
         bend = (y2 - y1) / 2 if y2 > y1 else 40
         path += f"C{x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2:.1f}"
-    return f'<path class="edge" marker-end="url(#arrow)" d="{path}"/>'
+    return f'<path class="edge"{ends} marker-end="url(#arrow)" d="{path}"/>'
 
 
 def _store_line(node: tuple[float, float, float, float], store: tuple[float, float, float, float], beside: bool) -> str:

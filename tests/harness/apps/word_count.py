@@ -1,6 +1,7 @@
 """WordCount as a user runs it on a cluster: a process of its own, and a module that executors do not have.
 
-Started with the settings as JSON; tells about every turn in a line of JSON, and ends when its input does.
+Started with the settings as JSON; tells about every turn in a line of JSON, answers questions that it is asked in lines of JSON,
+and ends when its input does.
 """
 
 from __future__ import annotations
@@ -12,8 +13,23 @@ from typing import Any
 
 import wordshop  # from a zip that only this process has on its path
 
-from penstock import Consumed, Grouped, KafkaStreams, Materialized, Produced, Serdes, StandbyUpdateListener, StreamsBuilder
+from penstock import (
+    Consumed,
+    Grouped,
+    KafkaStreams,
+    KeyQuery,
+    Materialized,
+    Produced,
+    QueryableStoreTypes,
+    Serdes,
+    StandbyUpdateListener,
+    StateQueryRequest,
+    StoreQueryParameters,
+    StreamsBuilder,
+)
 from penstock.client import pace
+
+TABLES: list[Any] = []
 
 
 def topology(lines: str, counts: str, store: str) -> Any:
@@ -42,6 +58,30 @@ class Copies(StandbyUpdateListener):
         self, topic_partition: Any, store_name: str, task_id: Any, batch_end_offset: int, batch_size: int, current_end_offset: int
     ) -> None:
         tell("copied", partition=str(topic_partition), records=batch_size, lag=current_end_offset - batch_end_offset - 1)
+
+
+def answer(streams: KafkaStreams, question: dict[str, Any]) -> None:
+    """Read the state in one of the ways there are."""
+    ask, found = question["ask"], None
+    try:
+        if ask == "server":
+            found = str(streams.server_host)
+        elif ask == "store":
+            view = streams.store(
+                StoreQueryParameters("counts", QueryableStoreTypes.key_value_store(), stale_stores=question["stale"])
+            )
+            with view.all() as entries:
+                found = dict(entries)
+        elif ask == "query":
+            results = streams.query(StateQueryRequest.in_store("counts").with_query(KeyQuery(question["key"]))).partition_results
+            found = {partition: result.result for partition, result in results.items()}
+        elif ask == "table":
+            if not TABLES:  # read again and again, wherever its state goes
+                TABLES.append(streams.store_dataframe("counts"))
+            found = {row.key: row.value for row in TABLES[0].collect()}
+    except Exception as exc:  # noqa: BLE001 - the test sees it
+        found = repr(exc)
+    tell("answer", found=found)
 
 
 def main(config: dict[str, Any], topics: list[str], store: str, add_py_file: str | None) -> None:
@@ -73,7 +113,8 @@ def main(config: dict[str, Any], topics: list[str], store: str, add_py_file: str
         seconds=round(seconds, 3),
         lanes={lane: [answer.executor, answer.worker] for lane, answer in answers.items()},
     )
-    sys.stdin.read()
+    for line in sys.stdin:
+        answer(streams, json.loads(line))
     streams.close(60_000)
     tell("end", failure=str(streams.failure) if streams.failure else None)
     if spark is not None:

@@ -54,11 +54,15 @@ def test_should_not_trust_counts_that_did_not_grow(feeder: Any, reader: Any) -> 
 
 def test_should_show_a_table_on_a_terminal_and_a_line_elsewhere(feeder: Any, reader: Any) -> None:
     live, on_terminal = view(terminal=True)
+    live.page("http://localhost:8080/")
     with live.live():
         live.show(feeder, reader, last=True)
+    assert on_terminal.getvalue().count("http://localhost:8080/") > 1
     assert "WordCount, exactly once, on Spark" in on_terminal.getvalue()
     assert "█" in on_terminal.getvalue()
     plain, elsewhere = view()
+    plain.page("http://localhost:8080/")
+    assert "look at it, and query it, at http://localhost:8080/" in elsewhere.getvalue()
     with plain.live():
         plain.show(feeder, reader)
         plain.show(feeder, reader)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
@@ -19,10 +18,11 @@ from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import StorePartition
 from penstock.spark.fleet import Fleet
 from penstock.spark.messages import Application
+from penstock.spark.plan import Plan
 from penstock.spark.query_client import LanePartition
 from penstock.spark.query_listener import readable_store
 from penstock.spark.state_tables import Source
-from penstock.state.directory import StateDirectory
+from penstock.state.directory import GLOBAL_FOLDER, state_dir_here
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,14 @@ class LocalPartition:
 class LocalStores:
     """Reads the stores of one instance, wherever their lanes keep them."""
 
-    def __init__(self, config: StreamsConfig, fleet: Fleet, conductor: Conductor, directory: StateDirectory) -> None:
+    def __init__(self, config: StreamsConfig, fleet: Fleet, conductor: Conductor) -> None:
         self._config = config
         self._fleet = fleet
         self._conductor = conductor
-        self._directory = directory
+        self._folder = state_dir_here(config["state.dir"]) / config["application.id"]
         self._log_folder = Path(tempfile.mkdtemp(prefix="penstock-readers-"))
         self._stores: dict[str, ReadableStore] = {}
+        self._tasks: tuple[Plan | None, dict[str, list[TaskId]]] = (None, {})
         self._readers: dict[tuple[TaskId, str, str], StorePartition] = {}
         self._lock = threading.Lock()
 
@@ -85,9 +86,24 @@ class LocalStores:
     def tasks_of(self, name: str) -> list[TaskId]:
         """The tasks that have a partition of a store, here or elsewhere."""
         plan = self._fleet.application.plan
-        return [task for task in plan.tasks() if name in plan.subtopologies[task.subtopology].stores]
+        if self._tasks[0] is not plan:
+            tasks: dict[str, list[TaskId]] = {}
+            for task in plan.tasks():
+                for store in plan.subtopologies[task.subtopology].stores:
+                    tasks.setdefault(store, []).append(task)
+            self._tasks = plan, tasks
+        return self._tasks[1].get(name, [])
 
     # -- which partitions are here -------------------------------------------------------------------------------------
+
+    def active(self, name: str, task: TaskId | None) -> LocalPartition | None:
+        """The partition of a task (None: of a global store), where it is active here: what a point read needs to know."""
+        if task is None:
+            return self.partitions(name)[0]
+        lane = self._conductor.owners.get(task)
+        if lane is None:
+            return None
+        return LocalPartition(self._reader(self.store(name), task, lane), True, self._conductor.is_ready(task))
 
     def partitions(self, name: str) -> list[LocalPartition]:
         """The partitions of a store that are here, active and standby."""
@@ -96,12 +112,12 @@ class LocalStores:
             lane = min(self._conductor.owners.values(), default=0)
             return [LocalPartition(self._reader(store, GLOBAL_TASK_ID, lane), True, self._conductor.is_open)]
         tasks = self.tasks_of(name)
-        owners, running = self._conductor.owners, self._conductor.is_open
-        found = [LocalPartition(self._reader(store, t, owners[t]), True, running) for t in tasks if t in owners]
+        owners, is_ready = self._conductor.owners, self._conductor.is_ready
+        found = [LocalPartition(self._reader(store, t, owners[t]), True, is_ready(t)) for t in tasks if t in owners]
         if store.on_disk:
-            standbys, here = self._conductor.standby_hosts, ("", socket.gethostname())
-            copies = [t for t in tasks if standbys.get(t) in here and t not in owners]
-            found += [LocalPartition(self._on_disk(store, t, 0), False, False) for t in copies]
+            copies = {t: host for t, host in self._conductor.standby_hosts.items() if t in tasks and t not in owners}
+            readers = [self._copy(store, task, host) for task, host in copies.items()]
+            found += [LocalPartition(reader, False, False) for reader in readers if reader is not None]
         return sorted(found, key=lambda local: local.reader.task_id)
 
     @property
@@ -112,17 +128,18 @@ class LocalStores:
     def sources(self, name: str) -> list[Source]:
         """Where Spark's tasks read the active partitions of a store that are here."""
         store = self.store(name)
-        if not self._conductor.is_open:
-            raise StreamsRebalancingError(f"store {name} cannot be read now: its tasks are being opened; ask again later")
         owners = self._conductor.owners
         tasks = [t for t in self.tasks_of(name) if t in owners]
+        if not self._conductor.is_open or not all(self._conductor.is_ready(task) for task in tasks):
+            raise StreamsRebalancingError(f"store {name} cannot be read now: its tasks are being opened; ask again later")
         placed = {GLOBAL_TASK_ID: min(owners.values(), default=0)} if self.is_global(name) else {t: owners[t] for t in tasks}
         return [
             Source(
                 task,
-                str(self._folder_of(task, lane)),
-                None if store.on_disk else self._fleet.query_address(lane),
+                _subfolder(task, lane),
+                None if store.on_disk and self._fleet.lanes[lane].executor is None else self._fleet.query_address(lane),
                 self._fleet.lanes[lane].executor,
+                site=self._fleet.site_of(lane),
             )
             for task, lane in placed.items()
         ]
@@ -139,19 +156,21 @@ class LocalStores:
                 )
             return reader
 
+    def _copy(self, store: ReadableStore, task_id: TaskId, host: str) -> StorePartition | None:
+        """A standby, read like what its host's lanes have; None where no lane is there that could be asked."""
+        if not host:
+            return self._on_disk(store, task_id, 0)
+        lane = self._fleet.lane_on(host)
+        return None if lane is None else self._reader(store, task_id, lane)
+
     def _on_disk(self, store: ReadableStore, task_id: TaskId, lane: int) -> StorePartition:
-        folder = self._folder_of(task_id, lane)
-        key = task_id, store.name, str(folder)
+        key = task_id, store.name, f"disk-{lane}" if task_id == GLOBAL_TASK_ID else "disk"
         with self._lock:
             reader = self._readers.get(key)
             if reader is None:
+                folder = self._folder / _subfolder(task_id, lane)
                 reader = self._readers[key] = store.partition_on_disk(task_id, folder, self._log_folder)
             return reader
-
-    def _folder_of(self, task_id: TaskId, lane: int) -> Path:
-        if task_id == GLOBAL_TASK_ID:
-            return self._directory.global_state_dir() / str(lane + 1)
-        return self._directory.folder_of_task(task_id)
 
     def _address(self, lane: int) -> Callable[[], str | tuple[str, int] | None]:
         return lambda: self._fleet.query_address(lane)
@@ -169,6 +188,11 @@ class LocalStores:
         """Close all readers."""
         self.forget()
         shutil.rmtree(self._log_folder, ignore_errors=True)
+
+
+def _subfolder(task_id: TaskId, lane: int) -> str:
+    """Where the files of a task are within the application's folder; of global stores each lane has a copy."""
+    return f"{GLOBAL_FOLDER}/{lane + 1}" if task_id == GLOBAL_TASK_ID else str(task_id)
 
 
 def _close(readers: Iterable[StorePartition]) -> None:

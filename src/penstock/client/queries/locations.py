@@ -59,12 +59,15 @@ class Locations:
         if not self._active:
             return KeyQueryMetadata.NOT_AVAILABLE
         task = self.task_of_key(name, key, key_serializer, partitioner)
-        standbys = frozenset(self._hosts[p] for p in self._standbys.get(task, ()) if p in self._hosts)
-        return KeyQueryMetadata(self.host_of(task), standbys, task.partition)
+        return KeyQueryMetadata(self.host_of(task), frozenset(self.standby_hosts_of(task)), task.partition)
 
     def host_of(self, task: TaskId) -> HostInfo:
         """The host of a task's active instance."""
         return self._hosts.get(self._active.get(task, ""), HostInfo.unavailable())
+
+    def standby_hosts_of(self, task: TaskId) -> list[HostInfo]:
+        """The hosts that have a copy of a task's state."""
+        return sorted(self._hosts[process] for process in self._standbys.get(task, ()) if process in self._hosts)
 
     def task_of_key(self, name: str, key: Any, key_serializer: Any, partitioner: Partitioner | None = None) -> TaskId:
         """The task whose partition of a store a key falls into."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from penstock.client.queries.local_stores import LocalPartition, LocalStores
@@ -23,6 +24,7 @@ from penstock.query.request import StateQueryRequest
 from penstock.query.result import FailureReason, QueryResult, StateQueryResult
 from penstock.runtime.queries.conversion import converter
 from penstock.runtime.queries.execution import run_query
+from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import StorePartition
 from penstock.runtime.queries.views import VIEWS
 
@@ -34,6 +36,10 @@ class Queries:
         self.stores = stores
         self._locations = locations
         self._state = state
+
+    def check_running(self) -> None:
+        """Raise unless the application works."""
+        check_running(self._state())
 
     # -- views ---------------------------------------------------------------------------------------------------------
 
@@ -53,7 +59,14 @@ class Queries:
                 f"Cannot get state store {store.name} because the queryable store type {asked} does not accept it: {exc}"
             ) from None
         same = store.values == asked.values
-        return VIEWS[store.kind](store.name, lambda: self._readable(parameters), None if same else convert)
+        home = None if self.stores.is_global(store.name) else partial(self._home_of, store)
+        return VIEWS[store.kind](store.name, lambda: self._readable(parameters), None if same else convert, home)
+
+    def _home_of(self, store: ReadableStore, key: Any) -> int:
+        try:
+            return self._locations().task_of_key(store.name, key, store.key_serde).partition
+        except Exception:  # noqa: BLE001 - the partitions say what is wrong with the key
+            return -1
 
     def _readable(self, parameters: StoreQueryParameters[Any]) -> Sequence[StorePartition]:
         check_running(self._state())

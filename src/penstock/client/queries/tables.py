@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from penstock.client.queries.local_stores import LocalStores
 from penstock.client.queries.locations import Locations
-from penstock.errors import InvalidStateStoreError, StreamsRebalancingError
+from penstock.errors import InvalidStateStoreError, StateStoreMigratedError, StreamsRebalancingError
+from penstock.ids import TaskId
 from penstock.query.metadata import HostInfo
+from penstock.spark.guide import Guide
 from penstock.spark.state_tables import Source, state_dataframe
 
 
@@ -20,11 +23,16 @@ class StateTables:
         self._spark = spark
         self._stores = stores
         self._locations = locations
+        self._guide: Guide | None = None
+        self._lock = threading.Lock()
 
     def dataframe(self, name: str) -> Any:
         """A store as a DataFrame; every action reads what is committed then."""
-        store = self._stores.store(name)
-        return state_dataframe(self._spark, self._stores.application, store, self._sources(name))
+        store, sources = self._stores.store(name), self._sources(name)
+        with self._lock:
+            if self._guide is None:
+                self._guide = Guide(self._spark.sparkContext, self._stores.application.query_key, self._source_of)
+        return state_dataframe(self._spark, self._stores.application, store, sources, self._guide.address)
 
     def create_temp_views(self) -> list[str]:
         """A temporary view for each store that can be read; returns the names."""
@@ -41,6 +49,19 @@ class StateTables:
             names.append(view)
         return names
 
+    def close(self) -> None:
+        """Tables can be read no more."""
+        with self._lock:
+            if self._guide is not None:
+                self._guide.close()
+
+    def _source_of(self, name: str, task_id: TaskId) -> Source:
+        """Where a partition is now."""
+        found = next((source for source in self._sources(name) if source.task_id == task_id), None)
+        if found is None:
+            raise StateStoreMigratedError(f"store {name} has no partition {task_id.partition} any more: make the table anew")
+        return found
+
     def _sources(self, name: str) -> list[Source]:
         found = self._stores.sources(name)
         if self._stores.is_global(name):
@@ -53,5 +74,4 @@ class StateTables:
                 f"partitions {', '.join(map(str, unknown))} of store {name} are with other instances, and a table "
                 "shows the whole store: set application.server on all instances, so that they can be asked for their part"
             )
-        by_host = {host: task for task, host in others.items()}
-        return found + [Source(task, "", server=str(host)) for host, task in by_host.items()]
+        return found + [Source(task, "", server=str(host)) for task, host in others.items()]

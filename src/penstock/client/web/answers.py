@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
@@ -13,9 +15,9 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from penstock.client.queries.queries import Queries
-from penstock.client.web.errors import HttpError
+from penstock.client.web.errors import HttpError, http_error
 from penstock.client.web.forwarding import Forwarder
-from penstock.errors import SerializationError, StreamsRebalancingError
+from penstock.errors import PenstockError, SerializationError, StreamsRebalancingError
 from penstock.ids import TaskId
 from penstock.query.columns import as_json, from_json, is_text, sql_type
 from penstock.query.metadata import HostInfo
@@ -66,31 +68,45 @@ class Answers:
 
     def key(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json:
         """The value of a key."""
-        store = self._queries.stores.store(name)
+        store = self._store(name)
         if store.kind not in ("key_value", "versioned"):
             raise HttpError(400, f"store {name} has windows: ask /api/stores/{name}/windows/{{key}}")
         key = parse_key(store, text)
         task = self._task_of(store, key)
-        path = f"/api/stores/{quote(name, safe='')}/keys/{quote(text, safe='')}"
-        elsewhere = self._elsewhere(task, forwarded)
-        if elsewhere is not None:
-            return self._forward.get(elsewhere, path, parameters)
-        with self._lease(name, task) as lease:
-            found = _get(lease.store, store, key, parameters)
+        read = partial(self._value, store, key, text, task, parameters)
+        return self._read(name, task, f"keys/{quote(text, safe='')}", parameters, forwarded, read)
+
+    def key_at_once(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json | None:
+        """The same where it is here and nothing has to be waited for; None where it has to be asked for with patience."""
+        store = self._store(name)
+        if store.kind not in ("key_value", "versioned") or self._queries.stores.is_global(name):
+            return None
+        key = parse_key(store, text)
+        task = self._task_of(store, key)
+        if self._elsewhere(task, forwarded) is not None:
+            return None
+        local = self._queries.stores.active(name, task)
+        lease = local.reader.lease_at_once() if local is not None and local.running else None
+        if lease is None:
+            return None
+        with lease:
+            return self._value(store, key, text, task, parameters, lease.store)
+
+    def _value(self, store: ReadableStore, key: Any, text: str, task: TaskId | None, parameters: Parameters, typed: Any) -> Json:
+        found = _get(typed, store, key, parameters)
         if found is None:
-            raise HttpError(404, f"store {name} has no key {text}")
-        partition = None if task is None else task.partition
+            raise HttpError(404, f"store {store.name} has no key {text}")
         return {
             "key": as_json(key),
             "value": as_json(found.value),
             "timestamp": found.timestamp,
-            "partition": partition,
+            "partition": None if task is None else task.partition,
             "host": str(self._here),
         }
 
     def range(self, name: str, parameters: Parameters, forwarded: bool) -> Json:
         """Entries between two keys in the order of the keys' bytes; `next` is the key to go on `from`."""
-        store = self._queries.stores.store(name)
+        store = self._store(name)
         if store.kind != "key_value":
             raise HttpError(400, f"store {name} is a {store.kind} store: only key-value stores have ranges of keys")
         limit = parse_limit(parameters, MAX_LIMIT + forwarded)
@@ -116,7 +132,7 @@ class Answers:
 
     def windows(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json:
         """The windows or sessions of a key in a range of time, oldest first."""
-        store = self._queries.stores.store(name)
+        store = self._store(name)
         if store.kind not in ("window", "session"):
             raise HttpError(400, f"store {name} has no windows: ask /api/stores/{name}/keys/{{key}}")
         key = parse_key(store, text)
@@ -124,32 +140,31 @@ class Answers:
         if low > high:
             raise HttpError(400, f"the range ends before it begins: from={low}, to={high}")
         limit = parse_limit(parameters)
-        task = self._task_of(store, key)
-        elsewhere = self._elsewhere(task, forwarded)
-        if elsewhere is not None:
-            path = f"/api/stores/{quote(name, safe='')}/windows/{quote(text, safe='')}"
-            return self._forward.get(elsewhere, path, parameters)
-        with self._lease(name, task) as lease:
-            found = list(islice(_windows(lease.store, store, key, low, high), limit + 1))
-        following = found[limit]["start"] if len(found) > limit else None
-        return {"entries": found[:limit], "next": following}
 
-    def table(self, name: str) -> Iterator[bytes]:
-        """All that is here of a store, as the parts of an Arrow stream; each partition is of one commit."""
-        store = self._queries.stores.store(name)
+        def read(typed: Any) -> Json:
+            found = list(islice(_windows(typed, store, key, low, high), limit + 1))
+            return {"entries": found[:limit], "next": found[limit]["start"] if len(found) > limit else None}
+
+        return self._read(name, self._task_of(store, key), f"windows/{quote(text, safe='')}", parameters, forwarded, read)
+
+    def table(self, name: str, parameters: Parameters) -> Generator[bytes, None, None]:
+        """What is here of a store, all or one partition, as the parts of an Arrow stream; each partition is of one commit."""
+        store = self._store(name)
         columns = columns_of(store)
         leases: list[Lease] = []
         try:
-            leases.extend(partition.lease() for partition in self._local(name))
+            leases.extend(partition.lease() for partition in self._wanted(name, parameters.get("partition")))
         except BaseException:
             for lease in leases:
                 lease.close()
             raise
-        return _arrow_stream(leases, columns)
+        stream = _arrow_stream(leases, columns)
+        next(stream)  # from now on it gives the leases back, even if nobody reads it
+        return stream
 
     def metadata(self, name: str, text: str) -> Json:
         """Where a key is."""
-        store = self._queries.stores.store(name)
+        store = self._store(name)
         found = self._queries.metadata_for_key(name, parse_key(store, text), store.key_serde)
         if found.active_host == HostInfo.unavailable():
             raise HttpError(503, f"the group has not told yet who holds this key of store {name}; ask again later")
@@ -157,6 +172,49 @@ class Answers:
         return {"partition": found.partition, "active": str(found.active_host), "standbys": standbys}
 
     # -- where ---------------------------------------------------------------------------------------------------------
+
+    def _read(
+        self,
+        name: str,
+        task: TaskId | None,
+        path: str,
+        parameters: Parameters,
+        forwarded: bool,
+        read: Callable[[Any], Json],
+    ) -> Json:
+        """Read here, or let the instance do it that has the task.
+
+        Where neither can be done now, callers that allow it (`stale=true`) get what a copy has, and are told so.
+        """
+        try:
+            elsewhere = self._elsewhere(task, forwarded)
+            if elsewhere is not None:
+                return self._forward.get(elsewhere, f"/api/stores/{quote(name, safe='')}/{path}", parameters)
+            with self._lease(name, task) as lease:
+                return read(lease.store)
+        except (HttpError, PenstockError) as exc:
+            if http_error(exc).status != 503 or not parse_flag(parameters, "stale"):
+                raise
+            copy = next((local.reader for local in self._queries.stores.partitions(name) if local.reader.task_id == task), None)
+            if copy is not None:
+                with copy.lease() as lease:
+                    return {**read(lease.store), "stale": True}
+            return self._read_standby(name, task, path, parameters, forwarded, exc)
+
+    def _read_standby(
+        self, name: str, task: TaskId | None, path: str, parameters: Parameters, forwarded: bool, reason: Exception
+    ) -> Json:
+        """What another instance's copy has; the reason why it is needed where there is none."""
+        for host in () if task is None or forwarded else self._queries.locations.standby_hosts_of(task):
+            if host != self._here:
+                with contextlib.suppress(HttpError):
+                    return self._forward.get(host, f"/api/stores/{quote(name, safe='')}/{path}", parameters)
+        raise reason
+
+    def _store(self, name: str) -> ReadableStore:
+        """A store of an application that runs."""
+        self._queries.check_running()
+        return self._queries.stores.store(name)
 
     def _task_of(self, store: ReadableStore, key: Any) -> TaskId | None:
         """The task of a key; None where every instance has all of the store."""
@@ -178,13 +236,29 @@ class Answers:
             raise StreamsRebalancingError(f"store {name} is being opened or restored; ask again later")
         return [local.reader for local in found if local.active]
 
+    def _wanted(self, name: str, partition: str | None) -> list[StorePartition]:
+        if not partition:
+            return self._local(name)
+        if not partition.isascii() or not partition.isdigit() or len(partition) > 9:
+            raise HttpError(400, f"partition={partition[:50]!r} is not the number of a partition")
+        found = [local for local in self._queries.stores.partitions(name) if local.active and local.partition == int(partition)]
+        if not found:
+            raise HttpError(503, f"partition {partition} of store {name} is not here now; ask again later")
+        if not found[0].running:
+            raise StreamsRebalancingError(f"partition {partition} of store {name} is being opened or restored; ask again later")
+        return [found[0].reader]
+
     def _lease(self, name: str, task: TaskId | None) -> Lease:
-        for reader in self._local(name):
-            if task is None or reader.task_id == task:
-                return reader.lease()
-        raise HttpError(
-            503, f"partition {task.partition if task else 0} of store {name} is not here now: it moves; ask again later"
-        )
+        local = self._queries.stores.active(name, task)
+        if local is None:
+            raise HttpError(
+                503, f"partition {task.partition if task else 0} of store {name} is not here now: it moves; ask again later"
+            )
+        if not local.running:
+            raise StreamsRebalancingError(
+                f"partition {local.partition} of store {name} is being opened or restored; ask again later"
+            )
+        return local.reader.lease()
 
     def _pages_of_others(self, store: ReadableStore, parameters: Parameters, limit: int) -> list[list[tuple[bytes, Json]]]:
         if self._queries.stores.is_global(store.name):
@@ -204,9 +278,10 @@ class Answers:
         return pages
 
 
-def _arrow_stream(leases: list[Lease], columns: Columns) -> Iterator[bytes]:
+def _arrow_stream(leases: list[Lease], columns: Columns) -> Generator[bytes, None, None]:
     sink = io.BytesIO()
     try:
+        yield b""
         with pa.ipc.new_stream(sink, schema_of(columns)) as writer:
             for lease in leases:
                 for batch in batches_of(all_entries(lease.store), columns):
@@ -234,6 +309,14 @@ def parse_key(store: ReadableStore, text: str) -> Any:
             400, f"{text[:200]!r} is not a key of store {store.name}, whose keys are {how} for {serde!r}: {exc}"
         ) from exc
     return key
+
+
+def parse_flag(parameters: Parameters, name: str) -> bool:
+    """Whether something is wanted."""
+    text = parameters.get(name, "").lower()
+    if text not in ("", "true", "false"):
+        raise HttpError(400, f"{name}={text[:50]!r} is neither true nor false")
+    return text == "true"
 
 
 def parse_limit(parameters: Parameters, most: int = MAX_LIMIT) -> int:

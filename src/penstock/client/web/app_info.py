@@ -11,6 +11,7 @@ from penstock.client.conductor import Conductor
 from penstock.client.queries.local_stores import LocalStores
 from penstock.client.queries.locations import Locations
 from penstock.client.state import State
+from penstock.client.web.edges import Edges
 from penstock.client.web.history import History
 from penstock.config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
@@ -38,6 +39,7 @@ class AppInfo:
         locations: Callable[[], Locations],
         ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]],
         history: History,
+        thread_states: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._config = config
         self._here = here
@@ -50,7 +52,9 @@ class AppInfo:
         self._ends = ends
         self._history = history
         self._topology = topology_json(description)
-        self._picture = draw_topology(description, config["application.id"])
+        self._picture = draw_topology(description, config["application.id"], with_ends=True)
+        self._edges = Edges(description)
+        self._thread_states = thread_states
         self._started = time.time()
         self._lags: dict[TaskId, int] = {}
         self._lags_at = 0.0
@@ -59,7 +63,7 @@ class AppInfo:
     def __call__(self) -> dict[str, Any]:
         """Everything."""
         failure = self._failure()
-        history = self._history
+        history, rates = self._history, self._history.rates()
         return {
             "application_id": self._config["application.id"],
             "host": str(self._here),
@@ -76,19 +80,20 @@ class AppInfo:
             ],
             "topology": self._topology,
             "picture": self._picture,
-            "rates": history.rates(),
+            "rates": {**rates, "edges": self._edges.rates(rates["edges"], rates["topics"])},
             "minutes": history.minutes(),
             "restoring": history.restoring(),
             "errors": history.errors(),
+            "dead_letters": history.dead_letters(),
         }
 
     def _threads(self) -> list[dict[str, Any]]:
-        owners = self._conductor.owners
+        owners, states = self._conductor.owners, self._thread_states()
         return [
             {
                 "name": lane.name,
                 "executor": lane.executor or "local",
-                "state": "RUNNING" if self._conductor.is_open else "STARTING",
+                "state": states.get(lane.name) or ("RUNNING" if self._conductor.is_open else "STARTING"),
                 "tasks": [str(task) for task, owner in sorted(owners.items()) if owner == index],
             }
             for index, lane in self._fleet.lanes.items()
@@ -97,19 +102,27 @@ class AppInfo:
     def _tasks(self) -> list[dict[str, Any]]:
         plan, owners = self._stores.application.plan, self._conductor.owners
         standbys, lags, locations = self._conductor.standby_hosts, self._task_lags(), self._locations()
+        restoring = {progress["task"] for progress in self._history.restoring()}
         found = []
         for task in plan.tasks():
             active, standby = task in owners, task in standbys
             subtopology = plan.subtopologies[task.subtopology]
+            lane = self._fleet.lanes.get(owners[task]) if active else None
+            ready = self._conductor.is_ready(task) and str(task) not in restoring
             host = self._here if active else locations.host_of(task)
             found.append(
                 {
                     "id": str(task),
                     "role": "active" if active else "standby" if standby else "elsewhere",
-                    "state": ("RUNNING" if self._conductor.is_open else "RESTORING") if active else None,
-                    "thread": self._fleet.lanes[owners[task]].name if active and owners[task] in self._fleet.lanes else None,
+                    "state": ("RUNNING" if ready else "RESTORING") if active else "RUNNING" if standby else None,
+                    "thread": None if lane is None else lane.name,
+                    "executor": (lane.executor or "local")
+                    if lane is not None
+                    else standbys[task] or "local"
+                    if standby
+                    else None,
                     "host": None if host == HostInfo.unavailable() else str(host),
-                    "lag": lags.get(task),
+                    "lag": self._conductor.standbys.lag(task) if standby and not active else lags.get(task),
                     "inputs": [f"{t}-{task.partition}" for t in subtopology.source_topics if task.partition < plan.partitions[t]],
                     "stores": sorted(subtopology.stores),
                 }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -13,10 +14,11 @@ from urllib.parse import unquote_to_bytes
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from penstock.client.web.answers import Answers
+from penstock.client.web.deadline import Deadline
 from penstock.client.web.errors import HttpError, http_error
 from penstock.client.web.guard import REQUEST_SECONDS, App, Guard
 from penstock.client.web.openapi import openapi
@@ -27,6 +29,9 @@ _log = logging.getLogger(__name__)
 
 # Readers wait for disks and for other instances, not for the processor: a few threads are enough for all of them.
 _THREADS = 8
+
+# A table holds a view of each partition until it is sent; others need some of the few there can be.
+_TABLES = 2
 
 
 class WebApplication:
@@ -43,12 +48,13 @@ class WebApplication:
         self._answers = answers
         self._app_info = app_info
         self._metrics = metrics
+        self._tables = 0
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="penstock-http")
         routes = [
             Route("/", self._page),
             Route("/api/app", self._json(lambda request, forwarded: self._app_info())),
             Route("/api/stores", self._json(lambda request, forwarded: answers.stores())),
-            Route("/api/stores/{store}/keys/{key:path}", self._json(self._key)),
+            Route("/api/stores/{store}/keys/{key:path}", self._json(self._key, self._key_at_once)),
             Route("/api/stores/{store}/range", self._json(self._range)),
             Route("/api/stores/{store}/table", self._table),
             Route("/api/stores/{store}/windows/{key:path}", self._json(self._windows)),
@@ -78,14 +84,27 @@ class WebApplication:
 
     async def _table(self, request: Request) -> Response:
         """What this instance has of a store, as an Arrow stream: for other instances, whose tables show all of it."""
+        if self._tables >= _TABLES:
+            return _error(HttpError(503, f"{_TABLES} tables are being read; ask again later"))
+        self._tables += 1
         try:
-            parts = await self._in_thread(lambda: self._answers.table(request.path_params["store"]))
+            parts = await self._in_thread(lambda: self._answers.table(request.path_params["store"], _parameters(request)))
         except Exception as exc:  # noqa: BLE001 - told to the client
+            self._tables -= 1
             return _error(http_error(exc))
-        return StreamingResponse(parts, media_type="application/vnd.apache.arrow.stream", headers=_NO_STORE)
+        except BaseException:
+            self._tables -= 1
+            raise
+        return _Parts(parts, self._threads, self._table_sent)
+
+    def _table_sent(self) -> None:
+        self._tables -= 1
 
     def _key(self, request: Request, forwarded: bool) -> Any:
         return self._answers.key(request.path_params["store"], _tail(request, "keys"), _parameters(request), forwarded)
+
+    def _key_at_once(self, request: Request, forwarded: bool) -> Any:
+        return self._answers.key_at_once(request.path_params["store"], _tail(request, "keys"), _parameters(request), forwarded)
 
     def _range(self, request: Request, forwarded: bool) -> Any:
         return self._answers.range(request.path_params["store"], _parameters(request), forwarded)
@@ -96,11 +115,16 @@ class WebApplication:
     def _metadata(self, request: Request, forwarded: bool) -> Any:
         return self._answers.metadata(request.path_params["store"], _tail(request, "metadata"))
 
-    def _json(self, answer: Callable[[Request, bool], Any]) -> Callable[[Request], Any]:
+    def _json(
+        self, answer: Callable[[Request, bool], Any], at_once: Callable[[Request, bool], Any] | None = None
+    ) -> Callable[[Request], Any]:
+        """An endpoint that answers on a thread, which costs more than to look up a key: what `at_once` can tell needs none."""
+
         async def endpoint(request: Request) -> Response:
             forwarded = FORWARDED.lower() in request.headers
             try:
-                found = await self._in_thread(lambda: _dump(answer(request, forwarded)))
+                known = None if at_once is None else at_once(request, forwarded)
+                found = _dump(known) if known is not None else await self._in_thread(lambda: _dump(answer(request, forwarded)))
             except Exception as exc:  # noqa: BLE001 - told to the client
                 return _error(http_error(exc))
             return Response(found, media_type="application/json", headers=_NO_STORE)
@@ -108,11 +132,38 @@ class WebApplication:
         return endpoint
 
     async def _in_thread(self, call: Callable[[], Any]) -> Any:
-        future = asyncio.get_running_loop().run_in_executor(self._threads, call)
         try:
-            return await asyncio.wait_for(future, REQUEST_SECONDS)
-        except (asyncio.TimeoutError, TimeoutError) as exc:
+            async with Deadline(REQUEST_SECONDS):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        except TimeoutError as exc:
             raise HttpError(503, f"the answer took longer than {REQUEST_SECONDS:.0f} s; ask for less, or later") from exc
+
+
+class _Parts(Response):
+    """Sends the parts of a table one after the other.
+
+    Its views are given back at the end, at once also where the client does not read to it: Starlette's own would leave that to
+    the garbage collector.
+    """
+
+    media_type = "application/vnd.apache.arrow.stream"
+
+    def __init__(self, parts: Generator[bytes, None, None], threads: ThreadPoolExecutor, on_end: Callable[[], None]) -> None:
+        super().__init__(headers=_NO_STORE)
+        del self.headers["content-length"]
+        self._parts, self._threads, self._on_end = parts, threads, on_end
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            while (part := await loop.run_in_executor(self._threads, next, self._parts, None)) is not None:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            self._on_end()
+            with contextlib.suppress(RuntimeError):  # closed while the server is, or a part is being read: it ends then
+                loop.run_in_executor(self._threads, self._parts.close)
 
 
 _NO_STORE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -129,7 +180,11 @@ def _tail(request: Request, word: str) -> str:
 
 
 def _parameters(request: Request) -> dict[str, str]:
-    return {name: value for name, value in request.query_params.items() if name in ("from", "to", "limit", "as_of")}
+    return {
+        name: value
+        for name, value in request.query_params.items()
+        if name in ("from", "to", "limit", "as_of", "stale", "partition")
+    }
 
 
 def _dump(found: Any) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
@@ -14,6 +15,7 @@ from penstock.query.metadata import HostInfo
 from penstock.spark.state_tables import FORWARDED
 
 _TIMEOUT = 5.0
+_DOWN_SECONDS = 0.5
 _MAX_ANSWER = 64 * 1024 * 1024
 
 
@@ -23,6 +25,7 @@ class Forwarder:
     def __init__(self, token: str | None) -> None:
         self._headers = {FORWARDED: "1", **({"Authorization": f"Bearer {token}"} if token else {})}
         self._kept: dict[HostInfo, list[http.client.HTTPConnection]] = {}
+        self._down: dict[HostInfo, float] = {}
         self._lock = threading.Lock()
         self._closed = False
 
@@ -30,6 +33,7 @@ class Forwarder:
         """The other's answer; its error where it has none, 503 where it cannot be reached."""
         target = f"{path}?{urlencode(dict(parameters))}" if parameters else path
         try:
+            self._refuse_down(host)
             status, body = self._ask(host, target)
         except (OSError, http.client.HTTPException) as exc:
             raise HttpError(503, f"the instance at {host} that has this cannot be reached ({exc}); ask again later") from exc
@@ -50,6 +54,11 @@ class Forwarder:
             for connection in connections:
                 connection.close()
 
+    def _refuse_down(self, host: HostInfo) -> None:
+        """Nobody waits for an instance that has just not answered: threads that wait answer nobody else."""
+        if time.monotonic() < self._down.get(host, 0.0):
+            raise OSError("it did not answer a moment ago")
+
     def _ask(self, host: HostInfo, target: str) -> tuple[int, bytes]:
         while True:
             with self._lock:
@@ -62,6 +71,7 @@ class Forwarder:
             except (OSError, http.client.HTTPException):
                 connection.close()
                 if known is None:
+                    self._down[host] = time.monotonic() + _DOWN_SECONDS
                     raise
                 continue  # the other side had closed a connection that was kept
             self._keep(host, connection)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import json
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+
+from penstock.client.web.deadline import Deadline
 
 MAX_TARGET = 8_192
 """The longest path and query, in bytes."""
@@ -56,13 +57,14 @@ class Guard:
             return
         self._running += 1
         try:
-            patient = _PatientSend(send)
+            # A table may take longer than a page; its parts are sent one by one, and each has to be taken in time.
+            table = scope["path"].endswith("/table")
+            sending = _PatientSend(send, SEND_SECONDS if table else None)
             try:
-                # A table may take longer than a page; its parts are sent one by one, and each has to be taken in time.
-                seconds = TABLE_SECONDS if scope["path"].endswith("/table") else REQUEST_SECONDS + SEND_SECONDS
-                await asyncio.wait_for(self._app(scope, receive, patient), seconds)
-            except (asyncio.TimeoutError, TimeoutError):
-                if not patient.started:
+                async with Deadline(TABLE_SECONDS if table else REQUEST_SECONDS + SEND_SECONDS):
+                    await self._app(scope, receive, sending)
+            except TimeoutError:
+                if not sending.started:
                     await _answer(send, 503, f"the answer took longer than {REQUEST_SECONDS:.0f} s")
         finally:
             self._running -= 1
@@ -99,15 +101,20 @@ class Guard:
 
 
 class _PatientSend:
-    """Sends to a client that reads; one that has stopped reading is given up after a while."""
+    """Sends to a client that reads; one that has stopped reading is given up: a part has so many seconds, else the whole."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, seconds: float | None) -> None:
         self._send = send
+        self._seconds = seconds
         self.started = False
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         self.started = True
-        await asyncio.wait_for(self._send(message), SEND_SECONDS)
+        if self._seconds is None:
+            await self._send(message)
+        else:
+            async with Deadline(self._seconds):
+                await self._send(message)
 
 
 def is_loopback(host: str) -> bool:

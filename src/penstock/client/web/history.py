@@ -7,10 +7,12 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from penstock.client.turns import Turn
+from penstock.dead_letters import DeadLetter
+from penstock.runtime.flow import Edge, Flow
 from penstock.spark.messages import LaneAnswer, RestoreProgress
 
 _MINUTES = 10
@@ -33,6 +35,7 @@ class _Bucket:
 class _Recent:
     at: float
     topics: Counter[str] = field(default_factory=Counter)
+    edges: Counter[Edge] = field(default_factory=Counter)
     records: int = 0
     produced: int = 0
 
@@ -46,6 +49,7 @@ class History:
         self._recent: deque[_Recent] = deque()
         self._restoring: dict[tuple[str, str], RestoreProgress] = {}
         self._errors: deque[dict[str, Any]] = deque(maxlen=_MAX_ERRORS)
+        self._dead_letters: deque[DeadLetter] = deque(maxlen=_MAX_ERRORS)
         self._handler = _Collector(self._errors)
         self._totals = Counter[str]()
         logging.getLogger("penstock").addHandler(self._handler)
@@ -55,6 +59,10 @@ class History:
         now = time.time()
         records = turn.records
         produced = sum(answer.produced for answer in answers.values())
+        flow = Flow()
+        for answer in answers.values():
+            if answer.flow is not None:
+                flow.add(answer.flow)
         topics: Counter[str] = Counter()
         for read in turn.ranges:
             topics[read.topic] += read.end - read.start
@@ -68,32 +76,36 @@ class History:
             bucket.produced += produced
             bucket.slowest = max(bucket.slowest, seconds)
             bucket.total += seconds
-            self._recent.append(_Recent(now, topics, records, produced))
-            self._totals.update({"records": records, "produced": produced, "turns": 1})
+            self._recent.append(_Recent(now, topics, flow.edges, records, produced))
+            self._totals.update({"records": records, "produced": produced, "turns": 1, "dead_letters": flow.dead})
+            self._dead_letters.extend(flow.dead_letters)
             self._forget(now)
 
     def restore(self, progress: RestoreProgress, what: str) -> None:
         """A store is being brought back."""
         key = str(progress.task_id), progress.store
         with self._lock:
-            if what == "end":
+            if what in ("end", "done"):
                 self._restoring.pop(key, None)
             else:
                 self._restoring[key] = progress
 
     def rates(self) -> dict[str, Any]:
-        """Records per second over the last ten seconds, in all and by input topic."""
+        """Records per second over the last ten seconds, in all, by input topic, and by edge of the topology."""
         now = time.time()
         with self._lock:
             self._forget(now)
             topics: Counter[str] = Counter()
+            edges: Counter[Edge] = Counter()
             for recent in self._recent:
                 topics.update(recent.topics)
+                edges.update(recent.edges)
             records, produced = sum(r.records for r in self._recent), sum(r.produced for r in self._recent)
             return {
                 "records_per_second": round(records / _RATE_SECONDS, 1),
                 "produced_per_second": round(produced / _RATE_SECONDS, 1),
                 "topics": {topic: round(count / _RATE_SECONDS, 1) for topic, count in sorted(topics.items())},
+                "edges": {edge: count / _RATE_SECONDS for edge, count in edges.items()},
                 "totals": dict(self._totals),
             }
 
@@ -118,6 +130,11 @@ class History:
                 {"task": task, "store": store, "position": p.position, "start": p.start, "end": p.end}
                 for (task, store), p in self._restoring.items()
             ]
+
+    def dead_letters(self) -> list[dict[str, Any]]:
+        """The last records that went to a dead letter topic, newest first."""
+        with self._lock:
+            return [asdict(letter) for letter in reversed(self._dead_letters)]
 
     def errors(self) -> list[dict[str, Any]]:
         """The last warnings and errors, newest first."""

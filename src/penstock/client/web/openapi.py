@@ -17,6 +17,12 @@ def openapi() -> dict[str, Any]:
         "How many entries at most.",
         {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
     )
+    stale = _parameter(
+        "stale",
+        "query",
+        "Where the key's task cannot be read now, answer from a copy, which may be behind; the answer then says `stale`.",
+        {"type": "boolean", "default": False},
+    )
     times = [_parameter(name, "query", "Milliseconds since the epoch, included.", {"type": "integer"}) for name in ("from", "to")]
     keys = [_parameter(name, "query", "A key, included; left out: open.", {"type": "string"}) for name in ("from", "to")]
     any_value: dict[str, Any] = {}
@@ -35,7 +41,7 @@ def openapi() -> dict[str, Any]:
             "/api/stores": _get("All stores", [], _object(stores=_list({"type": "object"}))),
             "/api/stores/{store}/keys/{key}": _get(
                 "The value of a key",
-                [store, key, _parameter("as_of", "query", "Versioned stores: valid at this time.", {"type": "integer"})],
+                [store, key, stale, _parameter("as_of", "query", "Versioned stores: valid at this time.", {"type": "integer"})],
                 _object(
                     key=any_value,
                     value=any_value,
@@ -51,7 +57,7 @@ def openapi() -> dict[str, Any]:
             ),
             "/api/stores/{store}/windows/{key}": _get(
                 "Windows or sessions of a key, oldest first; `next` is the time to go on `from`",
-                [store, key, *times, limit],
+                [store, key, stale, *times, limit],
                 _object(entries=_list(window), next={"type": ["integer", "null"]}),
             ),
             "/api/stores/{store}/metadata/{key}": _get(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ from penstock.config import StreamsConfig
 from penstock.ids import TopicPartition
 from penstock.spark.fleet import Fleet
 from penstock.topology.description import TopologyDescription
+
+_log = logging.getLogger(__name__)
 
 
 class WebService:
@@ -47,6 +50,7 @@ class WebService:
         conductor: Conductor,
         ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]],
         metrics: Callable[[], str] | None,
+        thread_states: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         """Answer from now on."""
         answers = Answers(queries, self.host, self._forwarder)
@@ -62,10 +66,12 @@ class WebService:
             lambda: queries.locations,
             ends,
             self.history,
+            thread_states,
         )
         self._web = WebApplication(answers, info, metrics or (lambda: basic_metrics(info)), self._token, self.host.host)
         self._server = QueryServer(self._socket, self._web.asgi)
         self._server.start()
+        _log.info("queries are answered at http://%s, where also a page shows the application", self.host)
 
     def close(self) -> None:
         """Answer no more."""

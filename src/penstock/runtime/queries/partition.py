@@ -43,6 +43,10 @@ class StorePartition(ABC):
     def lease(self) -> Lease:
         """A view of what is committed now."""
 
+    def lease_at_once(self) -> Lease | None:
+        """The same where it takes no waiting for others; None where it might."""
+        return None
+
     @abstractmethod
     def close(self) -> None:
         """Close what is kept open for readers."""

@@ -22,10 +22,16 @@ Convert = Callable[[Any], Any]
 
 
 class _View:
-    """Asks the partitions; `convert` shows values as the reader asked for them (None passes)."""
+    """Asks the partitions; `convert` shows values as the reader asked for them (None passes).
 
-    def __init__(self, name: str, partitions: Partitions, convert: Convert | None = None) -> None:
+    `home` tells where a key is unless it was written with a partitioner of the user's own: that partition is asked first.
+    """
+
+    def __init__(
+        self, name: str, partitions: Partitions, convert: Convert | None = None, home: Callable[[Any], int] | None = None
+    ) -> None:
         self._name = name
+        self._home = home
         self._partitions = partitions
         self._convert: Convert = convert or _unchanged
         partitions()  # what is wrong now is said now
@@ -38,9 +44,13 @@ class _View:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self._name}>"
 
-    def _first(self, read: Callable[[Any], Any]) -> Any:
+    def _first(self, key: Any, read: Callable[[Any], Any]) -> Any:
         """What the first partition that has something answers."""
-        for partition in self._partitions():
+        partitions = self._partitions()
+        if self._home is not None and len(partitions) > 1:
+            home = self._home(key)
+            partitions = sorted(partitions, key=lambda partition: partition.partition != home)
+        for partition in partitions:
             with partition.lease() as lease:
                 found = read(lease.store)
             if found is not None:
@@ -96,7 +106,7 @@ class ReadOnlyKeyValueStore(_View, Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         """The value of a key, or None."""
-        value: V | None = self._first(lambda store: store.get(key))
+        value: V | None = self._first(key, lambda store: store.get(key))
         return value
 
     def range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
@@ -133,7 +143,7 @@ class ReadOnlyWindowStore(_View, Generic[K, V]):
 
     def fetch(self, key: K, time: int) -> V | None:
         """The value of the window that starts at `time`, or None."""
-        value: V | None = self._first(lambda store: store.fetch(key, time))
+        value: V | None = self._first(key, lambda store: store.fetch(key, time))
         return value
 
     def fetch_range(self, key: K, time_from: int, time_to: int) -> StoreIterator[tuple[int, V]]:
@@ -184,7 +194,7 @@ class ReadOnlySessionStore(_View, Generic[K, V]):
 
     def fetch_session(self, key: K, session_start: int, session_end: int) -> V | None:
         """The aggregate of exactly this session, or None."""
-        value: V | None = self._first(lambda store: store.fetch_session(key, session_start, session_end))
+        value: V | None = self._first(key, lambda store: store.fetch_session(key, session_start, session_end))
         return value
 
     def fetch(self, key: K) -> StoreIterator[tuple[Windowed[K], V]]:
@@ -239,7 +249,7 @@ class ReadOnlyVersionedKeyValueStore(_View, Generic[K, V]):
 
     def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None:
         """The latest version, or the one that was valid at a time."""
-        found: VersionedRecord[V] | None = self._first(lambda store: store.get(key, as_of))
+        found: VersionedRecord[V] | None = self._first(key, lambda store: store.get(key, as_of))
         return found
 
     def get_versions(

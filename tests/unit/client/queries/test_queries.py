@@ -263,6 +263,37 @@ def test_should_refuse_more_open_iterators_than_there_are_readers(world: World, 
 # -- queries
 
 
+def test_should_lease_at_once_only_what_needs_no_waiting(world: World) -> None:
+    world.write("counts", 0).put("a", ValueAndTimestamp(1, 1))
+    world.commit()
+    reader = next(local.reader for local in world.stores.partitions("counts") if local.partition == 0)
+    assert reader.lease_at_once() is None, "it has to be opened"
+    reader.lease().close()
+    world.write("counts", 0).put("a", ValueAndTimestamp(2, 2))
+    world.commit()
+    lease = reader.lease_at_once()
+    assert lease is not None
+    assert lease.store.get("a").value == 2
+    assert reader.lease_at_once() is None, "the only one is taken"
+    lease.close()
+    for number in range(100):
+        world.write("counts", 0).put(f"{number}", ValueAndTimestamp(number, 2))
+        world.write("counts", 0).put("large" * 1_000, ValueAndTimestamp(number, 2))
+        world.commit()
+    assert reader.lease_at_once() is None, "there is much to catch up with"
+    reader.lease().close()
+    lease = reader.lease_at_once()
+    assert lease is not None
+    lease.close()
+
+
+def test_should_find_a_key_that_a_partitioner_of_the_user_has_put_elsewhere(world: World) -> None:
+    home = world.locations.task_of_key("counts", "a", world.stores.store("counts").key_serde).partition
+    world.write("counts", (home + 1) % 3).put("a", ValueAndTimestamp(7, 1))
+    world.commit()
+    assert view(world, "counts", QueryableStoreTypes.key_value_store()).get("a") == 7
+
+
 def test_should_answer_every_query_of_its_kind(world: World) -> None:
     assert ask(world, "counts", KeyQuery("k02")) == 2
     assert ask(world, "counts", KeyQuery("nobody")) is None

@@ -68,6 +68,10 @@ class Conductor:
         self.standby_hosts: dict[TaskId, str] = {}
         self.is_open = True
         self.tasks = SimpleNamespace(lags=lambda ends: dict.fromkeys(self.owners, 7))
+        self.restoring: set[TaskId] = set()
+
+    def is_ready(self, task: TaskId) -> bool:
+        return self.is_open and task not in self.restoring
 
     def reopen(self) -> None: ...
 
@@ -86,6 +90,9 @@ class Fleet:
     def is_on_this_host(self, lane: int) -> bool:
         return True
 
+    def site_of(self, lane: int) -> str:
+        return ""
+
     def query_address(self, lane: int) -> None:
         return None
 
@@ -103,9 +110,9 @@ class World:
         self.state = State.RUNNING
         mine = [t for t in self.plan.tasks() if own is None or t.partition in own]
         self.conductor = Conductor(mine)
-        application = Application("key", self.config, self.plan, None, "p", "client")
+        application = Application("key", self.config, self.plan, None, "p", "client", query_key=b"secret")
         self.fleet: Any = Fleet(application)
-        self.stores = LocalStores(self.config, self.fleet, self.conductor, self.directory)  # type: ignore[arg-type]
+        self.stores = LocalStores(self.config, self.fleet, self.conductor)  # type: ignore[arg-type]
         hosts = hosts or dict.fromkeys(range(PARTITIONS), "localhost:1")
         units = {str(t): (t,) for t in self.plan.tasks()}
         owners = {str(t): hosts[t.partition] for t in self.plan.tasks()}

@@ -47,8 +47,10 @@ class Served:
         )
         return self
 
-    def get(self, target: str, headers: dict[str, str] | None = None, method: str = "GET") -> tuple[int, Any]:
-        """Status and JSON (or text) of an answer."""
+    def get(
+        self, target: str, headers: dict[str, str] | None = None, method: str = "GET", *, read: bool = True
+    ) -> tuple[int, Any]:
+        """Status and JSON (or text) of an answer; only the status where it is not read."""
         connection = http.client.HTTPConnection(self.service.host.host, self.service.host.port, timeout=30)
         try:
             connection.putrequest(method, target, skip_host="Host" in (headers or {}), skip_accept_encoding=True)
@@ -56,6 +58,8 @@ class Served:
                 connection.putheader(name, value)
             connection.endheaders()
             response = connection.getresponse()
+            if not read:
+                return response.status, None
             body = response.read()
         finally:
             connection.close()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -29,6 +31,7 @@ from penstock import (
 from penstock.client.web.server import bind
 from penstock.spark.messages import Application
 from penstock.spark.state_tables import Source, _read_source
+from tests.harness.kafka import wait_until
 from tests.unit.client.web.served import Served
 
 KEYS = [f"k{n:03}" for n in range(250)]
@@ -240,8 +243,8 @@ def test_should_answer_for_every_key_wherever_it_is(two: tuple[Served, Served]) 
 
 def test_should_give_its_part_of_a_store_as_a_table(two: tuple[Served, Served]) -> None:
     rows = []
-    for served in two:
-        source = Source(TaskId(0, 0), "", server=served.address)
+    for partition, served in enumerate((two[0], two[1], two[1])):
+        source = Source(TaskId(0, partition), "", server=served.address)
         application = served.world.fleet.application
         for name, columns in (
             ("counts", ["key", "value", "timestamp"]),
@@ -251,6 +254,9 @@ def test_should_give_its_part_of_a_store_as_a_table(two: tuple[Served, Served]) 
             assert all(batch.schema.names == columns for batch in batches)
             rows += [row for batch in batches for row in batch.to_pylist() if name == "counts"]
     assert sorted(row["key"] for row in rows) == KEYS
+    token = {"Authorization": "Bearer secret"}
+    assert two[0].get("/api/stores/counts/table?partition=1", token)[0] == 503
+    assert two[0].get("/api/stores/counts/table?partition=one", token)[0] == 400
     with pytest.raises(StateStoreNotAvailableError, match="404"):
         list(_read_source(_with_token(application), "nothing", source, []))
 
@@ -264,6 +270,44 @@ def test_should_say_that_the_other_instance_is_gone(two: tuple[Served, Served]) 
     second.service.close()
     statuses = {first.get(f"/api/stores/counts/keys/{key}", {"Authorization": "Bearer secret"})[0] for key in KEYS[:20]}
     assert statuses == {200, 503}
+
+
+def test_should_answer_from_a_copy_only_where_that_is_allowed(two: tuple[Served, Served]) -> None:
+    first, second = two
+    world, token = first.world, {"Authorization": "Bearer secret"}
+    serde = world.stores.store("counts").key_serde
+    key, task = next((k, t) for k in KEYS if (t := world.locations.task_of_key("counts", k, serde)).partition)
+    world.write("counts", task.partition).put(key, ValueAndTimestamp(-5, 1))
+    world.commit()
+    world.conductor.standby_hosts = {task: ""}
+    path = f"/api/stores/counts/keys/{key}"
+    status, found = first.get(f"{path}?stale=true", token)
+    assert (status, found["host"], found.get("stale")) == (200, second.address, None)
+    second.world.conductor.restoring = {task}
+    assert first.get(path, token)[0] == 503
+    assert first.get(f"{path}?stale=true", token)[1]["value"] == KEYS.index(key)  # the other reads what it has so far
+    second.service.close()
+    assert first.get(path, token)[0] == 503
+    assert first.get(f"{path}?stale=false", token)[0] == 503
+    _, found = first.get(f"{path}?stale=true", token)
+    assert (found["value"], found["host"], found["stale"]) == (-5, first.address, True)
+    assert first.get(f"{path}?stale=perhaps", token)[0] == 400
+
+
+def test_should_not_read_a_partition_before_it_is_restored(tmp_path: Path) -> None:
+    served = Served(tmp_path).serve()
+    fill(served)
+    restoring = next(iter(served.world.conductor.owners))
+    served.world.conductor.restoring = {restoring}
+    serde = served.world.stores.store("counts").key_serde
+    for key in KEYS[:20]:
+        here = served.world.locations.task_of_key("counts", key, serde).partition == restoring.partition
+        assert served.get(f"/api/stores/counts/keys/{key}")[0] == (503 if here else 200)
+    assert served.get("/api/stores/counts/range")[0] == 503
+    states = {task["id"]: task["state"] for task in served.get("/api/app")[1]["tasks"]}
+    assert states.pop(str(restoring)) == "RESTORING"
+    assert set(states.values()) == {"RUNNING"}
+    served.close()
 
 
 def test_should_answer_others_while_a_client_stops_in_the_midst_of_it(server: Served) -> None:
@@ -298,6 +342,70 @@ def test_should_refuse_a_head_without_end(server: Served) -> None:
             answer = b""
         assert answer.startswith(b"HTTP/1.1 400") or answer == b""
     assert server.get("/api/stores")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /api/stores/counts/range?from=" + b"a" * 10_000_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /api/stores HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000\r\n\r\n" + b"a" * 10_000_000,
+        b"GET /api/stores HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n989680\r\n" + b"a" * 10_000_000,
+    ],
+    ids=["address", "body", "chunks"],
+)
+def test_should_refuse_ten_megabytes_with_a_status(server: Served, sent: bytes) -> None:
+    with socket.create_connection((server.service.host.host, server.service.host.port)) as connection:
+        connection.settimeout(20)
+        answer = b""
+        with contextlib.suppress(OSError):  # it may have answered and closed before the end
+            for start in range(0, len(sent), 4096):
+                connection.sendall(sent[start : start + 4096])
+        with contextlib.suppress(OSError):
+            answer = connection.recv(100)
+        assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.1 413", b"HTTP/1.1 414")) or answer == b""
+    assert server.get("/api/stores/counts/keys/k001")[0] == 200
+
+
+def test_should_give_a_range_that_never_ends_in_pages(tmp_path: Path) -> None:
+    served = Served(tmp_path).serve()
+    for number in range(3_000):
+        served.world.home_of("counts", f"k{number:05}").put(f"k{number:05}", ValueAndTimestamp(number, 0))
+    for start in range(2_500):
+        served.world.home_of("windows", "w").put("w", ValueAndTimestamp(start, start), 100 * start)
+    served.world.commit()
+    for limit in ("", "limit=1000000000", "limit=999999999"):
+        status, page = served.get(f"/api/stores/counts/range?{limit}")
+        if status == 200:
+            assert (len(page["entries"]), page["next"]) in ((100, "k00100"), (1_000, "k01000"))
+        else:
+            assert status == 400
+    status, page = served.get("/api/stores/windows/windows/w?from=0&limit=5000")
+    assert (status, len(page["entries"]), page["next"] is not None) == (200, 1_000, True)
+    served.close()
+
+
+def test_should_give_up_clients_that_stop_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.client.web.guard.SEND_SECONDS", 1.0)
+    served = Served(tmp_path).serve()
+    fill(served)
+    for number in range(150):
+        key = f"{number}".encode()
+        served.world.home_of("raw", key).put(key, os.urandom(200_000))
+    served.world.commit()
+    stuck = []
+    for _ in range(10):
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        connection.connect((served.service.host.host, served.service.host.port))
+        connection.sendall(b"GET /api/stores/raw/table HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        stuck.append(connection)
+    for _ in range(20):
+        assert served.get("/api/stores/raw/keys/%22MQ%3D%3D%22")[0] == 200
+        assert served.get("/api/stores/counts/keys/k001")[0] == 200
+    wait_until(lambda: served.get("/api/stores/raw/table", {"Connection": "close"}, read=False)[0] == 200, "there is room again")
+    for connection in stuck:
+        connection.close()
+    served.close()
 
 
 def test_should_refuse_addresses_that_others_can_reach_without_a_token() -> None:

@@ -1,0 +1,47 @@
+"""What goes through a topology: how many records each edge had, and which ended as dead letters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from penstock.dead_letters import DeadLetter
+from penstock.runtime.collector import RecordCollector
+from penstock.runtime.nodes import Node
+
+Edge = tuple[str, str]
+
+
+@dataclass
+class Flow:
+    """Records by edge (from node, to node), how many dead letters there were, and the last of them."""
+
+    edges: Counter[Edge] = field(default_factory=Counter)
+    dead: int = 0
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+
+    def take(self, nodes: Iterable[Node]) -> None:
+        """Add what these nodes forwarded since they were last asked."""
+        for node in nodes:
+            for child in node.children:
+                count = node.forwarded + node.forwarded_to.get(child.name, 0)
+                if count:
+                    self.edges[node.name, child.name] += count
+            node.forwarded = 0
+            node.forwarded_to.clear()
+
+    def take_dead_letters(self, collector: RecordCollector) -> None:
+        """Add what this collector took since it was last asked."""
+        dead, letters = collector.take_dead_letters()
+        self.dead += dead
+        self.dead_letters += letters
+
+    def add(self, other: Flow) -> None:
+        """Add what another one has."""
+        self.edges.update(other.edges)
+        self.dead += other.dead
+        self.dead_letters += other.dead_letters
+
+    def __bool__(self) -> bool:
+        return bool(self.edges) or bool(self.dead)

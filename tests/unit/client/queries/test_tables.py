@@ -1,0 +1,73 @@
+"""Where tables are read: told by the driver when they are, not when they were made."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock import InvalidStateStoreError, StateStoreMigratedError, TaskId, ValueAndTimestamp
+from penstock.client.queries.tables import StateTables
+from penstock.spark import guide
+from penstock.spark.guide import Guide, ask
+from penstock.spark.state_tables import _batches
+from tests.unit.client.queries.world import World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    world.open_all()
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def guided(world: World) -> Iterator[Guide]:
+    tables = StateTables(None, world.stores, lambda: world.locations)
+    guided = Guide(local(), world.fleet.application.query_key, tables._source_of)
+    yield guided
+    guided.close()
+
+
+def local() -> Any:
+    return SimpleNamespace(master="local[1]")
+
+
+def rows(world: World, guided: Guide, partition: int) -> list[Any]:
+    application = world.fleet.application
+    columns = [("key", "string"), ("value", "bigint"), ("timestamp", "bigint")]
+    return [row for b in _batches(application, "counts", TaskId(0, partition), columns, guided.address) for row in b.to_pylist()]
+
+
+def test_should_read_a_partition_where_it_is_now(world: World, guided: Guide) -> None:
+    world.write("counts", 1).put("a", ValueAndTimestamp(1, 7))
+    world.commit()
+    assert rows(world, guided, 1) == [{"key": "a", "value": 1, "timestamp": 7}]
+    world.write("counts", 1).put("a", ValueAndTimestamp(2, 8))
+    world.commit()
+    assert rows(world, guided, 1) == [{"key": "a", "value": 2, "timestamp": 8}]
+
+
+def test_should_wait_while_a_partition_is_opened(world: World, guided: Guide) -> None:
+    world.conductor.is_open = False
+    timer = threading.Timer(0.5, lambda: setattr(world.conductor, "is_open", True))
+    timer.start()
+    assert rows(world, guided, 0) == []
+    timer.join()
+
+
+def test_should_say_what_is_wrong(world: World, guided: Guide, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = world.fleet.application.query_key
+    with pytest.raises(StateStoreMigratedError, match="make the table anew"):
+        ask(guided.address, key, "counts", TaskId(0, 17))
+    with pytest.raises(Exception, match="digest"):
+        ask(guided.address, b"wrong", "counts", TaskId(0, 0))
+    monkeypatch.setattr(guide, "_PATIENCE", 0.2)
+    guided.close()
+    with pytest.raises(InvalidStateStoreError, match="while it runs"):
+        ask(guided.address, key, "counts", TaskId(0, 0))
