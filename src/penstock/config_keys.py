@@ -178,6 +178,10 @@ def _is_host_and_port(value: str) -> bool:
 
 
 _APPLICATION_ID: Final = Allowed(_is_application_id, "up to 249 letters, digits, '.', '_' and '-'")
+_NO_RACKS: Final = (
+    "records are fetched by executors, whose racks the group does not know; rack.aware.assignment.tags spreads copies, and "
+    "task.assignor.class takes an assignor of your own"
+)
 _OPTIMIZATIONS: Final = Allowed(
     _are_optimizations,
     f"none, all, or some of {', '.join(TOPOLOGY_OPTIMIZATIONS)} separated by commas",
@@ -246,7 +250,9 @@ def _keys() -> tuple[ConfigKey, ...]:
             "How many stream threads (lanes) run; default None: as many as Spark has cores (Kafka Streams: 1).", at_least(0)),
         key("processing.guarantee", Type.STRING, "at_least_once", _MEDIUM,
             "What a crash may do to results.", one_of("at_least_once", "exactly_once_v2")),
-        key("task.assignor.class", Type.CLASS, None, _MEDIUM, "Who assigns tasks; default: the high-availability assignor."),
+        key("task.assignor.class", Type.CLASS, None, _MEDIUM,
+            "Who deals out tasks over instances: a TaskAssignor, its class or its import path; default: the high-availability "
+            "assignor."),
         key("replication.factor", Type.INT, -1, _MEDIUM, "Replicas of internal topics; -1: the brokers' default.", at_least(-1)),
         key("security.protocol", Type.STRING, "PLAINTEXT", _MEDIUM,
             "How the brokers are spoken to.", one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
@@ -276,11 +282,14 @@ def _keys() -> tuple[ConfigKey, ...]:
             "Memory for writes that are not committed yet; -1: no limit.", at_least(-1),
             without_effect="every turn ends in a commit, so what it wrote is bounded by batch.max.records"),
         key("rack.aware.assignment.strategy", Type.STRING, "none", _LOW,
-            "How racks count in the assignment.", one_of("none", "min_traffic", "balance_subtopology")),
+            "How racks count in the assignment.", one_of("none", "min_traffic", "balance_subtopology"),
+            without_effect=_NO_RACKS),
         key("rack.aware.assignment.tags", Type.LIST, (), _LOW, "Tags over which standby copies are spread.",
             Allowed(lambda tags: len(tags) <= 5, "at most 5 tags")),
-        key("rack.aware.assignment.traffic_cost", Type.INT, None, _LOW, "What traffic between racks costs.", at_least(0)),
-        key("rack.aware.assignment.non_overlap_cost", Type.INT, None, _LOW, "What moving a task costs.", at_least(0)),
+        key("rack.aware.assignment.traffic_cost", Type.INT, None, _LOW, "What traffic between racks costs.", at_least(0),
+            without_effect=_NO_RACKS),
+        key("rack.aware.assignment.non_overlap_cost", Type.INT, None, _LOW, "What moving a task costs.", at_least(0),
+            without_effect=_NO_RACKS),
         key("repartition.purge.interval.ms", Type.DURATION, 30_000, _LOW,
             "How often consumed records of repartition topics are deleted.", at_least(0)),
         key("connections.max.idle.ms", Type.DURATION, 540_000, _LOW, "Idle connections close after this."),

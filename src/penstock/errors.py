@@ -22,6 +22,7 @@
         │   └── ProductionError
         ├── TaskCorruptedError           local state does not fit its changelog
         ├── TaskMigratedError            the work belongs to another member now
+        ├── TaskAssignmentError          an assignor of one's own cannot decide now
         ├── StreamsTimeoutError          something did not happen in the time that was given for it
         ├── BufferFullError              suppress(... shut_down_when_full) has no room
         └── BrokerError                  the brokers cannot be reached or refuse
@@ -119,6 +120,10 @@ class TaskCorruptedError(StreamsError):
 
 class TaskMigratedError(StreamsError):
     """The task belongs to another member of the group now."""
+
+
+class TaskAssignmentError(StreamsError):
+    """An assignor of one's own cannot decide now, and wants to be asked again."""
 
 
 class StreamsTimeoutError(StreamsError, TimeoutError):

@@ -255,6 +255,10 @@ class Metrics:
             clock,
         )
 
+    def now_ms(self) -> int:
+        """The time that sensors are read at."""
+        return self._clock.now_ms()
+
     def should_record(self, level: RecordingLevel) -> bool:
         """Whether sensors of a level record at all."""
         return level <= self.recording_level

@@ -13,6 +13,7 @@ import pytest
 from penstock import StandbyUpdateListener, State, StateRestoreListener, SuspendReason
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
+from tests.integration.test_metrics import value
 from tests.integration.topologies import count_by_key, pipe_with_notes, word_count
 
 Run = Callable[..., Any]
@@ -54,8 +55,35 @@ class Updates(StandbyUpdateListener):
         self.suspended.append((topic_partition, reason))
 
 
+class Feed:
+    """Writes every key again and again while entered; a round is one record of each."""
+
+    def __init__(self, kafka: Kafka, topic: str) -> None:
+        self._kafka, self._topic = kafka, topic
+        self.rounds = 0
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Feed:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(0.05):
+            self._kafka.feed(self._topic, texts(*((key, key) for key in KEYS)))
+            self.rounds += 1
+
+
 def owned(streams: Any) -> set[Any]:
     return set(streams._conductor.owners)
+
+
+def copied(streams: Any) -> set[Any]:
+    return {task.task_id for thread in streams.metadata_for_local_threads() for task in thread.standby_tasks}
 
 
 def running(streams: Any) -> set[Any]:
@@ -100,6 +128,12 @@ def test_should_replay_only_the_rest_where_a_standby_takes_over(
     wait_until(lambda: sum(u.loaded for u in updates) == 5 * len(KEYS), "the copies have it all")
     leaving, staying = (0, 1) if owned(instances[0]) else (1, 0)
     moved = owned(instances[leaving])
+    assert copied(instances[staying]) == moved
+    assert value(instances[staying], "standby-updating-tasks", "stream-state-updater-metrics") == len(moved)
+    assert value(instances[staying], "standby-update-ratio", "stream-state-updater-metrics") > 0
+    wait_until(lambda: value(instances[staying], "records-lag", "penstock-standby-metrics") == 0, "the lag is shown")
+    assert value(instances[leaving], "active-process-ratio", "stream-task-metrics") > 0
+    assert value(instances[leaving], "restore-remaining-records-total", "stream-task-metrics") == 0
     instances[leaving].close()
     wait_until(lambda: moved <= running(instances[staying]), "the other has taken over")
     assert restored[staying].records == 0
@@ -153,6 +187,30 @@ def test_should_move_nothing_when_static_members_are_restarted(kafka: Kafka, run
 
 
 @pytest.mark.slow
+def test_should_move_nothing_in_twenty_rolling_restarts_of_static_members(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out", partitions=6)
+    config = {"application.id": unique("rolling"), **QUICK, "session.timeout.ms": 60_000, "num.standby.replicas": 1}
+    replayed = Restored()
+
+    def start(i: int) -> Any:
+        own = {"state.dir": str(tmp_path / str(i)), "group.instance.id": f"instance-{i}"}
+        return run(count_by_key(source, out), {**config, **own}, set_global_state_restore_listener=replayed)
+
+    instances = [start(i) for i in range(3)]
+    wait_until(lambda: [len(owned(i)) for i in instances] == [2, 2, 2], "each has two tasks")
+    before, generation = [owned(i) for i in instances], instances[0]._conductor._adopted.generation
+    with Feed(kafka, source) as feed:
+        for restart in range(20):
+            i = restart % 3
+            assert instances[i].close()
+            instances[i] = start(i)
+            assert [owned(instance) for instance in instances] == before
+            assert {instance._conductor._adopted.generation for instance in instances} == {generation}
+    assert replayed.records == 0  # what was closed is on the disk as it was left
+    assert counts(kafka, out, feed.rounds * len(KEYS)) == up_to(**dict.fromkeys(KEYS, feed.rounds))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("topology", [count_by_key, word_count], ids=["tasks", "a pipeline"])
 @pytest.mark.parametrize("replicas", [0, 1])
 def test_should_count_exactly_once_from_one_to_three_instances_and_back(
@@ -160,22 +218,12 @@ def test_should_count_exactly_once_from_one_to_three_instances_and_back(
 ) -> None:
     source, out = topics(kafka, "in", "out", partitions=6)
     config = {"application.id": unique("scale"), "num.standby.replicas": replicas, "acceptable.recovery.lag": 100, **QUICK}
-    rounds, stopped = 0, threading.Event()
-
-    def feed() -> None:
-        nonlocal rounds
-        while not stopped.is_set():
-            kafka.feed(source, texts(*((key, key) for key in KEYS)))
-            rounds += 1
-            time.sleep(0.05)
 
     def start(i: int) -> Any:
         return run(topology(source, out), {**config, "state.dir": str(tmp_path / str(i))})
 
-    feeder = threading.Thread(target=feed)
     instances = [start(0)]
-    feeder.start()
-    try:
+    with Feed(kafka, source) as feed:
         time.sleep(2)
         instances += [start(1), start(2)]
         tasks = len(owned(instances[0]) | owned(instances[1]) | owned(instances[2]))
@@ -186,7 +234,4 @@ def test_should_count_exactly_once_from_one_to_three_instances_and_back(
             assert instances[i].close()
             time.sleep(2)
         wait_until(lambda: len(owned(instances[2])) == tasks, "the last one has all tasks")
-    finally:
-        stopped.set()
-        feeder.join()
-    assert counts(kafka, out, rounds * len(KEYS)) == up_to(**dict.fromkeys(KEYS, rounds))
+    assert counts(kafka, out, feed.rounds * len(KEYS)) == up_to(**dict.fromkeys(KEYS, feed.rounds))

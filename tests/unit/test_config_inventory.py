@@ -43,14 +43,6 @@ metadata.recovery.strategy=rebootstrap metadata.recovery.rebootstrap.trigger.ms=
 # Read by a name that is put together (`default.list.{which}.serde.inner`), or checked when it is parsed: one value is allowed.
 BY_OTHER_MEANS = {"default.list.key.serde.inner", "default.list.value.serde.inner", "built.in.metrics.version"}
 
-# What several instances, standby copies and the servers of an application read.
-OF_INSTANCES = {
-    "rack.aware.assignment.non_overlap_cost",
-    "rack.aware.assignment.strategy",
-    "rack.aware.assignment.traffic_cost",
-    "task.assignor.class",
-}
-
 
 def read_somewhere() -> set[str]:
     """The keys that code outside of their definition names."""
@@ -72,7 +64,7 @@ def test_should_know_every_key_with_its_default(entry: str) -> None:
 
 
 def test_should_use_every_key_or_say_why_it_does_not_apply() -> None:
-    used = read_somewhere() | BY_OTHER_MEANS | OF_INSTANCES
+    used = read_somewhere() | BY_OTHER_MEANS
     unused = {name for name, key in KEYS.items() if key.without_effect is None and name not in used}
     assert not unused, f"neither read anywhere nor documented as without effect: {sorted(unused)}"
 

@@ -31,6 +31,8 @@ STORES = """
 RUNNING = """
     KafkaStreams State StateRestoreListener StandbyUpdateListener SuspendReason StreamThreadExceptionResponse
     StreamsConfig UnknownConfigWarning Metric MetricName ThreadMetadata TaskMetadata LagInfo
+    TaskAssignor TaskInfo TaskTopicPartition ApplicationState KafkaStreamsState AssignmentConfigs AssignedTask
+    KafkaStreamsAssignment TaskAssignment AssignmentError TaskAssignmentUtils StickyTaskAssignor
     ErrorHandlerContext Response Result SerializationExceptionOrigin
     DeserializationExceptionHandler LogAndFailExceptionHandler LogAndContinueExceptionHandler
     ProcessingExceptionHandler LogAndFailProcessingExceptionHandler LogAndContinueProcessingExceptionHandler
@@ -47,8 +49,8 @@ ERRORS = """
     PenstockError ConfigError TopologyError SerializationError NoSuchElementError StreamsError ProcessorStateError LockError
     InvalidStateStoreError UnknownStateStoreError StateStoreNotAvailableError StateStoreMigratedError
     InvalidStateStorePartitionError StreamsNotStartedError StreamsRebalancingError StreamsStoppedError TaskError
-    DeserializationError ProcessingError ProductionError TaskCorruptedError TaskMigratedError StreamsTimeoutError BufferFullError
-    BrokerError BrokerAccessError
+    DeserializationError ProcessingError ProductionError TaskCorruptedError TaskMigratedError TaskAssignmentError
+    StreamsTimeoutError BufferFullError BrokerError BrokerAccessError
 """
 EVERYTHING = " ".join([BUILDING, PROCESSORS, STORES, RUNNING, QUERIES, TESTING, ERRORS]).split()
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from penstock.client.assignor import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, Member, Settings, Unit, assign
+from penstock.client.custom_assignment import ask
 from penstock.client.units import Units, changelogs_of
 from penstock.config import StreamsConfig
 from penstock.errors import StreamsError
@@ -13,6 +14,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.membership import MemberInfo, Shares
 from penstock.spark.plan import Plan
+from penstock.task_assignor import resolve_task_assignor
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +38,8 @@ class GroupAssignor:
     """Deals out the units of a plan over the instances of the group; called where this instance leads it."""
 
     def __init__(self, config: StreamsConfig, admin: Admin, work: Work) -> None:
+        self._config = config
+        self._own = resolve_task_assignor(config["task.assignor.class"], config)
         self._settings = settings_of(config)
         self._committed_only = config.eos_enabled
         self._admin = admin
@@ -57,7 +61,10 @@ class GroupAssignor:
             for info in infos
         ]
         named = [Unit(name, tasks[0].subtopology, len(tasks), _total(ends, name)) for name, tasks in units.items()]
-        found = assign(named, members, self._settings)
+        hosts = {info.process_id: info.host for info in infos}
+        found = None if self._own is None else ask(self._own, self._config, plan, units, named, members, hosts)
+        if found is None:
+            found = assign(named, members, self._settings)
         _log.info("work by instance: %s%s", dict(found.active), ", warm-ups are under way" if found.probing else "")
         return Shares(found.active, {member: found.copies(member) for member in found.active}, found.probing)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from penstock.client.assignment import settings_of
 from penstock.client.assignor import LATEST_OFFSET
 from penstock.client.lane_placement import Placement, State, place
+from penstock.client.metadata import TaskMetadata
 from penstock.client.standbys import StandbyEvents, Standbys, hosts_of
 from penstock.client.units import Units, changelogs_of, is_stateful, tasks_in
 from penstock.config import StreamsConfig
@@ -138,6 +139,16 @@ class Copies:
         """Whether a copy made by another process is of any use: state in memory dies with the process that has it."""
         builders = self._plan.subtopologies[task.subtopology].stores
         return all(builder.build().persistent for builder in builders.values())
+
+    def standing_by(self) -> list[TaskMetadata]:
+        """The tasks of which this instance keeps copies; a copy reads no input, so it has no offsets there."""
+        return [
+            TaskMetadata(
+                task,
+                frozenset(TopicPartition(t, task.partition) for t in self._plan.subtopologies[task.subtopology].source_topics),
+            )
+            for task in sorted(self.standbys.standing_by)
+        ]
 
     # -- where state is ------------------------------------------------------------------------------------------------
 

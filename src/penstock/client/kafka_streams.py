@@ -31,6 +31,7 @@ from penstock.client.queries.locations import Locations
 from penstock.client.queries.methods import QueryMethods
 from penstock.client.queries.queries import Queries
 from penstock.client.queries.tables import StateTables
+from penstock.client.restore_events import RestoreEvents
 from penstock.client.standby_listener import StandbyUpdateListener, standby_events
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
@@ -41,7 +42,7 @@ from penstock.client.web.service import WebService
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
 from penstock.errors import StreamsError, StreamsNotStartedError, StreamsTimeoutError, TopologyError
-from penstock.ids import TopicPartition
+from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, check_client_settings, member_config
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInfo
@@ -49,7 +50,7 @@ from penstock.metrics import Metric, MetricName
 from penstock.query.metadata import HostInfo
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
-from penstock.spark.messages import Application, LaneAnswer, RestoreProgress
+from penstock.spark.messages import Application, LaneAnswer
 from penstock.spark.session import lanes_of, make_session
 from penstock.state.directory import StateDirectory
 from penstock.topology.topology import Topology
@@ -112,6 +113,7 @@ class KafkaStreams(QueryMethods):
             lambda: str(topology.describe()),
             lambda: self._state,
             self._threads,
+            lambda: self._conductor,
         )
         self._summary = TurnSummary(self._config["log.summary.interval.ms"], self._thread_name)
         self._metrics_server: MetricsServer | None = None
@@ -195,12 +197,12 @@ class KafkaStreams(QueryMethods):
             self._on_rebalancing,
             self._on_assigned,
             self._on_failure,
-            self._on_restore,
+            self._restore_events(),
             lambda: self._summary.tell({thread.index: thread for thread in self._threads.alive()}),
             self._metrics.answered,
             self._on_account,
         )
-        events.standbys = standby_events(lambda: self._standby_listener)
+        events.standbys = standby_events(lambda: self._standby_listener, self._metrics.updated, self._metrics.updaters_worked)
         if self._web is not None:
             events.on_turn = self._web.history.turn
         positions = self._positions(prepared)
@@ -370,14 +372,15 @@ class KafkaStreams(QueryMethods):
             print(thread.thread_name, thread.thread_state, [str(task.task_id) for task in thread.active_tasks])
         """
         conductor = self._require_running("its threads")
-        owners = conductor.owners
+        owners, threads, copies = conductor.owners, self._threads.all(), conductor.copies.standing_by()
         return {
             thread_metadata(
                 self._client_id,
                 thread,
                 [conductor.tasks.metadata(task) for task, lane in owners.items() if lane == thread.index],
+                copies[number :: len(threads)],
             )
-            for thread in self._threads.all()
+            for number, thread in enumerate(threads)
         }
 
     def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
@@ -486,6 +489,13 @@ class KafkaStreams(QueryMethods):
     def _on_assigned(self) -> None:
         self._threads.set_all(ThreadState.PARTITIONS_ASSIGNED)
 
+    def _restore_events(self) -> RestoreEvents:
+        def thread_of(task: TaskId) -> str | None:
+            return None if self._conductor is None else self._thread_name(self._conductor.owners.get(task))
+
+        others = [self._metrics.restored] if self._web is None else [self._metrics.restored, self._web.history.restore]
+        return RestoreEvents(lambda: self._restore_listener, thread_of, *others)
+
     def _on_account(self, turn: Turn, answers: Mapping[int, LaneAnswer], seconds: float) -> None:
         self._metrics.turned(turn, answers, seconds)
         self._summary.turned(answers)
@@ -543,35 +553,6 @@ class KafkaStreams(QueryMethods):
     def _end_without_answer(self) -> None:
         if not self._ended.wait(_SHUTDOWN_SECONDS) and self._conductor is not None:
             self._conductor.end()
-
-    def _on_restore(self, progress: RestoreProgress, what: str) -> None:
-        if self._web is not None:
-            self._web.history.restore(progress, what)
-        listener = self._restore_listener
-        if what != "batch":
-            thread = None if self._conductor is None else self._thread_name(self._conductor.owners.get(progress.task_id))
-            where = (thread, progress.task_id, progress.store, progress.partition)
-            if what == "start":
-                _log.info(
-                    "stream-thread [%s] task [%s] restoring store %s from %s, offsets %d to %d",
-                    *where,
-                    progress.start,
-                    progress.end,
-                )
-            else:
-                _log.info("stream-thread [%s] task [%s] restored store %s from %s up to offset %d", *where, progress.position)
-        if listener is None:
-            return
-        if what == "start":
-            listener.on_restore_start(progress.partition, progress.store, progress.start, progress.end)
-        elif what == "done":
-            listener.on_restore_end(progress.partition, progress.store, progress.restored)
-        elif what == "batch":
-            listener.on_batch_restored(progress.partition, progress.store, progress.position, progress.restored)
-        else:
-            if progress.restored:
-                listener.on_batch_restored(progress.partition, progress.store, progress.position, progress.restored)
-            listener.on_restore_end(progress.partition, progress.store, progress.restored)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

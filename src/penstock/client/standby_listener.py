@@ -50,8 +50,15 @@ class StandbyUpdateListener:
         """A copy is not updated any more; `store_offset` is the last one it has."""
 
 
-def standby_events(listener: Callable[[], StandbyUpdateListener | None]) -> StandbyEvents:
-    """The events of copies as a listener hears them; one that raises is told in the log and heard no worse."""
+def standby_events(
+    listener: Callable[[], StandbyUpdateListener | None],
+    on_loaded: Callable[[Loaded], None] = lambda loaded: None,
+    on_work: Callable[[float], None] = lambda seconds: None,
+) -> StandbyEvents:
+    """The events of copies as a listener hears them; one that raises is told in the log and heard no worse.
+
+    The metrics hear through `on_loaded` and `on_work`.
+    """
 
     def tell(call: Callable[[StandbyUpdateListener], None]) -> None:
         heard = listener()
@@ -61,18 +68,20 @@ def standby_events(listener: Callable[[], StandbyUpdateListener | None]) -> Stan
             except Exception:  # noqa: BLE001 - the user's code; copies go on without it
                 _log.exception("the standby update listener failed")
 
+    def batch(loaded: Loaded) -> None:
+        on_loaded(loaded)
+        last, end = loaded.offset - 1, loaded.end
+        tell(lambda heard: heard.on_batch_loaded(loaded.partition, loaded.store, loaded.task_id, last, loaded.records, end))
+
     def suspended(loaded: Loaded, reason: str) -> None:
         why = SuspendReason(reason)
         tell(lambda heard: heard.on_update_suspended(loaded.partition, loaded.store, loaded.offset - 1, loaded.end, why))
 
     return StandbyEvents(
         on_start=lambda loaded: tell(lambda heard: heard.on_update_start(loaded.partition, loaded.store, loaded.start)),
-        on_batch=lambda loaded: tell(
-            lambda heard: heard.on_batch_loaded(
-                loaded.partition, loaded.store, loaded.task_id, loaded.offset - 1, loaded.records, loaded.end
-            )
-        ),
+        on_batch=batch,
         on_suspended=suspended,
+        on_work=on_work,
     )
 
 

@@ -37,6 +37,7 @@ class StandbyEvents:
     on_suspended: Callable[[Loaded, str], None] = lambda loaded, reason: None
     on_restore: Callable[[RestoreProgress, str], None] = lambda progress, what: None
     on_progress: Callable[[], None] = lambda: None
+    on_work: Callable[[float], None] = lambda seconds: None
 
 
 class Standbys:
@@ -117,6 +118,12 @@ class Standbys:
         with self._changed:
             return dict(self._wanted)
 
+    @property
+    def standing_by(self) -> list[TaskId]:
+        """The tasks of which copies are kept, without those that are to run here once they are restored."""
+        with self._changed:
+            return [task for task in self._wanted if task not in self._restoring]
+
     def offsets(self) -> dict[TaskId, int]:
         """How far the state of each task on this instance has read its changelogs, added up over its stores."""
         with self._changed:
@@ -175,6 +182,7 @@ class Standbys:
             for loaded in answer.copies:
                 found.setdefault(loaded.task_id, {})[loaded.partition] = loaded
             self._tell(found, answer)
+            self._events.on_work(answer.busy_seconds)
         self._suspend(found)
         with self._changed:
             self._loaded = found

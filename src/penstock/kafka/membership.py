@@ -41,7 +41,7 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, Consume
 from kafka.structs import OffsetAndMetadata as ClientOffset
 from kafka.structs import TopicPartition as ClientPartition
 
-from penstock.errors import BrokerAccessError, BrokerError, TaskMigratedError
+from penstock.errors import BrokerAccessError, BrokerError, ConfigError, TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.kafka.quiet import keep_down
 from penstock.runtime.carry_over import OffsetAndMetadata
@@ -59,6 +59,7 @@ SHUTDOWN_REQUESTED = 4
 
 _FATAL = (
     AuthorizationError,
+    ConfigError,
     FencedInstanceIdError,
     InconsistentGroupProtocolError,
     SaslAuthenticationFailedError,

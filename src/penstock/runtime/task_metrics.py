@@ -50,6 +50,7 @@ class TaskMetrics:
         registry.add_rate_and_total(self._punctuate, TASK_GROUP, self._tags, "punctuate", "calls to punctuate")
         registry.add_avg_and_max(self._punctuate, TASK_GROUP, self._tags, "punctuate-latency", "latency of calls to punctuate")
         self.punctuations, self.punctuation_seconds = 0, 0.0
+        self.process_seconds, self.process_ratio = 0.0, 0.0
         self._process_latency = self._sensor("process-latency", RecordingLevel.DEBUG)
         registry.add_avg_and_max(self._process_latency, TASK_GROUP, self._tags, "process-latency", "latency of calls to process")
         self.restore = self._counter("restore", RecordingLevel.DEBUG, "restored records")
@@ -67,6 +68,7 @@ class TaskMetrics:
 
     def processed(self, records: int, seconds: float) -> None:
         """So many records took so long together; each counts with its part of it."""
+        self.process_seconds += seconds
         if records:
             self._process_latency.record(seconds * 1000 / records)
 

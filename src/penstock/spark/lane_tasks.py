@@ -27,7 +27,7 @@ from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.fed import FedPartition
 from penstock.spark.globals import LaneGlobals
-from penstock.spark.lane_metrics import take_punctuations, watch_task
+from penstock.spark.lane_metrics import share_processing, take_punctuations, watch_task
 from penstock.spark.messages import Application, Committed, LaneAnswer, RestoreProgress, TaskWork, UpstreamWork
 from penstock.spark.upstream import TracingCollector, run_upstream, sources_of, take_side_outputs, upstream_inputs
 from penstock.spark.vectors import Vector, without_vector
@@ -235,6 +235,7 @@ class LaneTasks:
 
     def take_punctuations(self) -> tuple[int, float]:
         """How many punctuators have run since this was last asked, and how long they took."""
+        share_processing(opened.task.metrics for opened in self.running.values())
         return take_punctuations(opened.task.metrics for opened in self.running.values())
 
     def idle_deadline(self, task_id: TaskId) -> int | None:

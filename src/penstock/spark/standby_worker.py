@@ -71,6 +71,7 @@ class UpdateAnswer:
     copies: tuple[Loaded, ...] = ()
     batches: tuple[Loaded, ...] = ()
     failures: dict[TaskId, str] = field(default_factory=dict)
+    busy_seconds: float = 0.0
 
 
 def run_updates(turn: UpdateTurn, rows: Iterator[Any]) -> Iterator[UpdateAnswer]:
@@ -132,6 +133,7 @@ class StandbyUpdater:
         self._batches: list[Loaded] = []
         self._failures: dict[TaskId, str] = {}
         self._retry_at: dict[TaskId, float] = {}
+        self._busy_seconds = 0.0
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=client_id, daemon=True)
         self._thread.start()
@@ -149,7 +151,9 @@ class StandbyUpdater:
         """What has happened since the last report."""
         with self._changed:
             copies = tuple(copy.loaded(p) for copy in self._copies.values() for p in copy.offsets)
-            answer = UpdateAnswer(f"{socket.gethostname()}:{os.getpid()}", copies, tuple(self._batches), dict(self._failures))
+            worker = f"{socket.gethostname()}:{os.getpid()}"
+            answer = UpdateAnswer(worker, copies, tuple(self._batches), dict(self._failures), self._busy_seconds)
+            self._busy_seconds = 0.0
             self._batches.clear()
             self._failures.clear()
             return answer
@@ -237,7 +241,8 @@ class StandbyUpdater:
                 copy.ends[partition] = max(end, copy.offsets[partition])
             if end > at:
                 ranges.append(FetchRange(partition.topic, partition.partition, at, min(end, at + _STEP)))
-        fetched = self._fetcher.fetch(ranges)
+        started = time.monotonic()
+        fetched = self._fetcher.fetch(ranges) if ranges else {}
         for read in ranges:
             partition = TopicPartition(read.topic, read.partition)
             copy, records = owners[partition], list(fetched[partition])
@@ -246,6 +251,9 @@ class StandbyUpdater:
                 copy.offsets[partition] = read.end
                 if records:
                     self._batches.append(copy.loaded(partition, len(records)))
+        if ranges:
+            with self._changed:
+                self._busy_seconds += time.monotonic() - started
         return bool(ranges)
 
 

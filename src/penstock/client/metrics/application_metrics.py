@@ -6,15 +6,20 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from penstock.client.conductor import Conductor
+from penstock.client.metrics.state_updater_metrics import StateUpdaterMetrics
 from penstock.client.metrics.thread_metrics import ThreadMetrics
 from penstock.client.metrics.turn_metrics import TurnMetrics
+from penstock.client.standbys import Standbys
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads
 from penstock.client.turns import Turn
 from penstock.config import StreamsConfig
+from penstock.ids import TaskId
 from penstock.metrics import CLIENT_GROUP, Metric, MetricName, Metrics
 from penstock.metrics_transfer import MetricsReceiver
-from penstock.spark.messages import LaneAnswer
+from penstock.spark.messages import LaneAnswer, RestoreProgress
+from penstock.spark.standby_worker import Loaded
 
 
 class ApplicationMetrics:
@@ -29,12 +34,15 @@ class ApplicationMetrics:
         describe: Callable[[], str],
         state: Callable[[], State],
         threads: StreamThreads,
+        conductor: Callable[[], Conductor | None],
     ) -> None:
         self._config = config
         self._process_id = process_id
         self._threads = threads
         self._registry = Metrics.from_config(config)
         self._turns = TurnMetrics(self._registry, client_id)
+        self._conductor = conductor
+        self._updater = StateUpdaterMetrics(self._registry, client_id, self._standbys, self._threads_of_tasks)
         self._of_threads: dict[int, tuple[StreamThread, ThreadMetrics]] = {}
         self._of_lanes: dict[int, MetricsReceiver] = {}
         self._tags = {"client-id": client_id}
@@ -88,6 +96,21 @@ class ApplicationMetrics:
                     thread.turned(answer)
             self._registry.roll()
 
+    def restored(self, progress: RestoreProgress, what: str) -> None:
+        """One step of a restore."""
+        with self._lock:
+            self._updater.restored(progress, what)
+
+    def updated(self, loaded: Loaded) -> None:
+        """A copy has taken in some records."""
+        with self._lock:
+            self._updater.updated(loaded)
+
+    def updaters_worked(self, seconds: float) -> None:
+        """The updaters have spent so long on copies since they were last asked."""
+        with self._lock:
+            self._updater.worked(seconds)
+
     def metrics(self) -> dict[MetricName, Metric]:
         """All metrics as they are now."""
         with self._lock:
@@ -95,10 +118,21 @@ class ApplicationMetrics:
             for lane in {*alive, *self._of_threads}:
                 self._of_thread(lane)
             self._of_lanes = {lane: receiver for lane, receiver in self._of_lanes.items() if lane in alive}
-            found = dict(self._registry.metrics())
+            self._updater.follow()
+            found = {**self._registry.metrics(), **self._updater.metrics()}
             for receiver in self._of_lanes.values():
                 found.update(receiver.metrics())
             return found
+
+    def _standbys(self) -> Standbys | None:
+        conductor = self._conductor()
+        return None if conductor is None else conductor.standbys
+
+    def _threads_of_tasks(self) -> dict[TaskId, str]:
+        conductor = self._conductor()
+        names = {thread.index: thread.name for thread in self._threads.all()}
+        owners = {} if conductor is None else conductor.owners
+        return {task: names[lane] for task, lane in owners.items() if lane in names}
 
     def _of_thread(self, lane: int) -> ThreadMetrics | None:
         thread, known = self._threads.at(lane), self._of_threads.get(lane)

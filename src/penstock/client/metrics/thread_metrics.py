@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.client.metrics.state_updater_metrics import measure_ratio
 from penstock.client.stream_threads import StreamThread
 from penstock.metrics import THREAD_GROUP, Metrics, Sensor, measure_count, measure_rate, measure_total, measure_total_rate
 from penstock.spark.messages import LaneAnswer
@@ -70,7 +71,7 @@ class ThreadMetrics:
         """Latency, ratio and, but for process, which counts records, the number of calls."""
         sensor = self._sensor(step)
         self._registry.add_avg_and_max(sensor, THREAD_GROUP, self._tags, f"{step}-latency", f"{step} latency")
-        self._add(f"{step}-ratio", _RATIO.format(what), sensor, _measure_ratio)
+        self._add(f"{step}-ratio", _RATIO.format(what), sensor, measure_ratio)
         if step != "process":
             self._add(f"{step}-rate", f"The average per-second number of calls to {step}", sensor, measure_rate)
             self._add(f"{step}-total", f"The total number of calls to {step}", sensor, measure_count)
@@ -96,11 +97,6 @@ class ThreadMetrics:
     def _gauge(self, name: str, description: str, read: Callable[[], Any], tags: dict[str, str] | None = None) -> None:
         name_with_tags = self._registry.metric_name(name, THREAD_GROUP, description, {**(tags or {}), **self._tags})
         self._registry.add_gauge(name_with_tags, read)
-
-
-def _measure_ratio(sensor: Sensor, now_ms: int) -> float:
-    seconds, _, total, _, _ = sensor.window(now_ms)
-    return min(1.0, total / (seconds * 1000))
 
 
 def _count(sensor: Sensor, times: int) -> None:

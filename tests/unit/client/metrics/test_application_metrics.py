@@ -22,7 +22,7 @@ class Client:
         self.threads.add()
         self.threads.set_all(ThreadState.STARTING, ThreadState.PARTITIONS_ASSIGNED, ThreadState.RUNNING)
         self.metrics = ApplicationMetrics(
-            config, "client", lambda: "p", "1.0", lambda: "Topologies:", lambda: State.RUNNING, self.threads
+            config, "client", lambda: "p", "1.0", lambda: "Topologies:", lambda: State.RUNNING, self.threads, lambda: None
         )
 
     def value(self, name: str, group: str, **tags: str) -> Any:

@@ -1,0 +1,58 @@
+"""What is told of state that is brought back: the log, the listener, the page and the metrics hear of it alike."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from penstock.client.listeners import StateRestoreListener
+from penstock.ids import TaskId, TopicPartition
+from penstock.spark.messages import RestoreProgress
+
+_log = logging.getLogger(__name__)
+
+Hear = Callable[[RestoreProgress, str], None]
+
+
+class RestoreEvents:
+    """Called with every step of a restore: `start`, `batch`, and `end` with the last batch, or `done` after it.
+
+    Each progress counts the records of its own step; a listener hears at the end how many there were in all.
+    """
+
+    def __init__(
+        self, listener: Callable[[], StateRestoreListener | None], thread_of: Callable[[TaskId], str | None], *others: Hear
+    ) -> None:
+        self._listener = listener
+        self._thread_of = thread_of
+        self._others = others
+        self._totals: dict[TopicPartition, int] = {}
+
+    def __call__(self, progress: RestoreProgress, what: str) -> None:
+        """One step."""
+        for hear in self._others:
+            hear(progress, what)
+        if what != "batch":
+            self._log(progress, what)
+        listener, partition, store = self._listener(), progress.partition, progress.store
+        if what == "start":
+            self._totals[partition] = 0
+            if listener is not None:
+                listener.on_restore_start(partition, store, progress.start, progress.end)
+            return
+        if what != "done" and progress.restored:
+            self._totals[partition] = self._totals.get(partition, 0) + progress.restored
+            if listener is not None:
+                listener.on_batch_restored(partition, store, progress.position, progress.restored)
+        if what != "batch":
+            total = self._totals.pop(partition, 0)
+            if listener is not None:
+                listener.on_restore_end(partition, store, total)
+
+    def _log(self, progress: RestoreProgress, what: str) -> None:
+        where = (self._thread_of(progress.task_id), progress.task_id, progress.store, progress.partition)
+        if what == "start":
+            text = "stream-thread [%s] task [%s] restoring store %s from %s, offsets %d to %d"
+            _log.info(text, *where, progress.start, progress.end)
+        else:
+            _log.info("stream-thread [%s] task [%s] restored store %s from %s up to offset %d", *where, progress.position)

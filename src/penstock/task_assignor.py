@@ -1,0 +1,317 @@
+"""An assignor of one's own (`task.assignor.class`): what it is told of the application, and what it answers.
+
+class Heavy(TaskAssignor):
+    def assign(self, application_state):
+        assignments = TaskAssignmentUtils.identity_assignment(application_state)
+        ...
+        return TaskAssignment(assignments.values())
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from penstock.errors import ConfigError
+from penstock.ids import TaskId, TopicPartition
+
+
+@dataclass(frozen=True)
+class TaskTopicPartition:
+    """A partition that a task reads or logs to."""
+
+    topic_partition: TopicPartition
+    is_source: bool = False
+    is_changelog: bool = False
+
+
+@dataclass(frozen=True)
+class TaskInfo:
+    """A task that is to be assigned.
+
+    Tasks of the same `unit` are bound together by a shuffle and run on one client: an assignor that parts them is given the
+    client that has most of them.
+    """
+
+    id: TaskId
+    is_stateful: bool = False
+    state_store_names: frozenset[str] = frozenset()
+    topic_partitions: frozenset[TaskTopicPartition] = frozenset()
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class AssignmentConfigs:
+    """The settings an assignor goes by."""
+
+    acceptable_recovery_lag: int = 10_000
+    max_warmup_replicas: int = 2
+    num_standby_replicas: int = 0
+    probing_rebalance_interval_ms: int = 600_000
+    rack_aware_assignment_tags: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, configs: Mapping[str, Any]) -> AssignmentConfigs:
+        """The settings of an application."""
+        return cls(
+            configs["acceptable.recovery.lag"],
+            configs["max.warmup.replicas"],
+            configs["num.standby.replicas"],
+            configs["probing.rebalance.interval.ms"],
+            tuple(configs["rack.aware.assignment.tags"]),
+        )
+
+
+@dataclass(frozen=True)
+class KafkaStreamsState:
+    """A client (an instance of the application) as it told of itself when it joined.
+
+    >>> state = KafkaStreamsState("a", stateful_tasks_to_lag_sums={TaskId(0, 0): 7})
+    >>> state.lag_for(TaskId(0, 0))
+    7
+    """
+
+    process_id: str
+    num_processing_threads: int = 1
+    previous_active_tasks: frozenset[TaskId] = frozenset()
+    previous_standby_tasks: frozenset[TaskId] = frozenset()
+    stateful_tasks_to_lag_sums: Mapping[TaskId, int] = field(default_factory=dict)
+    host_info: str = ""
+    client_tags: Mapping[str, str] = field(default_factory=dict)
+
+    def lag_for(self, task: TaskId) -> int:
+        """How many records of its changelogs are missing here; -2 where the task runs, KeyError for one without state."""
+        return self.stateful_tasks_to_lag_sums[task]
+
+
+@dataclass(frozen=True)
+class ApplicationState:
+    """All that is known: the clients, the tasks and the settings."""
+
+    kafka_streams_states: Mapping[str, KafkaStreamsState]
+    all_tasks: Mapping[TaskId, TaskInfo]
+    assignment_configs: AssignmentConfigs = field(default_factory=AssignmentConfigs)
+
+
+@dataclass(frozen=True)
+class AssignedTask:
+    """A task as a client gets it."""
+
+    class Type(enum.Enum):
+        """Whether the client runs the task or keeps a copy of its state."""
+
+        ACTIVE = "ACTIVE"
+        STANDBY = "STANDBY"
+
+    id: TaskId
+    type: AssignedTask.Type
+
+    @classmethod
+    def active(cls, task: TaskId) -> AssignedTask:
+        """A task that runs."""
+        return cls(task, cls.Type.ACTIVE)
+
+    @classmethod
+    def standby(cls, task: TaskId) -> AssignedTask:
+        """A copy of its state."""
+        return cls(task, cls.Type.STANDBY)
+
+
+class KafkaStreamsAssignment:
+    """What one client gets; `with_followup_rebalance` asks for another look.
+
+    >>> assignment = KafkaStreamsAssignment("a", {AssignedTask.active(TaskId(0, 0))})
+    >>> assignment.assign_task(AssignedTask.standby(TaskId(0, 1)))
+    >>> sorted(str(task) for task in assignment.tasks)
+    ['0_0', '0_1']
+    """
+
+    def __init__(self, process_id: str, assignment: Iterable[AssignedTask] = (), *, followup_rebalance: bool = False) -> None:
+        self.process_id = process_id
+        self.tasks: dict[TaskId, AssignedTask] = {task.id: task for task in assignment}
+        self.followup_rebalance = followup_rebalance
+
+    @classmethod
+    def of(cls, process_id: str, assignment: Iterable[AssignedTask]) -> KafkaStreamsAssignment:
+        """The same, in Java's words."""
+        return cls(process_id, assignment)
+
+    def assign_task(self, task: AssignedTask) -> None:
+        """One more."""
+        self.tasks[task.id] = task
+
+    def remove_task(self, task: AssignedTask) -> None:
+        """Take it away again."""
+        self.tasks.pop(task.id, None)
+
+    def with_followup_rebalance(self) -> KafkaStreamsAssignment:
+        """The same, with the wish that the group looks again after `probing.rebalance.interval.ms` at the latest."""
+        return KafkaStreamsAssignment(self.process_id, self.tasks.values(), followup_rebalance=True)
+
+    def of_type(self, kind: AssignedTask.Type) -> set[TaskId]:
+        """The tasks that it runs, or of which it keeps copies."""
+        return {task.id for task in self.tasks.values() if task.type is kind}
+
+
+class TaskAssignment:
+    """The answer of an assignor: what each client gets."""
+
+    def __init__(self, assignment: Iterable[KafkaStreamsAssignment]) -> None:
+        self.assignment = list(assignment)
+
+
+class AssignmentError(enum.Enum):
+    """What can be wrong with an answer."""
+
+    NONE = "NONE"
+    ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES = "ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES"
+    INVALID_STANDBY_TASK = "INVALID_STANDBY_TASK"
+    MISSING_PROCESS_ID = "MISSING_PROCESS_ID"
+    UNKNOWN_PROCESS_ID = "UNKNOWN_PROCESS_ID"
+    UNKNOWN_TASK_ID = "UNKNOWN_TASK_ID"
+
+
+class TaskAssignor(ABC):
+    """Says which client gets which task; asked by the group's leader in every rebalance.
+
+    `assign` may raise `TaskAssignmentError` to have the rebalance tried again.
+    """
+
+    @abstractmethod
+    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+        """Deal out the tasks."""
+
+    def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:  # noqa: B027 - wanted by few
+        """Hear what was made of an answer; one with an error ends the application."""
+
+    def configure(self, configs: Mapping[str, Any]) -> None:  # noqa: B027 - wanted by few
+        """Take what is wanted from the application's settings; called once."""
+
+
+class TaskAssignmentUtils:
+    """What assignors have in common."""
+
+    @staticmethod
+    def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
+        """What is wrong with an answer, if anything is."""
+        clients, tasks = application_state.kafka_streams_states, application_state.all_tasks
+        active: set[TaskId] = set()
+        answered: set[str] = set()
+        for assignment in task_assignment.assignment:
+            answered.add(assignment.process_id)
+            for task in assignment.tasks.values():
+                if task.id not in tasks:
+                    return AssignmentError.UNKNOWN_TASK_ID
+                if task.type is AssignedTask.Type.STANDBY:
+                    if not tasks[task.id].is_stateful:
+                        return AssignmentError.INVALID_STANDBY_TASK
+                elif task.id in active:
+                    return AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES
+                else:
+                    active.add(task.id)
+        if not answered <= set(clients):
+            return AssignmentError.UNKNOWN_PROCESS_ID
+        return AssignmentError.NONE if answered == set(clients) else AssignmentError.MISSING_PROCESS_ID
+
+    @staticmethod
+    def identity_assignment(application_state: ApplicationState) -> dict[str, KafkaStreamsAssignment]:
+        """What each client had before."""
+        known = application_state.all_tasks
+        return {
+            process: KafkaStreamsAssignment(
+                process,
+                [
+                    *(AssignedTask.active(task) for task in sorted(state.previous_active_tasks) if task in known),
+                    *(AssignedTask.standby(task) for task in sorted(state.previous_standby_tasks) if task in known),
+                ],
+            )
+            for process, state in application_state.kafka_streams_states.items()
+        }
+
+    @staticmethod
+    def default_standby_task_assignment(
+        application_state: ApplicationState, assignments: Mapping[str, KafkaStreamsAssignment]
+    ) -> None:
+        """Add `num.standby.replicas` copies of each task with state, each on the client with the least to do for its threads."""
+        states = application_state.kafka_streams_states
+        for task, info in sorted(application_state.all_tasks.items()):
+            for _ in range(application_state.assignment_configs.num_standby_replicas if info.is_stateful else 0):
+                free = [process for process, assignment in assignments.items() if task not in assignment.tasks]
+                if free:
+                    least = min(free, key=lambda p: (len(assignments[p].tasks) / states[p].num_processing_threads, p))
+                    assignments[least].assign_task(AssignedTask.standby(task))
+
+
+class StickyTaskAssignor(TaskAssignor):
+    """Balanced and sticky without a look at lags: a task moves at once, and is restored where it goes."""
+
+    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+        """Deal out the tasks."""
+        from penstock.client.assignor import Member, Unit, assign
+
+        states, configs = application_state.kafka_streams_states, application_state.assignment_configs
+        units: dict[str, list[TaskInfo]] = {}
+        for info in application_state.all_tasks.values():
+            units.setdefault(info.unit or str(info.id), []).append(info)
+        members = [
+            Member(
+                process,
+                max(1, state.num_processing_threads),
+                active=frozenset(name for name, infos in units.items() if infos[0].id in state.previous_active_tasks),
+                standby=frozenset(name for name, infos in units.items() if infos[0].id in state.previous_standby_tasks),
+            )
+            for process, state in states.items()
+        ]
+        found = assign([Unit(name, infos[0].id.subtopology, len(infos)) for name, infos in units.items()], members)
+        assignments = {
+            process: KafkaStreamsAssignment(
+                process, [AssignedTask.active(info.id) for name in found.active.get(process, ()) for info in units[name]]
+            )
+            for process in states
+        }
+        if configs.num_standby_replicas:
+            TaskAssignmentUtils.default_standby_task_assignment(application_state, assignments)
+        return TaskAssignment(assignments.values())
+
+
+_KEY = "task.assignor.class"
+_ALLOWED = "allowed: an object with assign(application_state), its class, or its import path ('package.module.Class')"
+
+
+def resolve_task_assignor(value: Any, configs: Mapping[str, Any]) -> TaskAssignor | None:
+    """The assignor that `task.assignor.class` stands for; None for the library's own."""
+    if isinstance(value, str):
+        short = value.rpartition(".")[2]
+        if short == "HighAvailabilityTaskAssignor" or not value:
+            return None
+        value = StickyTaskAssignor if short == "StickyTaskAssignor" else _imported(value)
+    if value is None:
+        return None
+    if isinstance(value, type):
+        try:
+            value = value()
+        except Exception as exc:
+            raise ConfigError(f"{_KEY}: {value!r} cannot be made without arguments: {exc}; {_ALLOWED}") from exc
+    if not callable(getattr(value, "assign", None)):
+        raise ConfigError(f"{_KEY}: {value!r} is no assignor; {_ALLOWED}")
+    if callable(getattr(value, "configure", None)):
+        value.configure(configs)
+    found: TaskAssignor = value
+    return found
+
+
+def _imported(path: str) -> Any:
+    module_name, separator, name = path.partition(":") if ":" in path else path.rpartition(".")
+    try:
+        if not separator:
+            raise ImportError(f"{path!r} names no module")
+        found: Any = import_module(module_name)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as exc:
+        raise ConfigError(f"{_KEY}: cannot import {path!r}; {_ALLOWED}") from exc
+    return found

@@ -1,0 +1,59 @@
+"""Who hears of a restore, and what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock import StateRestoreListener
+from penstock.client.restore_events import RestoreEvents
+from penstock.ids import TaskId, TopicPartition
+from penstock.spark.messages import RestoreProgress
+
+CHANGELOG = TopicPartition("app-counts-changelog", 1)
+
+
+class Heard(StateRestoreListener):
+    def __init__(self) -> None:
+        self.events: list[tuple[Any, ...]] = []
+
+    def on_restore_start(self, topic_partition: Any, store_name: str, starting_offset: int, ending_offset: int) -> None:
+        self.events.append(("start", starting_offset, ending_offset))
+
+    def on_batch_restored(self, topic_partition: Any, store_name: str, batch_end_offset: int, num_restored: int) -> None:
+        self.events.append(("batch", batch_end_offset, num_restored))
+
+    def on_restore_end(self, topic_partition: Any, store_name: str, total_restored: int) -> None:
+        self.events.append(("end", total_restored))
+
+
+def progress(position: int, restored: int) -> RestoreProgress:
+    return RestoreProgress(TaskId(0, 1), "counts", CHANGELOG, 0, position, 100, restored)
+
+
+@pytest.mark.parametrize(
+    ("steps", "heard"),
+    [
+        ([(60, 60, "batch"), (100, 40, "end")], [("batch", 60, 60), ("batch", 100, 40), ("end", 100)]),
+        ([(60, 60, "batch"), (100, 40, "batch"), (100, 100, "done")], [("batch", 60, 60), ("batch", 100, 40), ("end", 100)]),
+        ([(100, 0, "end")], [("end", 0)]),
+    ],
+    ids=["in a lane", "aside", "nothing to do"],
+)
+def test_should_tell_a_listener_of_every_batch_and_of_all_of_them_at_the_end(
+    steps: list[tuple[int, int, str]], heard: list[tuple[Any, ...]]
+) -> None:
+    listener, others = Heard(), list[str]()
+    events = RestoreEvents(lambda: listener, lambda task: "thread", lambda progress, what: others.append(what))
+    events(progress(0, 0), "start")
+    for position, restored, what in steps:
+        events(progress(position, restored), what)
+    assert listener.events == [("start", 0, 100), *heard]
+    assert others == ["start", *(what for _, _, what in steps)]
+
+
+def test_should_do_without_a_listener() -> None:
+    events = RestoreEvents(lambda: None, lambda task: None)
+    for what in ("start", "batch", "end"):
+        events(progress(100, 50), what)
