@@ -1,12 +1,39 @@
-"""One instance of a count by key, in a process of its own; prints RUNNING when it runs, ends when its standard input does."""
+"""One instance of a count by key, in a process of its own: tells when it runs, what it has and what it replayed.
+
+Ends when its standard input does. Its arguments are those of `bench.Elastic`, which is the same for Kafka Streams.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-import time
+import threading
+from typing import Any
 
-from penstock import Consumed, Grouped, KafkaStreams, Materialized, Produced, Serdes, StreamsBuilder, Topology
+from penstock import (
+    Consumed,
+    Grouped,
+    KafkaStreams,
+    Materialized,
+    Produced,
+    Serdes,
+    StateRestoreListener,
+    StreamsBuilder,
+    Topology,
+)
+from penstock.client import pace
+
+
+class Restored(StateRestoreListener):
+    """Tells how many records of changelogs were read."""
+
+    def on_batch_restored(self, topic_partition: Any, store_name: str, batch_end_offset: int, num_restored: int) -> None:
+        tell("RESTORED", num_restored)
+
+
+def tell(*words: Any) -> None:
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
 
 
 def topology(source: str, sink: str) -> Topology:
@@ -17,28 +44,57 @@ def topology(source: str, sink: str) -> Topology:
     return builder.build()
 
 
-def main(application: str, brokers: str, folder: str, source: str, sink: str, standbys: str, static_id: str = "") -> None:
-    config = {
+def main(application: str, brokers: str, folder: str, source: str, sink: str, *settings: str) -> None:
+    config: dict[str, Any] = {
         "application.id": application,
         "bootstrap.servers": brokers,
         "state.dir": folder,
-        "num.standby.replicas": int(standbys),
         "processing.guarantee": "exactly_once_v2",
         "num.stream.threads": 1,
         "statestore.cache.max.bytes": 0,
         "spark.master": "local[2]",
+        **dict(setting.split("=", 1) for setting in settings),
     }
-    if static_id:
-        config["group.instance.id"] = static_id
+    if not config["spark.master"].startswith("local"):
+        pace._SPREAD_ABOVE = -1  # so little load would stay together in one lane
     streams = KafkaStreams(topology(source, sink), config)
+    streams.set_global_state_restore_listener(Restored())
     streams.start()
-    while streams.state.name != "RUNNING":
+    ended = threading.Event()
+    threading.Thread(target=_until_the_end, args=(ended,), daemon=True).start()
+    told: dict[str, tuple[Any, ...]] = {}
+    while not ended.wait(0.1):
         if streams.failure is not None:
             raise streams.failure
-        time.sleep(0.02)
-    print("RUNNING", flush=True)
-    sys.stdin.read()
+        if not streams.state.is_running_or_rebalancing:
+            continue
+        threads = streams.metadata_for_local_threads()
+        now = {
+            "RUNNING": (True,) if streams.state.name == "RUNNING" else (),
+            "TASKS": tuple(sorted(str(task.task_id) for thread in threads for task in thread.active_tasks)),
+            "STANDBYS": tuple(sorted(str(task.task_id) for thread in threads for task in thread.standby_tasks)),
+            "EXECUTORS": _executors(streams),
+        }
+        for what, words in now.items():
+            if words != told.get(what, ()):
+                told[what] = words
+                if what != "RUNNING" or words:
+                    tell(what, *words)
     streams.close(30_000)
+
+
+def _until_the_end(ended: threading.Event) -> None:
+    sys.stdin.read()
+    ended.set()
+
+
+def _executors(streams: KafkaStreams) -> tuple[str, ...]:
+    """The executors that tasks run on, on a cluster."""
+    conductor = streams._conductor
+    if conductor is None:
+        return ()
+    lanes = set(conductor.owners.values())
+    return tuple(sorted({lane.executor for index, lane in conductor._fleet.lanes.items() if index in lanes and lane.executor}))
 
 
 if __name__ == "__main__":

@@ -1,62 +1,114 @@
-"""A steady input, and the committed output counted ten times a second."""
+"""A steady input, and every committed record of the output: when it came, in which partition, and whether it is the right one."""
 
 from __future__ import annotations
 
+import itertools
+import struct
 import threading
 import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
-from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
 
 PARTITIONS, KEYS, STEP = 6, 5_000, 0.1
+_PATIENCE = 120.0
 
 
 @dataclass
 class Curve:
-    """Records of output by time, and what was done to the application when."""
+    """Records of output by partition and tenth of a second, what was done to the application when, and what that cost."""
 
     name: str
-    points: list[tuple[float, int]] = field(default_factory=list)
-    partitions: dict[int, list[tuple[float, int]]] = field(default_factory=dict)
+    seconds: float = 0.0
+    output: dict[int, dict[int, int]] = field(default_factory=dict)
     events: list[tuple[float, str]] = field(default_factory=list)
+    restored: list[tuple[float, int]] = field(default_factory=list)
+    exact: str = "not checked"
+    notes: list[str] = field(default_factory=list)
+
+    def gap_of(self, partition: int, start: float = 0.0) -> tuple[float, float]:
+        """The longest time a partition was without output after a moment, and when that began; the end of the load counts too."""
+        times = [step * STEP for step in sorted(self.output.get(partition, ())) if start < step * STEP < self.seconds]
+        marks = [start, *times, max(self.seconds, start)]
+        return max(((later - earlier, earlier) for earlier, later in itertools.pairwise(marks)), default=(0.0, start))
 
     def longest_gap(self, start: float = 0.0) -> float:
-        """The longest time that a partition was without output after a moment, and then had some."""
-        return max((_gap(points, start) for points in self.partitions.values()), default=0.0)
+        """The longest time that any of the partitions was without output."""
+        return max(self.gap_of(partition, start)[0] for partition in range(PARTITIONS))
 
+    def silence(self, start: float = 0.0) -> float:
+        """The longest time that all of them were."""
+        steps = {step for output in self.output.values() for step in output}
+        marks = [start, *(step * STEP for step in sorted(steps) if start < step * STEP < self.seconds), max(self.seconds, start)]
+        return max(later - earlier for earlier, later in itertools.pairwise(marks))
 
-def _gap(points: list[tuple[float, int]], start: float) -> float:
-    times = [at for (at, now), (_, before) in zip(points[1:], points) if now > before and at >= start]
-    return max((later - earlier for earlier, later in zip([start, *times], times)), default=0.0)
+    def replayed(self, start: float = 0.0) -> int:
+        """How many records of changelogs tasks have read before they ran, after a moment."""
+        return sum(records for at, records in self.restored if at >= start)
+
+    @property
+    def first_event(self) -> float:
+        """When the application was first disturbed."""
+        return self.events[0][0] if self.events else 0.0
 
 
 class Load:
-    """Writes so many records a second until stopped; a context manager that also samples the output."""
+    """Writes `ahead` records at once and then so many a second, and reads the output; a context manager."""
 
-    def __init__(self, brokers: str, source: str, sink: str, rate: int, name: str) -> None:
-        self._admin = Admin({"bootstrap.servers": brokers})
+    def __init__(self, brokers: str, source: str, sink: str, rate: int, ahead: int, name: str) -> None:
+        admin = Admin({"bootstrap.servers": brokers})
         for topic in (source, sink):
-            self._admin.create_topic(topic, PARTITIONS, {})
-        self._producer = Producer({"bootstrap.servers": brokers, "linger.ms": 5})
-        self._source, self._rate = source, rate
-        self._outputs = [TopicPartition(sink, p) for p in range(PARTITIONS)]
-        self._stopped = threading.Event()
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._feed, self._sample)]
+            admin.create_topic(topic, PARTITIONS, {})
+        self._producer: Producer | None = Producer({"bootstrap.servers": brokers, "linger.ms": 5, "log_level": 2})
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": brokers,
+                "group.id": f"{sink}-reader",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 20,
+            }
+        )
+        self._consumer.assign([TopicPartition(sink, p, 0) for p in range(PARTITIONS)])
+        self._source, self._rate, self._ahead = source, rate, ahead
+        self._stopped, self._done = threading.Event(), threading.Event()
+        self._written, self._read = 0, 0
+        self._counts: Counter[bytes] = Counter()
+        self._wrong = 0
+        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._feed, self._take)]
         self.curve = Curve(name)
 
     def __enter__(self) -> Load:
         self._started = time.monotonic()
+        return self
+
+    def begin(self) -> None:
+        """Start to write and to read; returns when what was written at once has come out."""
+        self._started = time.monotonic()
         for thread in self._threads:
             thread.start()
-        return self
+        self.wait(lambda: self._read >= self._ahead, "the first output", _PATIENCE)
+
+    def finish(self) -> None:
+        """Write no more, and check that every record has been counted once."""
+        self._stopped.set()
+        self._threads[0].join()
+        self.curve.seconds = self.now
+        self.curve.exact = self._check()
 
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
+        self._done.set()
         for thread in self._threads:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
+        self._consumer.close()
+        self._producer = None  # it would look for its broker for ever
 
     @property
     def now(self) -> float:
@@ -68,19 +120,59 @@ class Load:
         self.curve.events.append((at, what))
         return at
 
-    def _feed(self) -> None:
-        written = 0
-        while not self._stopped.wait(0.02):
-            due = int(self.now * self._rate)
-            for number in range(written, due):
-                self._producer.produce(self._source, b"x", str(number % KEYS).encode())
-            written = max(written, due)
-            self._producer.poll(0)
-        self._producer.flush(10)
+    def wait(self, condition: Callable[[], bool], what: str, timeout: float) -> bool:
+        """Until something holds; whether it does."""
+        deadline = time.monotonic() + timeout
+        while not condition():
+            if time.monotonic() > deadline:
+                self.curve.notes.append(f"after {timeout:.0f} s still not: {what}")
+                return False
+            time.sleep(0.05)
+        return True
 
-    def _sample(self) -> None:
-        while not self._stopped.wait(STEP):
-            ends, now = self._admin.log_ends(self._outputs, True), self.now
-            self.curve.points.append((now, sum(ends.values())))
-            for partition, end in ends.items():
-                self.curve.partitions.setdefault(partition.partition, []).append((now, end))
+    def all_flow(self, since: float) -> bool:
+        """Whether every partition has had output after a moment."""
+        first = int(since / STEP) + 1
+        return all(max(self.curve.output.get(p, {0: 0})) > first for p in range(PARTITIONS))
+
+    def _feed(self) -> None:
+        producer = self._producer
+        assert producer is not None
+        while True:
+            due = self._ahead + int(self.now * self._rate)
+            for number in range(self._written, due):
+                while True:
+                    try:
+                        producer.produce(self._source, b"x", str(number % KEYS).encode())
+                        break
+                    except BufferError:
+                        producer.poll(0.1)
+            self._written = max(self._written, due)
+            producer.poll(0)
+            if self._stopped.wait(0.02):
+                break
+        producer.flush(30)
+
+    def _take(self) -> None:
+        """Every key must be counted 1, 2, 3 ..., without a gap or a repeat."""
+        while not self._done.is_set():
+            messages = self._consumer.consume(2_000, 0.05)
+            step, taken = int(self.now / STEP), defaultdict[int, int](int)
+            for message in messages:
+                if message.error() is None:
+                    taken[message.partition()] += 1
+                    key = message.key()
+                    self._wrong += struct.unpack(">q", message.value())[0] != self._counts[key] + 1
+                    self._counts[key] += 1
+            for partition, count in taken.items():
+                output = self.curve.output.setdefault(partition, {})
+                output[step] = output.get(step, 0) + count
+            self._read += sum(taken.values())
+
+    def _check(self) -> str:
+        self.wait(lambda: self._read >= self._written, "all has come out", _PATIENCE)
+        time.sleep(2.0)  # what came twice would still come
+        expected = Counter({str(key).encode(): len(range(key, self._written, KEYS)) for key in range(min(KEYS, self._written))})
+        if self._wrong or self._counts != expected:
+            return f"no: {self._read} of {self._written} records, {self._wrong} of them out of order"
+        return f"yes: {self._written:,} records, each counted once"

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.faults.applications import APPLICATIONS
+from tests.harness.network import Apart
 
 _ROOT = Path(__file__).parents[2]
 
@@ -19,15 +20,26 @@ _ROOT = Path(__file__).parents[2]
 class ApplicationProcess:
     """Starts and kills the process; `start` again goes on with the same state folder."""
 
-    def __init__(self, names: Sequence[str], bootstrap_servers: str, guarantee: str, folder: Path, log: Path) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        bootstrap_servers: str,
+        guarantee: str,
+        folder: Path,
+        log: Path,
+        host: Apart | None = None,
+    ) -> None:
         self._arguments = [bootstrap_servers, guarantee, str(folder), *names]
         self._log = log
+        self._host = host
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start the process; what it says goes to the log."""
         command = [sys.executable, "-m", "tests.faults.process", *self._arguments]
         environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
+        if self._host is not None:
+            command, environment = [*self._host.command, *command], {**environment, **self._host.environment}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=_ROOT, env=environment)
 
