@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help setup demo test test-all lint docs bench bench-quick lock clean check-python check-java
+.PHONY: help setup demo test test-all lint docs bench bench-quick bench-elastic lock clean check-python check-java
 
 help:             ## Show the targets.
 	@grep -hE '^[a-z-]+: *.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -54,6 +54,9 @@ bench: setup      ## Measure beside Kafka Streams (Java), all jobs; about an hou
 
 bench-quick: setup      ## WordCount and latency beside Kafka Streams, in under 6 minutes.
 	@$(BIN)/python -m bench --quick
+
+bench-elastic: setup    ## Output while instances and executors come, go and die, beside Kafka Streams; about 15 minutes.
+	@$(BIN)/python -m bench.elastic
 
 lock: setup       ## Pin the development tools anew from pyproject.toml.
 	@$(BIN)/python -m pip install --quiet uv

@@ -6,6 +6,7 @@ Writes data and a picture for each scenario, and a page with the table of gaps, 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from bench import environment
 from bench.elastic.instances import kafka_streams, penstock
@@ -21,6 +22,7 @@ def main() -> None:
     parser.add_argument("--pause", type=float, default=10.0, help="seconds between two events")
     parser.add_argument("--only", choices=list(SCENARIOS), action="append")
     parser.add_argument("--penstock-only", action="store_true")
+    parser.add_argument("--logs", type=Path, help="a folder for what the instances say")
     parser.add_argument("--page", action="store_true", help="write the page and the pictures anew, and measure nothing")
     arguments = parser.parse_args()
     made = environment.describe()
@@ -29,7 +31,8 @@ def main() -> None:
         curves = []
         for library in libraries:
             with DevBroker() as broker:
-                curves.append(play(library, name, broker.bootstrap_servers, arguments.rate, arguments.ahead, arguments.pause))
+                load = (arguments.rate, arguments.ahead, arguments.pause)
+                curves.append(play(library, name, broker.bootstrap_servers, *load, arguments.logs))
             start = curves[-1].first_event
             print(
                 f"{name}: {library.name}: longest gap {curves[-1].longest_gap(start):.1f} s, silence "

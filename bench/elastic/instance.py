@@ -5,6 +5,7 @@ Ends when its standard input does. Its arguments are those of `bench.Elastic`, w
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -45,6 +46,9 @@ def topology(source: str, sink: str) -> Topology:
 
 
 def main(application: str, brokers: str, folder: str, source: str, sink: str, *settings: str) -> None:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    for noisy in ("kafka", "py4j"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
     config: dict[str, Any] = {
         "application.id": application,
         "bootstrap.servers": brokers,

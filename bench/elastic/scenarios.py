@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -177,8 +178,8 @@ SCENARIOS = {
 }
 
 
-def play(library: Library, name: str, brokers: str, rate: int, ahead: int, pause: float) -> Curve:
-    """One scenario with one library; what is still alive at the end is killed."""
+def play(library: Library, name: str, brokers: str, rate: int, ahead: int, pause: float, logs: Path | None = None) -> Curve:
+    """One scenario with one library; what is still alive at the end is killed. `logs` is a folder for what instances say."""
     scenario = SCENARIOS[name]
     application = f"{library.name.replace(' ', '-')}-{time.time_ns()}".lower()
     settings = scenario.settings_for(library)
@@ -195,4 +196,7 @@ def play(library: Library, name: str, brokers: str, rate: int, ahead: int, pause
         finally:
             for instance in stage.instances:
                 instance.kill()
+            if logs is not None:
+                for log in Path(folder).glob("*/log.txt"):
+                    shutil.copy(log, logs / f"{application}-{log.parent.name}.log")
     return load.curve

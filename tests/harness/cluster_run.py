@@ -41,6 +41,7 @@ class ClusterRun:
         store: str = "rocksdb",
         given: bool = False,
         config: Mapping[str, Any] | None = None,
+        partitions: int = 2,
     ) -> None:
         self._config = dict(config or {})
         self._cluster, self._kafka, self._folder, self._store, self._given = cluster, kafka, folder, store, given
@@ -48,7 +49,7 @@ class ClusterRun:
         self.told: list[dict[str, Any]] = []
         self.errors: list[str] = []
         self.expected: Counter[str] = Counter()
-        kafka.create(self.lines, self.counts, partitions=2)
+        kafka.create(self.lines, self.counts, partitions=partitions)
         self._users_module = folder / "wordshop.zip"
         with zipfile.ZipFile(self._users_module, "w") as archive:
             archive.writestr("wordshop.py", _USERS_MODULE)
