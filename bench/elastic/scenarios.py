@@ -75,11 +75,13 @@ def killed(stage: Stage) -> None:
     stage.load.begin()
     time.sleep(stage.pause)
     stage.wait_until_shared(2, bool(stage.settings["num.standby.replicas"]))
+    had = first.tasks
     at = stage.load.note("kill -9 of one of two")
     first.kill()
     stage.wait_for(lambda: stage.load.all_flow(at) and len(second.tasks) == _TASKS, "all partitions have output again")
     time.sleep(stage.pause / 2)
     stage.load.finish()
+    stage.load.curve.notes.append(f"the one that was killed had tasks {', '.join(sorted(had))}")
 
 
 def scaled(stage: Stage) -> None:
