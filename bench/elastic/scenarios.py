@@ -162,6 +162,9 @@ class Scenario:
 SCENARIOS = {
     "instance killed, with a standby": Scenario(killed, {"num.standby.replicas": 1}),
     "instance killed, without a standby": Scenario(killed, {"num.standby.replicas": 0}),
+    "instance killed, with a standby and the same session": Scenario(
+        killed, {"num.standby.replicas": 1}, java_settings={"session.timeout.ms": 10_000}
+    ),
     "1 to 3 to 1 instances": Scenario(
         scaled,
         {"num.standby.replicas": 1},
