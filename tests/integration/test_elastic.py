@@ -198,14 +198,14 @@ def test_should_move_nothing_in_twenty_rolling_restarts_of_static_members(kafka:
 
     instances = [start(i) for i in range(3)]
     wait_until(lambda: [len(owned(i)) for i in instances] == [2, 2, 2], "each has two tasks")
-    before, generation = [owned(i) for i in instances], instances[0]._conductor._adopted.generation
+    before, generation = [owned(i) for i in instances], instances[0]._conductor.tasks.adopted.generation
     with Feed(kafka, source) as feed:
         for restart in range(20):
             i = restart % 3
             assert instances[i].close()
             instances[i] = start(i)
             assert [owned(instance) for instance in instances] == before
-            assert {instance._conductor._adopted.generation for instance in instances} == {generation}
+            assert {instance._conductor.tasks.adopted.generation for instance in instances} == {generation}
     assert replayed.records == 0  # what was closed is on the disk as it was left
     assert counts(kafka, out, feed.rounds * len(KEYS)) == up_to(**dict.fromkeys(KEYS, feed.rounds))
 
