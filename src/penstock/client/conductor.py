@@ -17,6 +17,7 @@ from functools import partial
 
 from penstock.client.events import Events
 from penstock.client.failures import is_transient
+from penstock.client.hold import Hold
 from penstock.client.lane_changes import LaneChange, LaneChanges
 from penstock.client.owned_tasks import OwnedTasks
 from penstock.client.pace import SMALL, Pace
@@ -29,7 +30,7 @@ from penstock.config import StreamsConfig
 from penstock.errors import BrokerError, PenstockError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
-from penstock.kafka.membership import GroupMember, Membership
+from penstock.kafka.membership import GroupMember, Membership, Stopped
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
 from penstock.spark.messages import LaneAnswer, TaskWork
@@ -41,10 +42,6 @@ _PLACES_EVERY = 5.0
 _METRICS_EVERY = 1.0
 _GLOBALS_EVERY = 0.2
 _ALIVE_EVERY = 40.0
-
-
-_STOPPED = threading.Event()
-_STOPPED.set()
 
 
 class Conductor:
@@ -85,6 +82,7 @@ class Conductor:
         self._paused = False
         self._idle = threading.Event()
         self._idle.set()
+        self._hold = Hold(self._idle)
         self._failures = 0
         self._failing_since = 0.0
         self._outside_error: BaseException | None = None
@@ -113,16 +111,16 @@ class Conductor:
             self._paused = paused
             self._wake.notify_all()
 
-    def revoked(self, lost: bool = False) -> threading.Event:
-        """The group rebalances; the event is set when what has to stop has stopped.
+    def revoked(self, lost: bool = False) -> Stopped:
+        """The group rebalances; what is returned is set when what has to stop has stopped.
 
-        Under exactly-once turns go on until the new generation is there: one that comes too late is refused by the broker and
-        run again. Under at-least-once nobody would refuse it: no turn is started, and the one that runs is waited for. What
-        the group has given away already (`lost`) is opened anew in any case.
+        Under exactly-once turns pause for a moment, and go on if the new generation is not there by then: one that comes too
+        late is refused by the broker and run again. Under at-least-once nobody would refuse it: no turn is started, and the one
+        that runs is waited for. What the group has given away already (`lost`) is opened anew in any case.
         """
         with self._wake:
             if not lost and self._config.eos_enabled:
-                return _STOPPED
+                return self._hold.begin()
             self._membership = None
             if lost:
                 self._opened, self._claimed = False, None
@@ -138,6 +136,7 @@ class Conductor:
             # A task that was somebody else's for a generation is not where we left it, even if it is ours again.
             self._passed |= {task for task in (*self.tasks.owners, *self.copies.aside) if task not in ours}
             self._membership = self._claimed = self._last_membership = membership
+            self._hold.end()
             self._probe_at = (
                 time.monotonic() + self._config["probing.rebalance.interval.ms"] / 1000 if membership.probing else None
             )
@@ -263,7 +262,8 @@ class Conductor:
     def _begin(self) -> Membership | None:
         """Wait for a membership, and mark the conductor busy under it."""
         with self._wake:
-            working = not (self._paused or self._halted or self._closing or self._shutdown_requested) and self._fleet.lanes
+            stopped = self._paused or self._halted or self._closing or self._shutdown_requested or self._hold.is_on
+            working = not stopped and self._fleet.lanes
             if self._membership is not None and (working or self._changes):
                 if not self._opened:
                     self._passed.clear()  # everything is read anew, under this membership

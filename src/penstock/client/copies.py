@@ -7,6 +7,7 @@ since what a shuffle binds together runs together.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from penstock.client.assignment import settings_of
@@ -30,6 +31,8 @@ _log = logging.getLogger(__name__)
 # What has more than this to restore is restored beside the tasks that run, as long as there are any; it is taken back when it
 # has no more than half of it left.
 _RESTORE_ASIDE = 10_000
+# So many records are replayed in no time.
+_NEXT_TO_NOTHING = 500
 
 
 class Copies:
@@ -46,6 +49,7 @@ class Copies:
         self._hosts: dict[TaskId, str] = {}
         self._own: dict[TaskId, str] = {}
         self._expected: frozenset[TaskId] = frozenset()
+        self._missing = math.inf
         self.member: GroupMember | None = None
         self.directory: StateDirectory | None = None
         self.aside: set[TaskId] = set()
@@ -82,8 +86,16 @@ class Copies:
         self._expected = frozenset(task for task in asked if not self._has_caught_up(task))
 
     def warm_ups_are_ready(self) -> bool:
-        """Whether copies that had to catch up have done so, all of them."""
-        return bool(self._expected) and all(map(self._has_caught_up, self._expected))
+        """Whether copies that had to catch up have done so, all of them, and are not getting any closer.
+
+        What is missing when a task moves is replayed while it stands still: a copy that still gains is given the time.
+        """
+        if not self._expected or not all(map(self._has_caught_up, self._expected)):
+            self._missing = math.inf
+            return False
+        missing, before = sum(self.standbys.lag(task) or 0 for task in self._expected), self._missing
+        self._missing = missing
+        return missing <= _NEXT_TO_NOTHING or missing >= before
 
     def _has_caught_up(self, task: TaskId) -> bool:
         lag = self.standbys.lag(task)

@@ -6,8 +6,9 @@ client's own loop, also while the group rebalances: a turn that runs is committe
 
     start() ──► joining ──► member of generation n ──► (rebalance) on_revoked ──► joining ──► generation n + 1
 
-Under exactly-once the work goes on while the group joins: a transaction of an old generation is refused by the broker, so
-nobody has to stop before another may begin. Under at-least-once a turn that runs is waited for, and none is started.
+Under exactly-once the work pauses for a moment at most while the group joins: a transaction of an old generation is refused by
+the broker, so nobody has to stop before another may begin. Under at-least-once a turn that runs is waited for, and none is
+started.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import logging
 import queue
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from kafka import KafkaConsumer
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
@@ -115,6 +117,13 @@ class Membership:
         return self.error_code == SHUTDOWN_REQUESTED
 
 
+class Stopped(Protocol):
+    """Something that is set when work has stopped as far as it has to, such as a `threading.Event`."""
+
+    def is_set(self) -> bool:
+        """Whether that is so now."""
+
+
 AssignUnits = Callable[[Sequence[MemberInfo]], Shares]
 
 
@@ -133,7 +142,7 @@ class GroupMember:
         topics: Iterable[str],
         info: Callable[[], MemberInfo],
         assign: AssignUnits,
-        on_revoked: Callable[[bool], threading.Event],
+        on_revoked: Callable[[bool], Stopped],
         on_assigned: Callable[[Membership], None],
         name: str = "group-member",
     ) -> None:
@@ -208,7 +217,9 @@ class GroupMember:
         """Give up all work and stay out of the group until told to join again; returns at once."""
 
         def give_up_and_leave(consumer: KafkaConsumer) -> None:
-            self._on_revoked(True).wait(_LEAVE_SECONDS)
+            stopped, deadline = self._on_revoked(True), time.monotonic() + _LEAVE_SECONDS
+            while not stopped.is_set() and time.monotonic() < deadline:
+                time.sleep(_REVOKE_STEP)
             consumer.unsubscribe()
 
         self._requests.put((give_up_and_leave, Future()))

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.client.conductor import Conductor
 from penstock.client.events import Events
+from penstock.client.hold import Hold
 from penstock.client.units import units_of
 from penstock.config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
@@ -127,9 +128,25 @@ def test_should_open_anew_what_was_somebody_elses_in_between(instance: Instance)
     assert instance.positions.read == [[C]]
 
 
-def test_should_go_on_while_the_group_joins_under_exactly_once(instance: Instance) -> None:
+def test_should_pause_for_a_moment_while_the_group_joins_under_exactly_once(instance: Instance) -> None:
     instance.conductor._idle.clear()  # a turn runs
-    assert instance.conductor.revoked().is_set()
+    stopped = instance.conductor.revoked()
+    assert not stopped.is_set()
+    instance.conductor._idle.set()
+    assert stopped.is_set()
+    assert instance.conductor._begin() is None
+    instance.assigned(2, A, B, C)
+    instance.step()
+    assert not instance.fleet.opened
+
+
+def test_should_go_on_where_the_group_takes_long_to_join_under_exactly_once(instance: Instance) -> None:
+    time = iter([0.0, 0.1, 9.0, 9.0])
+    instance.conductor._hold = Hold(instance.conductor._idle, lambda: next(time))
+    instance.conductor._idle.clear()  # a turn runs, and takes long
+    stopped = instance.conductor.revoked()
+    assert not stopped.is_set()
+    assert stopped.is_set()
     assert instance.conductor._begin() is not None
 
 

@@ -1,0 +1,54 @@
+"""When the group is told that a task can move."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.client.copies import Copies
+from penstock.client.standbys import StandbyEvents
+from penstock.client.units import units_of
+from penstock.config import StreamsConfig
+from penstock.ids import TaskId
+from penstock.kafka.membership import Membership
+from penstock.spark.plan import Plan
+from penstock.topology.specs import Subtopology
+
+COUNTING = Subtopology(0, (), {}, (), {"counts": "app-counts-changelog"}, ("clicks",), (), {}, {})
+PLAN = Plan({0: COUNTING}, {"clicks": 2, "app-counts-changelog": 2}, {})
+
+
+@pytest.fixture
+def lags() -> dict[TaskId, int]:
+    return {}
+
+
+@pytest.fixture
+def copies(lags: dict[TaskId, int]) -> Copies:
+    config = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1", "acceptable.recovery.lag": 5_000})
+    fleet: Any = SimpleNamespace(updaters=None, application=SimpleNamespace(client_id="client"))
+    made = Copies(config, PLAN, units_of(PLAN), fleet, None, StandbyEvents())  # type: ignore[arg-type]
+    made.standbys.lag = lags.get  # type: ignore[method-assign]
+    made.expect(Membership(1, b"", (), copies=("0_0", "0_1")))
+    return made
+
+
+def test_should_give_a_copy_that_still_gains_the_time_to_catch_up(copies: Copies, lags: dict[TaskId, int]) -> None:
+    for lag, ready in ((90_000, False), (4_000, False), (2_000, False), (300, True)):
+        lags.update({TaskId(0, 0): lag, TaskId(0, 1): 0})
+        assert copies.warm_ups_are_ready() is ready, lag
+
+
+def test_should_not_wait_for_a_copy_that_comes_no_closer(copies: Copies, lags: dict[TaskId, int]) -> None:
+    for lag, ready in ((4_000, False), (3_000, False), (3_100, True)):
+        lags.update({TaskId(0, 0): lag, TaskId(0, 1): 0})
+        assert copies.warm_ups_are_ready() is ready, lag
+
+
+def test_should_wait_for_all_of_them(copies: Copies, lags: dict[TaskId, int]) -> None:
+    lags[TaskId(0, 0)] = 0
+    assert not copies.warm_ups_are_ready()
+    lags[TaskId(0, 1)] = 0
+    assert copies.warm_ups_are_ready()
