@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -53,6 +54,7 @@ class Standbys:
         self._wanted: dict[TaskId, str] = {}
         self._restoring: frozenset[TaskId] = frozenset()
         self._promoted: frozenset[TaskId] = frozenset()
+        self._letting_go: set[TaskId] = set()
         self._version, self._done = 0, 0
         self._used: set[str] = set()
         self._loaded: dict[TaskId, dict[TopicPartition, Loaded]] = {}
@@ -65,24 +67,31 @@ class Standbys:
     # -- told by the conductor -----------------------------------------------------------------------------------------
 
     def want(self, copies: Mapping[TaskId, str], restoring: Iterable[TaskId] = (), promoted: Iterable[TaskId] = ()) -> None:
-        """Keep copies of exactly these tasks, each on its host; returns when those to be given up are closed.
+        """Keep copies of exactly these tasks, each on its host; returns when those that run here from now on are closed.
 
-        `restoring` are copies of tasks that are to run here as soon as they have caught up; `promoted` are given up because
-        they run here from now on.
+        `restoring` are copies of tasks that are to run here as soon as they have caught up; `promoted` are the tasks that run
+        here: nobody waits for what is given up because others have it.
         """
         with self._changed:
             gone = {task for task in self._wanted if copies.get(task) != self._wanted[task]}
-            if copies == self._wanted and frozenset(restoring) == self._restoring:
+            self._promoted = frozenset(promoted)
+            self._letting_go |= gone
+            if copies == self._wanted and frozenset(restoring) == self._restoring and not self._letting_go & self._promoted:
                 return
             self._wanted, self._restoring = dict(copies), frozenset(restoring)
-            self._promoted = frozenset(promoted)
             self._version += 1
             version = self._version
             if not self._thread.is_alive() and (copies or gone):
                 self._thread.start()
             self._changed.notify_all()
-            if gone and not self._changed.wait_for(lambda: self._done >= version or self._closing, _LET_GO_SECONDS):
-                _log.warning("copies of %s are not closed yet", ", ".join(map(str, sorted(gone))))
+            needed, started = self._letting_go & self._promoted, time.monotonic()
+            if not needed:
+                return
+            names = ", ".join(map(str, sorted(needed)))
+            if not self._changed.wait_for(lambda: self._done >= version or self._closing, _LET_GO_SECONDS):
+                _log.warning("copies of %s are not closed yet", names)
+            elif time.monotonic() - started > 1.0:
+                _log.info("it took %.1f s to let go of copies of %s", time.monotonic() - started, names)
 
     def hurry(self, urgent: bool) -> None:
         """Whether somebody waits for a copy to catch up."""
@@ -154,6 +163,8 @@ class Standbys:
                 _log.warning("copies of state could not be looked after now: %s", str(exc).partition("\n")[0])
             with self._changed:
                 self._done = version
+                if self._version == version:
+                    self._letting_go.clear()
                 self._changed.notify_all()
                 if self._version == version and not self._closing:
                     self._changed.wait(_SOON if self._urgent or self._restoring else _SELDOM if wanted else 60.0)

@@ -240,7 +240,9 @@ class StandbyUpdater:
             with self._changed:
                 copy.ends[partition] = max(end, copy.offsets[partition])
             if end > at:
-                ranges.append(FetchRange(partition.topic, partition.partition, at, min(end, at + _STEP)))
+                ranges.append(FetchRange(partition.topic, partition.partition, at, end))
+        step = max(1_000, _STEP // max(1, len(ranges)))  # all of it takes a moment: somebody may wait for a copy to be let go
+        ranges = [r._replace(end=min(r.end, r.start + step)) for r in ranges]
         started = time.monotonic()
         fetched = self._fetcher.fetch(ranges) if ranges else {}
         for read in ranges:

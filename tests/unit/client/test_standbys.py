@@ -78,18 +78,31 @@ def test_should_follow_until_it_has_caught_up_and_tell_the_listener(standbys: St
     assert len(heard.events) == 11
 
 
-@pytest.mark.parametrize(("promoted", "reason"), [((TASK,), SuspendReason.PROMOTED), ((), SuspendReason.MIGRATED)])
-def test_should_return_when_a_copy_is_let_go_and_say_why(
-    promoted: tuple[TaskId, ...], reason: SuspendReason, standbys: Standbys, heard: Heard
-) -> None:
+def test_should_return_when_a_copy_that_is_to_run_here_is_let_go(standbys: Standbys, heard: Heard) -> None:
     standbys.want({TASK: ""})
     wait_until(caught_up(standbys), "the copy is complete")
-    standbys.want({}, promoted=promoted)
-    assert heard.events[-1] == ("suspended", CHANGELOG, "counts", 99, 100, reason)
+    standbys.want({}, promoted=[TASK])
+    assert heard.events[-1] == ("suspended", CHANGELOG, "counts", 99, 100, SuspendReason.PROMOTED)
     assert standbys.lag(TASK) is None
+
+
+def test_should_not_wait_for_a_copy_that_others_have(standbys: Standbys, heard: Heard) -> None:
+    standbys.want({TASK: ""})
+    wait_until(caught_up(standbys), "the copy is complete")
+    standbys.want({})
+    wait_until(lambda: heard.events[-1] == ("suspended", CHANGELOG, "counts", 99, 100, SuspendReason.MIGRATED), "it is let go")
+    wait_until(lambda: standbys.lag(TASK) is None, "it is forgotten")
     assert standbys.offsets() == {TASK: 100}  # what is on the disk is remembered
     standbys.forget([TASK])
     assert standbys.offsets() == {}
+
+
+def test_should_wait_for_a_copy_that_comes_back_before_it_is_let_go(standbys: Standbys, heard: Heard) -> None:
+    standbys.want({TASK: ""})
+    wait_until(caught_up(standbys), "the copy is complete")
+    standbys.want({})
+    standbys.want({}, promoted=[TASK])
+    assert heard.events[-1][0] == "suspended"
 
 
 def test_should_tell_restoring_to_the_restore_listener_instead(heard: Heard) -> None:
@@ -99,7 +112,7 @@ def test_should_tell_restoring_to_the_restore_listener_instead(heard: Heard) -> 
     standbys = Standbys(Updaters(), events, "copies", dict)  # type: ignore[arg-type]
     standbys.want({TASK: ""}, restoring=[TASK])
     wait_until(caught_up(standbys), "the state is back")
-    standbys.want({})
+    standbys.want({}, promoted=[TASK])
     standbys.close()
     assert restored[0][0] == "start"
     assert [what for what, _, _ in restored[1:-1]] == ["batch"] * 10
