@@ -17,8 +17,9 @@ RESULTS = Path(__file__).parents[1] / "results"
 _INTRODUCTION = """# Elasticity
 
 What happens to the output of a count by key while instances or executors come, go and are killed, under load and exactly-once.
-Both libraries ran one after the other on the same broker, with their defaults but for what is named below. A session is 10 s in
-penstock and 45 s in Kafka Streams by default.
+Both libraries ran one after the other, each on a new broker, with their defaults but for what is named below. A session is 10 s
+in penstock and 45 s in Kafka Streams by default. Every scenario was run once, on a machine that had other work too: a difference
+of a second or two means nothing.
 
 - **Longest gap**: the longest time any partition of the output was without a committed record, from the first event on. A
   partition is a task, so a gap is seen also if all others go on.
@@ -29,6 +30,8 @@ penstock and 45 s in Kafka Streams by default.
 """
 
 _NOTES = """
+Below each picture stands what did not come about in the time it was given.
+
 Executors are a matter of Spark; beside them stands what is most like it in Kafka Streams, an instance, from the same run. They
 sit on hosts of their own (addresses and folders), and a host is lost with all that is on it.
 """

@@ -64,7 +64,8 @@ class Stage:
             return even and all(instance.is_running for instance in alive) and (not copies or kept >= _TASKS)
 
         started = self.load.now
-        if self.wait_for(shared, f"the tasks are shared by {instances}") and self.load.curve.events:
+        # Kafka Streams warms up two tasks at a time, and looks once a minute at most whether they are ready.
+        if self.wait_for(shared, f"the tasks are shared by {instances}", 240.0) and self.load.curve.events:
             self.load.curve.notes.append(f"the tasks were shared by {instances} after {self.load.now - started:.0f} s")
 
 
