@@ -32,8 +32,9 @@ of a second or two means nothing.
 _NOTES = """
 Below each picture stands what did not come about in the time it was given.
 
-Executors are a matter of Spark; beside them stands what is most like it in Kafka Streams, an instance, from the same run. They
-sit on hosts of their own (addresses and folders), and a host is lost with all that is on it.
+Executors are a matter of Spark; beside them stands what is most like it in Kafka Streams, an instance: the figures of the rows
+above, not another run. Executors sit on hosts of their own (addresses and folders), and a host is lost with all that is on it.
+When executors come or go, all tasks of the instance wait until their lanes are open again: so there is silence, too.
 """
 
 
