@@ -46,6 +46,7 @@ class Apart:
     def __exit__(self, *_: object) -> None:
         subprocess.run(["ip", "netns", "delete", self._namespace], check=False, capture_output=True)
         subprocess.run(["ip", "link", "delete", self._line], check=False, capture_output=True)
+        subprocess.run(["ip", "addr", "delete", f"{BROKER}/32", "dev", "lo"], check=False, capture_output=True)
 
     @property
     def command(self) -> list[str]:
