@@ -122,8 +122,8 @@ class Columns:
 
     def __init__(
         self,
-        keys: list[Any],
-        values: list[Any],
+        keys: Sequence[Any],
+        values: Sequence[Any],
         timestamps: list[int],
         headers: list[Headers] | None,
         origin: RawColumns | TwoOrigins,
@@ -139,15 +139,15 @@ class Columns:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def with_values(self, values: list[Any]) -> Columns:
+    def with_values(self, values: Sequence[Any]) -> Columns:
         """The same rows with other values."""
         return Columns(self.keys, values, self.timestamps, self.headers, self.origin, self.sources)
 
-    def with_keys(self, keys: list[Any]) -> Columns:
+    def with_keys(self, keys: Sequence[Any]) -> Columns:
         """The same rows with other keys."""
         return Columns(keys, self.values, self.timestamps, self.headers, self.origin, self.sources)
 
-    def with_keys_and_values(self, keys: list[Any], values: list[Any]) -> Columns:
+    def with_keys_and_values(self, keys: Sequence[Any], values: Sequence[Any]) -> Columns:
         """The same rows with other keys and values."""
         return Columns(keys, values, self.timestamps, self.headers, self.origin, self.sources)
 
@@ -191,8 +191,8 @@ class ProducedColumns:
         self,
         topic: str,
         partition: int | None,
-        keys: list[bytes | None],
-        values: list[bytes | None],
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
         timestamps: list[int],
         headers: list[Headers] | None = None,
         origin: RawColumns | TwoOrigins | None = None,

@@ -7,7 +7,7 @@ value with the serde itself: the bytes, and the errors, are always those of the 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.serde_codecs import (
@@ -22,11 +22,12 @@ from penstock.serde_codecs import (
     serialize_long,
     serialize_string,
 )
+from penstock.text_columns import TextColumn
 
-_Column = Callable[[list[Any]], list[Any]]
+_Column = Callable[[Sequence[Any]], Sequence[Any]]
 
 
-def serialize_column(serializer: Callable[[str, Any], bytes | None], topic: str, values: list[Any]) -> list[bytes | None]:
+def serialize_column(serializer: Callable[[str, Any], bytes | None], topic: str, values: Sequence[Any]) -> Sequence[bytes | None]:
     """`serializer(topic, value)` of each value.
 
     >>> serialize_column(serialize_long, "topic", [1, None])
@@ -41,7 +42,9 @@ def serialize_column(serializer: Callable[[str, Any], bytes | None], topic: str,
     return [serializer(topic, value) for value in values]
 
 
-def deserialize_column(deserializer: Callable[[str, bytes | None], Any], topic: str, data: list[bytes | None]) -> list[Any]:
+def deserialize_column(
+    deserializer: Callable[[str, bytes | None], Any], topic: str, data: Sequence[bytes | None]
+) -> Sequence[Any]:
     """`deserializer(topic, bytes)` of each entry."""
     fast = _fast(_DESERIALIZERS, deserializer)
     if fast is not None:
@@ -59,22 +62,24 @@ def _fast(table: dict[Any, _Column], function: Any) -> _Column | None:
         return None
 
 
-def _encode(values: list[Any]) -> list[Any]:
+def _encode(values: Sequence[Any]) -> Sequence[Any]:
+    if isinstance(values, TextColumn):
+        return values.as_bytes()
     return list(map(str.encode, values))
 
 
-def _decode(data: list[Any]) -> list[Any]:
+def _decode(data: Sequence[Any]) -> Sequence[Any]:
     return list(map(bytes.decode, data))
 
 
-def _same_bytes(values: list[Any]) -> list[Any]:
+def _same_bytes(values: Sequence[Any]) -> Sequence[Any]:
     if not {bytes, type(None)}.issuperset(map(type, values)):
         raise TypeError("not only bytes")
     return values
 
 
 def _packing(letter: str, size: int) -> _Column:
-    def pack(values: list[Any]) -> list[Any]:
+    def pack(values: Sequence[Any]) -> Sequence[Any]:
         packed = struct.pack(f">{len(values)}{letter}", *values)
         return [packed[at : at + size] for at in range(0, len(packed), size)]
 
@@ -82,7 +87,7 @@ def _packing(letter: str, size: int) -> _Column:
 
 
 def _unpacking(letter: str, size: int) -> _Column:
-    def unpack(data: list[Any]) -> list[Any]:
+    def unpack(data: Sequence[Any]) -> Sequence[Any]:
         if not {size}.issuperset(map(len, data)):
             raise ValueError("not all of the same size")
         return list(struct.unpack(f">{len(data)}{letter}", b"".join(data)))
@@ -104,3 +109,13 @@ _DESERIALIZERS: dict[Any, _Column] = {
     deserialize_integer: _unpacking("i", 4),
     deserialize_double: _unpacking("d", 8),
 }
+
+
+def text_column(deserializer: Callable[[str, bytes | None], Any], data: Sequence[bytes | None]) -> TextColumn | None:
+    """The strings of a column that is all text, for somebody who works on Arrow; None where it is not."""
+    if deserializer is not deserialize_string:
+        return None
+    try:
+        return TextColumn.of(data)
+    except ValueError:
+        return None

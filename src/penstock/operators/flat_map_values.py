@@ -9,10 +9,12 @@ from typing import Any
 
 from penstock.columns import Columns
 from penstock.errors import StreamsError
+from penstock.operators.known_functions import splits_words
 from penstock.operators.rows import each_row, spread
 from penstock.operators.types import FlatValueMapperWithKey
 from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext
 from penstock.record import FixedKeyRecord
+from penstock.text_columns import TextColumn
 
 # Nothing of the user's runs when these are read, so they can be read all at once.
 _LISTS = frozenset({list, tuple})
@@ -32,6 +34,7 @@ class KStreamFlatMapValues:
 class _KStreamFlatMapValuesProcessor(FixedKeyProcessor[Any, Any, Any]):
     def __init__(self, mapper: FlatValueMapperWithKey) -> None:
         self._mapper = mapper
+        self.splits_text = splits_words(mapper)
 
     def init(self, context: FixedKeyProcessorContext[Any, Any]) -> None:
         self._context: Any = context
@@ -44,6 +47,9 @@ class _KStreamFlatMapValuesProcessor(FixedKeyProcessor[Any, Any, Any]):
 
     def process_columns(self, columns: Columns) -> None:
         """The same for many records; what a record gave before it failed stays."""
+        if self.splits_text and isinstance(columns.values, TextColumn):
+            self._context.forward_columns(spread(columns, None, *columns.values.split()))
+            return
         results, columns = each_row(self._context, columns, self._mapper)
         if _LISTS.issuperset(map(type, results)):
             values, counts = list(chain.from_iterable(results)), list(map(len, results))

@@ -7,6 +7,7 @@ from typing import Any
 from penstock.columns import Columns
 from penstock.errors import StreamsError
 from penstock.operators.functions import SelectKey
+from penstock.operators.known_functions import is_value
 from penstock.operators.rows import each_row
 from penstock.operators.types import KeyValuePairMapper
 from penstock.processor import Processor, ProcessorContext
@@ -38,6 +39,9 @@ class _KStreamMapProcessor(Processor[Any, Any, Any, Any]):
 
     def process_columns(self, columns: Columns) -> None:
         """The same for many records."""
+        if type(self._mapper) is SelectKey and is_value(self._mapper.selector):
+            self._context.forward_columns(columns.with_keys(columns.values))
+            return
         if type(self._mapper) is SelectKey:
             keys, columns = each_row(self._context, columns, self._mapper.selector)
             self._context.forward_columns(columns.with_keys(keys))

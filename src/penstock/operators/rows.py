@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from penstock.columns import Columns
 from penstock.operators.functions import IgnoreKey
+from penstock.text_columns import LateColumn
 
 
 def each_row(context: Any, columns: Columns, function: Callable[[Any, Any], Any]) -> tuple[list[Any], Columns]:
@@ -32,12 +33,12 @@ def each_row(context: Any, columns: Columns, function: Callable[[Any, Any], Any]
     return [results[row] for row in kept], columns.take(kept)
 
 
-def spread(columns: Columns, keys: list[Any] | None, values: list[Any], counts: list[int]) -> Columns:
+def spread(columns: Columns, keys: Sequence[Any] | None, values: Sequence[Any], counts: list[int]) -> Columns:
     """New rows made of old ones: `counts` tells how many each became; without `keys` they keep their key."""
     rows: list[int] = np.repeat(np.arange(len(columns)), counts).tolist()
-    timestamps, headers, sources = columns.timestamps, columns.headers, columns.sources
+    old_keys, timestamps, headers, sources = columns.keys, columns.timestamps, columns.headers, columns.sources
     return Columns(
-        list(map(columns.keys.__getitem__, rows)) if keys is None else keys,
+        LateColumn(len(rows), lambda: list(map(old_keys.__getitem__, rows))) if keys is None else keys,
         values,
         list(map(timestamps.__getitem__, rows)),
         None if headers is None else list(map(headers.__getitem__, rows)),

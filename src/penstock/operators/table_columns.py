@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.change import Change
@@ -145,9 +145,9 @@ class DistinctKeys:
 
     __slots__ = ("_raw_by_identity", "distinct", "identities", "raw")
 
-    def __init__(self, keys: list[Any], raw_keys: Callable[[list[Any]], list[bytes]]) -> None:
+    def __init__(self, keys: Sequence[Any], raw_keys: Callable[[Sequence[Any]], list[bytes]]) -> None:
         kinds = set(map(type, keys))
-        self.identities: list[Any] = keys
+        self.identities: Sequence[Any] = keys
         self.distinct: list[Any] = []
         self.raw: list[bytes] = []
         if len(kinds) == 1 and kinds <= LIKE_THEIR_BYTES:

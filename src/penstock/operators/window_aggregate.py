@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -122,7 +122,7 @@ class KStreamWindowAggregateProcessor(TimeWindowAggregateProcessor):
             context.record_context = columns.context(number)
             self._store.put(columns.keys[number], None if row is None else ValueAndTimestamp(*row), start)
 
-    def _identities(self, keys: list[Any]) -> list[Any]:
+    def _identities(self, keys: Sequence[Any]) -> Sequence[Any]:
         """What stands for each key: itself, or its bytes where keys may be equal and differ in bytes."""
         kinds = set(map(type, keys)) - {type(None)}
         if len(kinds) < 2 and kinds <= LIKE_THEIR_BYTES:

@@ -122,7 +122,7 @@ class RecordCollector:
         self, topic: str, partition: int, keys: list[bytes], values: list[bytes | None], timestamps: list[int]
     ) -> None:
         """Keep many changes of a store."""
-        self._changelogs.append(ProducedColumns(topic, partition, keys, values, timestamps))  # type: ignore[arg-type]
+        self._changelogs.append(ProducedColumns(topic, partition, keys, values, timestamps))
 
     def drain(self) -> tuple[list[Produced], list[Produced]]:
         """Outputs and changelog records since the last call, each in the order they were sent."""

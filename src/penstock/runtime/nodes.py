@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from penstock.columns import Columns, RawColumns
@@ -14,7 +14,7 @@ from penstock.handlers import ProcessingExceptionHandler, Result
 from penstock.ids import TaskId
 from penstock.processor import FixedKeyProcessor
 from penstock.record import FixedKeyRecord, Record, RecordContext
-from penstock.serde_columns import deserialize_column
+from penstock.serde_columns import deserialize_column, text_column
 from penstock.serdes import WrappingNullable, as_deserializer, as_serializer
 from penstock.topology.specs import Deserializer, ProcessorSpec, Serializer, SinkSpec, SourceSpec, TimestampExtractor
 
@@ -135,8 +135,17 @@ class SourceNode(Node):
     def read_columns(self, raw: RawColumns) -> Columns:
         """Raw records as typed ones; raises what the deserializers raise."""
         keys = deserialize_column(self.deserialize_key, raw.topic, raw.keys)
-        values = deserialize_column(self.deserialize_value, raw.topic, raw.values)
+        values: Sequence[Any] | None = text_column(self.deserialize_value, raw.values) if self._feeds_text else None
+        if values is None:
+            values = deserialize_column(self.deserialize_value, raw.topic, raw.values)
         return Columns(keys, values, raw.timestamps, raw.headers, raw)
+
+    @property
+    def _feeds_text(self) -> bool:
+        """Whether all that follows works on text as Arrow has it."""
+        return bool(self.children) and all(
+            getattr(getattr(child, "processor", None), "splits_text", False) for child in self.children
+        )
 
     def prepare(self, context: Any) -> None:
         """Take the deserializers; queues need them before the nodes are initialized."""

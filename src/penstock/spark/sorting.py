@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.columns import ProducedColumns
 from penstock.hashing import default_partitions
 from penstock.spark.batch import ShuffledBatch
+from penstock.text_columns import TextColumn
 
 if TYPE_CHECKING:
     from penstock.spark.batch import Longs
@@ -20,7 +21,7 @@ def sorted_columns(
     produced: ProducedColumns, source: int, partitions: int, skip: Mapping[int, int]
 ) -> Iterator[tuple[int, ShuffledBatch]]:
     """The rows for each partition; `skip` tells up to which offset a partition has consumed the source before."""
-    keys, values = pa.array(produced.keys, pa.binary()), pa.array(produced.values, pa.binary())
+    keys, values = _binary(produced.keys), _binary(produced.values)
     offsets = np.array(produced.offsets, np.int64)
     targets = _targets(keys, offsets, partitions)
     batch = ShuffledBatch(
@@ -34,7 +35,7 @@ def counted_columns(
     produced: ProducedColumns, source: int, partitions: int, skip: Mapping[int, int]
 ) -> Iterator[tuple[int, ShuffledBatch]]:
     """The same with one row for each key, in the order of their last records; rows without a key or value stay single."""
-    encoded = pa.array(produced.keys, pa.binary()).dictionary_encode()
+    encoded = _binary(produced.keys).dictionary_encode()
     distinct = encoded.dictionary
     offsets, timestamps = np.array(produced.offsets, np.int64), np.array(produced.timestamps, np.int64)
     if None in produced.keys or None in produced.values:
@@ -74,6 +75,10 @@ def counted_columns(
         ranks[last[there]],
     )
     yield from _split(batch, targets[last[there]], None, partitions)
+
+
+def _binary(column: Sequence[bytes | None]) -> pa.Array:
+    return column.array if isinstance(column, TextColumn) else pa.array(column, pa.binary())
 
 
 def _single(

@@ -24,9 +24,14 @@ from penstock.spark.batch import ShuffledBatch
 from penstock.spark.messages import UpstreamWork
 from penstock.spark.plan import Plan
 from penstock.spark.sorting import counted_columns, sorted_columns
+from penstock.text_columns import TextColumn
 from penstock.topology.specs import Serializer
 
 _SIDE_OUTPUT = "penstock.side.output"
+
+
+def _is_text(values: Sequence[Any]) -> bool:
+    return isinstance(values, TextColumn) or set(map(type, values)) == {str}
 
 
 class TracingCollector(RecordCollector):
@@ -45,7 +50,7 @@ class TracingCollector(RecordCollector):
 
     def send_columns(self, topic: str, columns: Columns, key_serializer: Serializer, value_serializer: Serializer) -> bool:
         """Keep columns, which know where they came from; of what is only counted the values are not needed."""
-        if topic in self._counted and value_serializer is serialize_string and set(map(type, columns.values)) == {str}:
+        if topic in self._counted and value_serializer is serialize_string and _is_text(columns.values):
             columns, value_serializer = columns.with_values([b""] * len(columns)), serialize_bytes
         if not super().send_columns(topic, columns, key_serializer, value_serializer):
             return False

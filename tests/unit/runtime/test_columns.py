@@ -131,6 +131,10 @@ CASES: dict[str, Build] = {
     "values": stateless(lambda s: s.map_values(str.upper)),
     "picky": stateless(lambda s: s.map_values(picky).filter_not(lambda k, v: v == "A")),
     "flat values": stateless(lambda s: s.flat_map_values(yields_and_fails)),
+    "words": stateless(lambda s: s.flat_map_values(str.split)),
+    "words by themselves": stateless(lambda s: s.flat_map_values(lambda line: line.split()).select_key(lambda _, word: word)),
+    "counted words": lambda b: b.stream("in", Consumed(STRING, STRING)).flat_map_values(str.split)
+    .group_by(lambda _, word: word, Grouped(None, STRING, STRING)).count(table()).to_stream().to("out", Produced(STRING, LONG)),
     "flat": stateless(lambda s: s.flat_map(lambda k, v: [(v, k or "-"), (v, "2")] if v else None)),
     "keys": stateless(lambda s: s.select_key(lambda k, v: picky(v))),
     "peek": stateless(lambda s: s.peek(lambda k, v: picky(v))),
@@ -168,7 +172,7 @@ CASES: dict[str, Build] = {
 
 ROWS = st.tuples(
     st.sampled_from(["a", "b", "c", "d", None]),
-    st.sampled_from(["a", "b", "cc", "x", "", None]),
+    st.sampled_from(["a", "b", "cc", "x", "", " a  b", "\u3000c\x1cd ", None]),
     st.integers(0, 30),
     st.sampled_from([(), (), (("h", b"1"),), (("h", b"2"), ("n", None))]),
 )

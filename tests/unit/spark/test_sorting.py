@@ -14,6 +14,7 @@ from penstock.spark.batch import ShuffledBatch
 from penstock.spark.messages import UpstreamWork
 from penstock.spark.plan import Plan
 from penstock.spark.upstream import sort_by_target, take_side_outputs
+from penstock.text_columns import TextColumn
 from penstock.topology.specs import Subtopology
 
 PARTITIONS = 3
@@ -41,6 +42,12 @@ def produced(topic: str, source: int, rows: Any, headers: bool = True) -> Produc
     offsets = [number // 2 for number in range(len(rows))]  # two outputs of each input record
     origin = RawColumns("lines", source, offsets, times, keys, values)
     return ProducedColumns(topic, None, keys, values, times, some if headers else None, origin, offsets)
+
+
+def as_text(made: ProducedColumns) -> ProducedColumns:
+    """The same with keys that Arrow holds."""
+    keys = TextColumn.of(made.keys).as_bytes()
+    return ProducedColumns(made.topic, None, keys, made.values, made.timestamps, made.headers, made.origin, made.offsets)
 
 
 def sort(made: list[ProducedColumns], skip: dict[int, int], counted: bool, columns: bool) -> dict[Any, ShuffledBatch]:
@@ -103,3 +110,12 @@ def test_should_let_other_outputs_ride_along() -> None:
     rode = [output for batch in sorted_.values() for output in take_side_outputs(batch)[1]]
     assert [tuple(output) for output in rode] == [("elsewhere", None, b"k", b"x", 2, (("h", b"1"),))]
     assert sum(len(take_side_outputs(batch)[0]) for batch in sorted_.values()) == 1
+
+
+@settings(deadline=None)
+@given(rows=ROWS, skip=SKIP)
+def test_should_take_keys_that_arrow_holds(rows: Any, skip: dict[int, int]) -> None:
+    made = [produced("words", 0, [row for row in rows if row[0] is not None])]
+    for counted in (True, False):
+        plain, arrow = (sort(some, skip, counted, True) for some in (made, [as_text(one) for one in made]))
+        assert {t: rows_of(b) for t, b in plain.items()} == {t: rows_of(b) for t, b in arrow.items()}

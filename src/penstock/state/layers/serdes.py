@@ -53,7 +53,7 @@ class StoreSerdes:
         try:
             raw = serialize_column(self._serialize_value, self.topic, list(values))  # type: ignore[arg-type]
             if {bytes}.issuperset(map(type, raw)):
-                return raw
+                return list(raw)
         except Exception:  # noqa: BLE001  (value by value, the error says which)
             pass
         return [None if value is None else self.raw_value(value) for value in values]
@@ -61,7 +61,7 @@ class StoreSerdes:
     def values_from(self, raw: list[bytes]) -> list[Any]:
         """Many values from their bytes."""
         try:
-            return deserialize_column(self._deserialize_value, self.topic, raw)  # type: ignore[arg-type]
+            return list(deserialize_column(self._deserialize_value, self.topic, raw))  # type: ignore[arg-type]
         except Exception:  # noqa: BLE001  (value by value, the error says which)
             return [self.value_from(one) for one in raw]
 
