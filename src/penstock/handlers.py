@@ -11,9 +11,9 @@ import enum
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, cast
 
+from penstock.config_objects import imported_for, instance_for
 from penstock.dead_letters import ErrorHandlerContext, build_dead_letter_queue_record
 from penstock.errors import ConfigError
 from penstock.record import FixedKeyRecord, ProducedRecord, RawRecord
@@ -245,31 +245,14 @@ def _resolve(key: str, value: Any, fail: type[ExceptionHandler], resume: type[Ex
         # The class names are also Kafka's own, so a Java application's properties keep working.
         by_name = {"log_and_fail": fail, "log_and_continue": resume, fail.__name__: fail, resume.__name__: resume}
         short = value if value in by_name else value.rpartition(".")[2]
-        value = by_name[short] if short in by_name else _imported(key, value, allowed)
-    if isinstance(value, type):
-        try:
-            value = value()
-        except Exception as exc:
-            raise ConfigError(f"{key}: {value!r} cannot be made without arguments: {exc}; {allowed}") from exc
+        value = by_name[short] if short in by_name else imported_for(key, value, allowed)
+    value = instance_for(key, value, allowed)
     if not callable(getattr(value, "handle_error", None)):
         raise ConfigError(f"{key}: {value!r} is not an exception handler; {allowed}")
     return value
 
 
 _PATH = "('package.module.Class' or 'package.module:Class')"
-
-
-def _imported(key: str, path: str, allowed: str) -> Any:
-    module_name, separator, name = path.partition(":") if ":" in path else path.rpartition(".")
-    try:
-        if not separator:
-            raise ImportError(f"{path!r} names no module")
-        found: Any = import_module(module_name)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as exc:
-        raise ConfigError(f"{key}: cannot import {path!r}; {allowed}") from exc
-    return found
 
 
 def _log_deserialization(level: int, context: ErrorHandlerContext, record: RawRecord, exception: Exception) -> None:

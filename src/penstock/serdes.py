@@ -6,12 +6,12 @@ a `Serde` is one of each. None stands for null and passes through both.
 
 from __future__ import annotations
 
-import importlib
 import re
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
+from penstock.config_objects import imported
 from penstock.errors import ConfigError
 from penstock.serde_codecs import (
     Deserializer,
@@ -317,13 +317,8 @@ def _serde_of_name(name: str, what: str) -> Serde[Any]:
     last = re.split(r"[.$:]", name)[-1]
     if last.endswith("Serde") and (known := _BY_NAME.get(last.removesuffix("Serde").lower())) is not None:
         return known
-    module, separator, attribute = name.partition(":") if ":" in name else name.rpartition(".")
     try:
-        if not separator:
-            raise ImportError(f"{name!r} is neither a name nor an import path")
-        found: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
+        found = imported(name)
     except (ImportError, AttributeError, ValueError) as exc:
         raise ConfigError(f"{what} = {name!r} is not a serde: {exc}; give an import path or one of {_names()}") from exc
     return resolve_serde(found, what)

@@ -13,9 +13,9 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
+from penstock.config_objects import imported_for, instance_for
 from penstock.errors import ConfigError
 from penstock.ids import TaskId, TopicPartition
 
@@ -288,30 +288,13 @@ def resolve_task_assignor(value: Any, configs: Mapping[str, Any]) -> TaskAssigno
         short = value.rpartition(".")[2]
         if short == "HighAvailabilityTaskAssignor" or not value:
             return None
-        value = StickyTaskAssignor if short == "StickyTaskAssignor" else _imported(value)
+        value = StickyTaskAssignor if short == "StickyTaskAssignor" else imported_for(_KEY, value, _ALLOWED)
     if value is None:
         return None
-    if isinstance(value, type):
-        try:
-            value = value()
-        except Exception as exc:
-            raise ConfigError(f"{_KEY}: {value!r} cannot be made without arguments: {exc}; {_ALLOWED}") from exc
+    value = instance_for(_KEY, value, _ALLOWED)
     if not callable(getattr(value, "assign", None)):
         raise ConfigError(f"{_KEY}: {value!r} is no assignor; {_ALLOWED}")
     if callable(getattr(value, "configure", None)):
         value.configure(configs)
     found: TaskAssignor = value
-    return found
-
-
-def _imported(path: str) -> Any:
-    module_name, separator, name = path.partition(":") if ":" in path else path.rpartition(".")
-    try:
-        if not separator:
-            raise ImportError(f"{path!r} names no module")
-        found: Any = import_module(module_name)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as exc:
-        raise ConfigError(f"{_KEY}: cannot import {path!r}; {_ALLOWED}") from exc
     return found

@@ -80,10 +80,6 @@ class TextColumn(LateColumn):
     def __contains__(self, entry: object) -> bool:
         return entry is not None and super().__contains__(entry)
 
-    def is_ascii(self) -> bool:
-        """Whether there is nothing but ASCII in it."""
-        return not (self._characters() >= 0x80).any()
-
     def split(self) -> tuple[TextColumn, list[int]]:
         """What `str.split` gives for each string, one behind the other, and how many each gave."""
         # Both take the same characters for space as Python does, but for four that are separators of ASCII.

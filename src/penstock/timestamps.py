@@ -7,12 +7,12 @@ A negative result makes the task drop the record.
 
 from __future__ import annotations
 
-import importlib
 import logging
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from penstock.config_objects import imported
 from penstock.errors import ConfigError, StreamsError
 
 _log = logging.getLogger(__name__)
@@ -160,16 +160,10 @@ def _named(name: str, what: str) -> Any:
     known = _BY_NAME.get(name.rpartition(".")[2])
     if known is not None:
         return known
-    module, separator, attribute = name.partition(":") if ":" in name else name.rpartition(".")
     try:
-        if not separator:
-            raise ImportError(f"{name!r} is neither a name nor an import path")
-        found: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
+        return imported(name)
     except (ImportError, AttributeError, ValueError) as exc:
         raise ConfigError(f"{what} = {name!r} is not a timestamp extractor: {exc}; expected {_expected()}") from exc
-    return found
 
 
 def _expected() -> str:

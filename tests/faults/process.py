@@ -98,8 +98,8 @@ def python_workers(driver: int) -> list[int]:
             except (OSError, IndexError):
                 continue
             children.setdefault(parent, []).append(int(entry))
-    daemons = [pid for jvm in children.get(driver, ()) for pid in children.get(jvm, ()) if _is(pid, "_daemon")]
-    return sorted(pid for daemon in daemons for pid in children.get(daemon, ()) if _is(pid, "_daemon"))
+    daemons = [pid for jvm in children.get(driver, ()) for pid in children.get(jvm, ()) if _is(pid, "spark.daemon")]
+    return sorted(pid for daemon in daemons for pid in children.get(daemon, ()) if _is(pid, "spark.daemon"))
 
 
 def _is(pid: int, what: str) -> bool:

@@ -12,7 +12,6 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-import penstock_daemon
 from penstock.spark.placement import wait_for_executors
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
@@ -64,8 +63,8 @@ def _daemon(given: Mapping[str, str]) -> dict[str, str]:
     is_here = given.get("spark.master", _DEFAULTS["spark.master"]).startswith("local")
     if not is_here or os.environ["PYSPARK_PYTHON"] != sys.executable or _DAEMON in given:
         return {}
-    path = os.pathsep.join(filter(None, (given.get(_WORKER_PATH), str(Path(penstock_daemon.__file__).parent))))
-    return {_DAEMON: penstock_daemon.__name__, _WORKER_PATH: path}
+    path = os.pathsep.join(filter(None, (given.get(_WORKER_PATH), str(Path(__file__).parents[2]))))
+    return {_DAEMON: "penstock.spark.daemon", _WORKER_PATH: path}
 
 
 def lanes_of(spark: SparkSession, wanted: int | None = None) -> int:

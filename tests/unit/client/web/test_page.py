@@ -52,6 +52,15 @@ def shows(page: Any, where: str, text: str) -> None:
     playwright.expect(page.locator(where)).to_contain_text(text, timeout=30_000)
 
 
+def asks_for_a_key(page: Any, answer: str) -> None:
+    """The box at the bottom, once the page knows the stores."""
+    playwright.expect(page.locator("#store option")).to_have_count(7, timeout=30_000)
+    page.select_option("#store", "counts")
+    page.fill("#key", "k007")
+    page.keyboard.press("Enter")
+    shows(page, "#answer", answer)
+
+
 def test_should_show_the_application_and_answer_queries_by_keyboard(page: Any, errors: list[str], tmp_path: Path) -> None:
     served = Served(tmp_path).serve()
     fill(served)
@@ -94,11 +103,7 @@ def test_should_survive_a_restart(page: Any, errors: list[str], tmp_path: Path) 
     shows(page, "#state", "RUNNING")
     shows(page, "#total", "77")
     assert page.is_hidden("#banner")
-    playwright.expect(page.locator("#store option")).to_have_count(7, timeout=30_000)
-    page.select_option("#store", "counts")
-    page.fill("#key", "k007")
-    page.keyboard.press("Enter")
-    shows(page, "#answer", "1007")
+    asks_for_a_key(page, "1007")
     again.close()
     assert errors == []
 
@@ -111,11 +116,7 @@ def test_should_show_an_error(page: Any, errors: list[str], tmp_path: Path) -> N
     shows(page, "#banner", "ValueError: boom")
     shows(page, "#state.ERROR", "ERROR")
     shows(page, "#errors", "the application stops after a failure: boom")
-    playwright.expect(page.locator("#store option")).to_have_count(7, timeout=30_000)
-    page.select_option("#store", "counts")
-    page.fill("#key", "k007")
-    page.keyboard.press("Enter")
-    shows(page, "#answer", "State is ERROR")
+    asks_for_a_key(page, "State is ERROR")
     served.close()
     assert errors == []
 

@@ -3,7 +3,7 @@
 Spark puts its own zip of pyspark first on the path, which Python has to compile again in every process. Here it is the same
 pyspark as the one that is installed; and what all workers import is imported once, before they are forked.
 
-This module is not in the package, whose import would come before the path is put right.
+Nothing that is imported before the path is put right may import pyspark: the packages above this module do not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 
 
 def main() -> None:
-    """Become the daemon; Spark calls `python -m penstock_daemon pyspark.worker`."""
+    """Become the daemon; Spark calls `python -m penstock.spark.daemon pyspark.worker`."""
     sys.path[:] = [entry for entry in sys.path if not entry.endswith("pyspark.zip")]
 
     from pyspark.daemon import manager
