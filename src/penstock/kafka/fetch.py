@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -128,53 +129,64 @@ def _take(
     missing: dict[TopicPartition, int],
     found: Mapping[TopicPartition, RawColumns],
 ) -> None:
-    if len(found) == 1 and _take_one(messages, ends, missing, found):
-        return
+    """Move messages into the columns of their partitions, run by run: a broker answers with many of one partition together."""
+    # Not by `==`: a KafkaError compared with None leaves an exception behind that the next call raises.
+    plain = all(error is None for error in map(Message.error, messages))
+    partitions = list(zip(map(Message.topic, messages), map(Message.partition, messages)))
+    start = 0
+    while start < len(messages):
+        stop = _end_of_run(partitions, start)
+        partition = TopicPartition(*partitions[start])
+        run = messages if stop - start == len(messages) else messages[start:stop]
+        if not plain:
+            run = _without_errors(run, partition, ends, missing)
+        if run:
+            _take_run(run, partition, ends[partition], missing, found[partition])
+        start = stop
+
+
+def _end_of_run(partitions: Sequence[tuple[str, int]], start: int) -> int:
+    """Where the entries that equal the one at `start` end; runs are long, so steps double while they stay inside."""
+    first, stop, step = partitions[start], start + 1, 1
+    while partitions[stop : stop + step] == [first] * step:
+        stop, step = stop + step, 2 * step
+    while stop < len(partitions) and partitions[stop] == first:
+        stop += 1
+    return stop
+
+
+def _without_errors(
+    messages: Sequence[Message], partition: TopicPartition, ends: Mapping[TopicPartition, int], missing: dict[TopicPartition, int]
+) -> list[Message]:
+    records = []
     for message in messages:
         error = message.error()
-        topic, index, offset = message.topic(), message.partition(), message.offset()
-        partition = TopicPartition(topic, index)
-        if error is not None:
-            if error.code() == KafkaError._PARTITION_EOF:
-                if offset >= ends.get(partition, 0):
-                    missing.pop(partition, None)
-                continue
+        if error is None:
+            records.append(message)
+        elif error.code() != KafkaError._PARTITION_EOF:
             _fail(error, partition)
-        if offset < ends[partition]:
-            columns, headers = found[partition], message.headers()
-            columns.offsets.append(offset)  # type: ignore[attr-defined]
-            columns.timestamps.append(message.timestamp()[1])
-            columns.keys.append(message.key())
-            columns.values.append(message.value())
-            columns.headers.append(tuple(headers) if headers else ())  # type: ignore[union-attr]
-        if offset >= ends[partition] - 1:
+        elif message.offset() >= ends.get(partition, 0):
             missing.pop(partition, None)
-        elif partition in missing:
-            missing[partition] = offset + 1
+    return records
 
 
-def _take_one(
-    messages: Sequence[Message],
-    ends: Mapping[TopicPartition, int],
-    missing: dict[TopicPartition, int],
-    found: Mapping[TopicPartition, RawColumns],
-) -> bool:
-    """The same for records of one partition, column by column; False, with nothing taken, where one is not a plain record."""
-    ((partition, columns),) = found.items()
-    offsets = [message.offset() for message in messages]
-    if offsets[-1] >= ends[partition] or any(message.error() is not None for message in messages):
-        return False
+def _take_run(
+    messages: Sequence[Message], partition: TopicPartition, end: int, missing: dict[TopicPartition, int], columns: RawColumns
+) -> None:
+    offsets = list(map(Message.offset, messages))
+    last = offsets[-1]
+    if last >= end:
+        inside = bisect_left(offsets, end)
+        messages, offsets = messages[:inside], offsets[:inside]
     columns.offsets += offsets  # type: ignore[operator]
-    columns.timestamps += [message.timestamp()[1] for message in messages]
-    columns.keys += [message.key() for message in messages]
-    columns.values += [message.value() for message in messages]
-    headers = [message.headers() for message in messages]
-    columns.headers += [tuple(some) if some else () for some in headers]  # type: ignore[operator]
-    if offsets[-1] == ends[partition] - 1:
+    columns.timestamps += [timestamp for _, timestamp in map(Message.timestamp, messages)]
+    columns.keys += map(Message.key, messages)
+    columns.values += map(Message.value, messages)
+    columns.headers += [tuple(headers) if headers else () for headers in map(Message.headers, messages)]  # type: ignore[operator]
+    if last >= end - 1:
         missing.pop(partition, None)
     elif partition in missing:
-        missing[partition] = offsets[-1] + 1
-    return True
+        missing[partition] = last + 1
 
 
 def _drop_finished(consumer: Consumer, ends: Mapping[TopicPartition, int], missing: dict[TopicPartition, int]) -> None:
