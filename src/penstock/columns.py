@@ -7,9 +7,14 @@ record at a time would be many. Every column has one entry a row; `headers` is N
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from penstock.record import Headers, ProducedRecord, RawRecord, Record, RecordContext
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 class RawColumns:
@@ -163,6 +168,17 @@ class Columns:
             rows if sources is None else [sources[row] for row in rows],
         )
 
+    def rows(self, start: int, stop: int) -> Columns:
+        """Some of the rows, in their order."""
+        return Columns(
+            self.keys[start:stop],
+            self.values[start:stop],
+            self.timestamps[start:stop],
+            None if self.headers is None else self.headers[start:stop],
+            self.origin,
+            list(range(start, stop)) if self.sources is None else self.sources[start:stop],
+        )
+
     def offsets(self) -> list[int]:
         """The offset of the record each row was made of."""
         offsets = self.origin.offsets
@@ -215,6 +231,26 @@ class ProducedColumns:
         headers = [()] * len(self) if self.headers is None else self.headers
         for key, value, timestamp, some in zip(self.keys, self.values, self.timestamps, headers):
             yield ProducedRecord(topic, partition, key, value, timestamp, some)
+
+    def by_partition(self, partitions: npt.NDArray[np.int32]) -> list[ProducedColumns]:
+        """The same records with a partition for each, as columns of one partition each, in their order."""
+        order = np.argsort(partitions, kind="stable")
+        chosen, begins = np.unique(partitions[order], return_index=True)
+        return [
+            self._of_partition(partition, rows.tolist()) for partition, rows in zip(chosen.tolist(), np.split(order, begins[1:]))
+        ]
+
+    def _of_partition(self, partition: int, rows: list[int]) -> ProducedColumns:
+        return ProducedColumns(
+            self.topic,
+            partition,
+            [self.keys[row] for row in rows],
+            [self.values[row] for row in rows],
+            [self.timestamps[row] for row in rows],
+            None if self.headers is None else [self.headers[row] for row in rows],
+            self.origin,
+            None if self.offsets is None else [self.offsets[row] for row in rows],
+        )
 
 
 Produced = ProducedRecord | ProducedColumns

@@ -23,6 +23,9 @@ from penstock.serde_codecs import (
     serialize_string,
 )
 from penstock.text_columns import TextColumn
+from penstock.windowed_serdes import TimeWindowedSerializer
+
+_pack_start = struct.Struct(">q").pack
 
 _Column = Callable[[Sequence[Any]], Sequence[Any]]
 
@@ -33,12 +36,15 @@ def serialize_column(serializer: Callable[[str, Any], bytes | None], topic: str,
     >>> serialize_column(serialize_long, "topic", [1, None])
     [b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01', None]
     """
-    fast = _fast(_SERIALIZERS, serializer)
-    if fast is not None:
-        try:
+    try:
+        if type(serializer) is TimeWindowedSerializer:
+            starts = [windowed.window.start for windowed in values]
+            return [key + _pack_start(start) for key, start in zip(windowed_base_keys(serializer, topic, values), starts)]
+        fast = _fast(_SERIALIZERS, serializer)
+        if fast is not None:
             return fast(values)
-        except (TypeError, ValueError, struct.error, OverflowError):
-            pass  # not plain: the serializer says what it does with it
+    except (TypeError, ValueError, AttributeError, struct.error, OverflowError):
+        pass  # not plain: the serializer says what it does with it
     return [serializer(topic, value) for value in values]
 
 
@@ -53,6 +59,15 @@ def deserialize_column(
         except (TypeError, ValueError, struct.error):
             pass
     return [deserializer(topic, value) for value in data]
+
+
+def windowed_base_keys(serializer: Any, topic: str, windowed: Sequence[Any]) -> list[bytes]:
+    """The bytes of the keys inside windowed ones."""
+    assert serializer.inner is not None, "set_if_unset was not called"
+    keys = serialize_column(serializer.inner, topic, [one.key for one in windowed])
+    if not {bytes}.issuperset(map(type, keys)):
+        raise TypeError("not only bytes")
+    return list(keys)  # type: ignore[arg-type]
 
 
 def _fast(table: dict[Any, _Column], function: Any) -> _Column | None:

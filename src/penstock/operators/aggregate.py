@@ -10,10 +10,11 @@ from penstock.columns import Columns
 from penstock.operators.aggregation import AggregationSupplier
 from penstock.operators.functions import count_aggregator, count_initializer
 from penstock.operators.stream_aggregation import StreamAggregationProcessor
-from penstock.operators.table_columns import DistinctKeys, Row
+from penstock.operators.table_columns import DistinctKeys
 from penstock.operators.types import Aggregator, Initializer
 from penstock.processor import Processor
 from penstock.record import Record
+from penstock.state.value_and_timestamp import Row
 
 
 class KStreamAggregate(AggregationSupplier):

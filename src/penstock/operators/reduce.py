@@ -6,10 +6,10 @@ from typing import Any
 
 from penstock.operators.aggregation import AggregationSupplier
 from penstock.operators.stream_aggregation import StreamAggregationProcessor
-from penstock.operators.table_columns import Row
 from penstock.operators.types import Reducer
 from penstock.processor import Processor
 from penstock.record import Record
+from penstock.state.value_and_timestamp import Row
 
 
 class KStreamReduce(AggregationSupplier):

@@ -11,12 +11,10 @@ from penstock.columns import Columns
 from penstock.operators.forwarding import TimestampedTupleForwarder
 from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
 from penstock.state.store import ValueAndTimestamp
+from penstock.state.value_and_timestamp import Row
 
 # Keys of these types are equal exactly where their bytes are, so that they can stand for their bytes.
 LIKE_THEIR_BYTES = frozenset({str, bytes, int})
-
-Row = tuple[Any, int]
-"""A row of the table: its value and its timestamp."""
 
 Update = tuple[Any, Any, int]
 """What a record changed: new value, old value, timestamp."""
@@ -143,7 +141,7 @@ class TableColumns:
 class DistinctKeys:
     """The keys of columns, each with what stands for it: itself, or its bytes where keys may be equal and differ in bytes."""
 
-    __slots__ = ("_raw_by_identity", "distinct", "identities", "raw")
+    __slots__ = ("_raw_by_identity", "are_keys", "distinct", "identities", "raw")
 
     def __init__(self, keys: Sequence[Any], raw_keys: Callable[[Sequence[Any]], list[bytes]]) -> None:
         kinds = set(map(type, keys))
@@ -157,6 +155,8 @@ class DistinctKeys:
             self.identities = list(raw_keys(keys))
             self.distinct = self.raw = list(dict.fromkeys(self.identities))
         self._raw_by_identity = dict(zip(self.distinct, self.raw))
+        self.are_keys = self.identities is keys
+        """Whether each key stands for itself."""
 
     def raw_of(self, identities: list[Any]) -> list[bytes]:
         """The bytes of some of the keys."""

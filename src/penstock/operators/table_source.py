@@ -9,9 +9,10 @@ from penstock.change import Change
 from penstock.columns import Columns
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
-from penstock.operators.table_columns import Row, TableColumns
+from penstock.operators.table_columns import TableColumns
 from penstock.processor import Processor
 from penstock.record import Record
+from penstock.state.value_and_timestamp import Row
 
 _log = logging.getLogger(__name__)
 

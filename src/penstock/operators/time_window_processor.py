@@ -71,7 +71,11 @@ class TimeWindowAggregateProcessor(Processor[Any, Any, "Windowed[Any]", "Change[
             for windowed, result in closed:
                 emitted += 1
                 self._forwarder.maybe_forward(Record(windowed, Change(result.value, None), result.timestamp, record.headers))
-        self._emit_metrics.record(emitted, time.monotonic() - started)
+        self._emitted(emitted, time.monotonic() - started, window_close_time)
+
+    def _emitted(self, windows: int, seconds: float, window_close_time: int) -> None:
+        """Remember how far results have been emitted."""
+        self._emit_metrics.record(windows, seconds)
         self._last_emit_window_close_time = window_close_time
         self._context.add_processor_metadata_key_value(self._store_name, window_close_time)
 

@@ -8,16 +8,20 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pyarrow as pa
+
 from penstock.columns import Columns, Produced, ProducedColumns
 from penstock.dead_letters import DeadLetter
 from penstock.errors import PenstockError, ProductionError, StreamsError, TaskCorruptedError
 from penstock.handlers import ProductionExceptionHandler, Response, Result, SerializationExceptionOrigin, is_retriable
+from penstock.hashing import default_partitions
 from penstock.ids import TaskId
 from penstock.record import Headers, ProducedRecord
 from penstock.runtime.nodes import FailedProcessingError, error_handler_context
 from penstock.runtime.task_metrics import TaskMetrics
-from penstock.serde_columns import serialize_column
+from penstock.serde_columns import serialize_column, windowed_base_keys
 from penstock.topology.specs import Serializer, StreamPartitioner
+from penstock.windowed_serdes import WindowedStreamPartitioner
 
 _log = logging.getLogger(__name__)
 
@@ -86,15 +90,33 @@ class RecordCollector:
         for chosen in self._partitions(topic, key, value, partitioner, context):
             self._outputs.append(ProducedRecord(topic, chosen, key_bytes, value_bytes, timestamp, headers))
 
-    def send_columns(self, topic: str, columns: Columns, key_serializer: Serializer, value_serializer: Serializer) -> bool:
+    def send_columns(
+        self,
+        topic: str,
+        columns: Columns,
+        key_serializer: Serializer,
+        value_serializer: Serializer,
+        partitioner: WindowedStreamPartitioner | None = None,
+    ) -> bool:
         """Serialize many records for one topic and keep them; False, with nothing kept, where one of them does not serialize."""
+        count = None if partitioner is None or self._partitions_for is None else self._partition_count(topic)
+        if partitioner is not None and not count:
+            return False
         try:
             keys = serialize_column(key_serializer, topic, columns.keys)
             values = serialize_column(value_serializer, topic, columns.values)
+            base_keys = None if partitioner is None else windowed_base_keys(partitioner.serializer, topic, columns.keys)
         except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a serializer raises)
             return False
-        self._outputs.append(ProducedColumns(topic, None, keys, values, columns.timestamps, columns.headers))
+        produced = self._produced(topic, columns, keys, values)
+        if base_keys is None or count is None:
+            self._outputs.append(produced)
+        else:
+            self._outputs += produced.by_partition(default_partitions(pa.array(base_keys, pa.binary()), count))
         return True
+
+    def _produced(self, topic: str, columns: Columns, keys: Any, values: Any) -> ProducedColumns:
+        return ProducedColumns(topic, None, keys, values, columns.timestamps, columns.headers)
 
     def send_raw(self, record: ProducedRecord) -> None:
         """Keep a record that is bytes already, such as a dead letter."""

@@ -17,6 +17,7 @@ from penstock.record import FixedKeyRecord, Record, RecordContext
 from penstock.serde_columns import deserialize_column, text_column
 from penstock.serdes import WrappingNullable, as_deserializer, as_serializer
 from penstock.topology.specs import Deserializer, ProcessorSpec, Serializer, SinkSpec, SourceSpec, TimestampExtractor
+from penstock.windowed_serdes import WindowedStreamPartitioner
 
 _log = logging.getLogger(__name__)
 
@@ -235,8 +236,11 @@ class SinkNode(Node):
             self.run_columns = self._run_static_columns
 
     def _run_static_columns(self, columns: Columns) -> None:
-        if self._partitioner is not None or not self._context.record_collector.send_columns(
-            self.topic, columns, self._key_serializer, self._value_serializer
+        partitioner = self._partitioner
+        if (partitioner is not None and type(partitioner) is not WindowedStreamPartitioner) or (
+            not self._context.record_collector.send_columns(
+                self.topic, columns, self._key_serializer, self._value_serializer, partitioner
+            )
         ):
             self._run_rows(columns)
 

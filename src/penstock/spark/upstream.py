@@ -26,6 +26,7 @@ from penstock.spark.plan import Plan
 from penstock.spark.sorting import counted_columns, sorted_columns
 from penstock.text_columns import TextColumn
 from penstock.topology.specs import Serializer
+from penstock.windowed_serdes import WindowedStreamPartitioner
 
 _SIDE_OUTPUT = "penstock.side.output"
 
@@ -48,17 +49,27 @@ class TracingCollector(RecordCollector):
         super().send(*arguments, **named)
         self._trace()
 
-    def send_columns(self, topic: str, columns: Columns, key_serializer: Serializer, value_serializer: Serializer) -> bool:
+    def send_columns(
+        self,
+        topic: str,
+        columns: Columns,
+        key_serializer: Serializer,
+        value_serializer: Serializer,
+        partitioner: WindowedStreamPartitioner | None = None,
+    ) -> bool:
         """Keep columns, which know where they came from; of what is only counted the values are not needed."""
         if topic in self._counted and value_serializer is serialize_string and _is_text(columns.values):
             columns, value_serializer = columns.with_values([b""] * len(columns)), serialize_bytes
-        if not super().send_columns(topic, columns, key_serializer, value_serializer):
+        before = len(self._outputs)
+        if not super().send_columns(topic, columns, key_serializer, value_serializer, partitioner):
             return False
-        kept = self._outputs[-1]
-        assert isinstance(kept, ProducedColumns)
-        kept.origin, kept.offsets = columns.origin, columns.offsets()
-        self.origins.append(None)
+        self.origins += [None] * (len(self._outputs) - before)
         return True
+
+    def _produced(self, topic: str, columns: Columns, keys: Any, values: Any) -> ProducedColumns:
+        produced = super()._produced(topic, columns, keys, values)
+        produced.origin, produced.offsets = columns.origin, columns.offsets()
+        return produced
 
     def send_raw(self, record: ProducedRecord) -> None:
         """Keep a dead letter, and where it came from: a record that cannot be deserialized is met before its turn."""

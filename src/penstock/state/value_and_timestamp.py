@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 TIMESTAMP_SIZE = 8
 UNKNOWN_TIMESTAMP = b"\xff" * TIMESTAMP_SIZE
+
+Row = tuple[Any, int]
+"""A value and its timestamp, where many are handled at once."""
 
 
 def timestamped_bytes(raw_value: bytes | None, timestamp: int) -> bytes | None:

@@ -115,6 +115,35 @@ class AbstractSegmentedBytesStore(StateStore):
     def restore_batch(self, records: Sequence[RawRecord]) -> None:
         """Put records of the changelog back; stream time moves to the latest of them first."""
 
+    def put_all(self, entries: Iterable[tuple[bytes, bytes | None, int]]) -> None:
+        """Set many keys, each with its time, in their order; None deletes, expired ones are counted and dropped."""
+        segments, observed = self._segments, self._observed_stream_time
+        live: list[tuple[bytes, bytes | None]] = []
+        for key, value, timestamp in entries:
+            if timestamp > observed:
+                observed = timestamp
+            prefix = segments.get_or_create_if_live(segments.segment_id(timestamp), observed)
+            if prefix is None:
+                self._expired.record("Skipping record for expired segment.")
+            else:
+                live.append((prefix + key, value))
+        self._observed_stream_time = observed
+        self._db.put_all(live)
+
+    def get_all(self, entries: Iterable[tuple[bytes, int]], oldest: int) -> list[bytes | None]:
+        """The values of many keys, each with its time; None where there is none, or where its time is before the oldest."""
+        self._validate_open()
+        prefix_of = self._segments.for_timestamp
+        keys: list[bytes | None] = []
+        for key, timestamp in entries:
+            prefix = None if timestamp < oldest else prefix_of(timestamp)
+            keys.append(None if prefix is None else prefix + key)
+        there = [key for key in keys if key is not None]
+        if len(there) == len(keys):
+            return self._db.multi_get(there)
+        found = iter(self._db.multi_get(there) if there else ())
+        return [None if key is None else next(found) for key in keys]
+
     def _validate_open(self) -> None:
         if not self._open:
             raise InvalidStateStoreError(f"Store {self._name} is currently closed")
@@ -186,21 +215,6 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
             self._expired.record("Skipping record for expired segment.")
         else:
             self._db.put(prefix + key, value)
-
-    def put_all(self, entries: Iterable[tuple[bytes, bytes | None, int]]) -> None:
-        """Set many keys of the schema, each with its time, in their order."""
-        segments, observed = self._segments, self._observed_stream_time
-        live: list[tuple[bytes, bytes | None]] = []
-        for key, value, timestamp in entries:
-            if timestamp > observed:
-                observed = timestamp
-            prefix = segments.get_or_create_if_live(segments.segment_id(timestamp), observed)
-            if prefix is None:
-                self._expired.record("Skipping record for expired segment.")
-            else:
-                live.append((prefix + key, value))
-        self._observed_stream_time = observed
-        self._db.put_all(live)
 
     def oldest(self, stream_time: int) -> int:
         """The lowest time that can be found when stream time has come this far."""

@@ -82,7 +82,7 @@ class TimeOrderedSegmentedBytesStore(AbstractSegmentedBytesStore):
     def get(self, base_key: bytes) -> bytes | None:
         """The value of a base key; None where it has expired."""
         timestamp = self._base.segment_timestamp(base_key)
-        if timestamp < self._oldest():
+        if timestamp < self.oldest():
             return None
         prefix = self._segments.for_timestamp(timestamp)
         if prefix is None:
@@ -92,7 +92,7 @@ class TimeOrderedSegmentedBytesStore(AbstractSegmentedBytesStore):
 
     def fetch(self, key: bytes, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
         """The entries of one record key in a range of time, with what `convert` makes of their base keys."""
-        actual_from = max(from_, self._oldest())
+        actual_from = max(from_, self.oldest())
         if self._is_past(actual_from, to):
             return empty_iterator(self._name)
         schema = self._index or self._base
@@ -111,7 +111,7 @@ class TimeOrderedSegmentedBytesStore(AbstractSegmentedBytesStore):
         """The entries of the record keys in a range, in a range of time."""
         if is_inverted(key_from, key_to):
             return empty_iterator(self._name)
-        actual_from = max(from_, self._oldest())
+        actual_from = max(from_, self.oldest())
         if self._is_past(actual_from, to):
             return empty_iterator(self._name)
         schema = self._index or self._base
@@ -126,14 +126,14 @@ class TimeOrderedSegmentedBytesStore(AbstractSegmentedBytesStore):
 
     def fetch_all(self, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
         """All entries in a range of time, in the order of time."""
-        actual_from = max(from_, self._oldest())
+        actual_from = max(from_, self.oldest())
         if self._is_past(actual_from, to):
             return empty_iterator(self._name)
         return self._scan_base(self._segments.search(actual_from, to, forward), actual_from, to, forward, convert)
 
     def all(self, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
         """All entries that have not expired, in the order of time."""
-        return self._scan_base(self._segments.all(forward), max(0, self._oldest()), MAX_TIMESTAMP, forward, convert)
+        return self._scan_base(self._segments.all(forward), max(0, self.oldest()), MAX_TIMESTAMP, forward, convert)
 
     def restore_batch(self, records: Sequence[RawRecord]) -> None:
         """Put records of the changelog back; stream time moves to the latest of them first."""
@@ -152,7 +152,8 @@ class TimeOrderedSegmentedBytesStore(AbstractSegmentedBytesStore):
             if prefix is not None:
                 self._put(prefix, base_key, value)
 
-    def _oldest(self) -> int:
+    def oldest(self) -> int:
+        """The lowest time that can be found now."""
         return self._observed_stream_time - self._retention_period + self._min_age
 
     def _is_past(self, actual_from: int, to: int) -> bool:

@@ -78,6 +78,27 @@ class RocksDBWindowStore(WrappedStateStore, WindowStore[bytes, bytes]):
         store.put_all([entry for entry in zip(store_keys, values, timestamps) if entry[1] is not None])
         return store_keys
 
+    @property
+    def has_one_entry_a_window(self) -> bool:
+        """Whether a window is one entry of the RocksDB, and so can be put and found among many."""
+        return not self.retain_duplicates
+
+    def put_places(self, places: Sequence[tuple[bytes, int]], values: Sequence[bytes | None]) -> None:
+        """Set the values of many keys and window starts, in their order."""
+        starts = [start for _, start in places]
+        self._wrapped.put_all(zip(WindowKeySchema.store_keys(places), values, starts))
+
+    def fetch_places(self, places: Sequence[tuple[bytes, int]]) -> list[bytes | None]:
+        """The values of many keys and window starts."""
+        store, starts = self._wrapped, [start for _, start in places]
+        return store.get_all(zip(WindowKeySchema.store_keys(places), starts), store.oldest(store.observed_stream_time))
+
+    def places_between(self, time_from: int, time_to: int) -> tuple[list[tuple[bytes, int]], list[bytes]]:
+        """Key, window start and value of all windows that start in a range of time."""
+        with self._wrapped.fetch_all(time_from, time_to, True, bytes) as found:
+            entries = list(found)
+        return WindowKeySchema.places(key for key, _ in entries), [value for _, value in entries]
+
     def fetch(self, key: bytes, time: int) -> bytes | None:
         """The value of the window that starts at `time`; with duplicates only the last one put can be found."""
         if not self.retain_duplicates:

@@ -8,6 +8,7 @@ one key: `0x01 + key + int64 start + int32 seq`.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Final
 
 from penstock.state.keys.schema import ACCEPT, SKIP, STOP, KeySchema, Matcher, in_key_range
@@ -86,6 +87,18 @@ class TimeFirstWindowKeySchema(KeySchema):
     def to_store_key_binary(key: bytes, timestamp: int, seqnum: int) -> bytes:
         """The bytes of a key in the store."""
         return _TIME_PREFIX.pack(0, timestamp) + key + _SEQNUM.pack(seqnum)
+
+    @staticmethod
+    def store_keys(places: Iterable[tuple[bytes, int]]) -> list[bytes]:
+        """The bytes of many keys and window starts, where duplicates are not kept."""
+        pack, no_seqnum = _TIME_PREFIX.pack, bytes(SEQNUM_SIZE)
+        return [pack(0, start) + key + no_seqnum for key, start in places]
+
+    @staticmethod
+    def places(store_keys: Iterable[bytes]) -> list[tuple[bytes, int]]:
+        """The key and window start of each: what `store_keys` made them of."""
+        unpack = _TIME_PREFIX.unpack_from
+        return [(binary[_PREFIX_AND_TIME_SIZE:-SEQNUM_SIZE], unpack(binary)[1]) for binary in store_keys]
 
     @staticmethod
     def extract_store_key_bytes(binary: bytes) -> bytes:

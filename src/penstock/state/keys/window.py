@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from collections.abc import Iterable
 from typing import Final
 
 from penstock.state.keys.schema import ACCEPT, SKIP, KeySchema, Matcher, ordered_upper_range
@@ -83,6 +84,16 @@ class WindowKeySchema(KeySchema):
     def to_store_key_binary(key: bytes, timestamp: int, seqnum: int) -> bytes:
         """The bytes of a key in a store and in its changelog."""
         return key + _pack(timestamp, seqnum)
+
+    @staticmethod
+    def store_keys(places: Iterable[tuple[bytes, int]]) -> list[bytes]:
+        """The bytes of many keys and window starts, where duplicates are not kept."""
+        return [key + _pack(start, 0) for key, start in places]
+
+    @staticmethod
+    def places(store_keys: Iterable[bytes]) -> list[tuple[bytes, int]]:
+        """The key and window start of each: what `store_keys` made them of."""
+        return [(binary[:-SUFFIX_SIZE], _unpack_from(binary, len(binary) - SUFFIX_SIZE)[0]) for binary in store_keys]
 
     @staticmethod
     def extract_store_key_bytes(binary: bytes) -> bytes:

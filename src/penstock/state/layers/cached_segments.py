@@ -78,6 +78,12 @@ class CachingSegmentedStore(WrappedStateStore):
         self._cache.close(self._cache_name)
         super().close()
 
+    def settle(self) -> None:
+        """Write and forward what waits and forget the rest, so that the store below has all there is."""
+        if len(self._entries):
+            self.flush_cache()
+            self.clear_cache()
+
     @abstractmethod
     def _fetch_below(self, binary_key: bytes) -> bytes | None:
         """The value of a cached key in the wrapped store."""

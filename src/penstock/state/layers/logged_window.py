@@ -69,6 +69,10 @@ class ChangeLoggingWindowStore(WrappedWindowStore):
 class ChangeLoggingTimestampedWindowStore(ChangeLoggingWindowStore):
     """Logs the value alone, with its own timestamp as the record's; deletions at the time of the record processed."""
 
+    def log_all(self, store_keys: list[bytes], values: list[bytes | None], timestamps: list[int]) -> None:
+        """Log rows that were put past this layer."""
+        self._context.log_columns(self._name, store_keys, values, timestamps)
+
     def _log(self, key: bytes, value: bytes | None) -> None:
         if value is None:
             self._log_change(self._name, key, None, self._record_timestamp())

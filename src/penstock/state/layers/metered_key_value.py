@@ -14,7 +14,6 @@ from penstock.state.layers.serdes import StoreSerdes
 from penstock.state.layers.timestamped import TimestampedValues
 from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.store import KeyValueStore, StateStore, StateStoreContext, StoreIterator, ValueAndTimestamp
-from penstock.state.value_and_timestamp import TIMESTAMP_SIZE
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -166,14 +165,7 @@ class MeteredTimestampedKeyValueStore(TimestampedValues[K, V], MeteredKeyValueSt
 
     def rows_of(self, raw_keys: Sequence[bytes]) -> list[tuple[V, int] | None]:
         """Value and timestamp of many keys, as plain pairs."""
-        raw: list[bytes | None] = self._wrapped.multi_get(raw_keys)
-        there = [one for one in raw if one is not None]
-        if not there:
-            return [None] * len(raw)
-        read = int.from_bytes
-        values = iter(self._serdes.values_from([one[TIMESTAMP_SIZE:] for one in there]))
-        rows = [None if one is None else (next(values), read(one[:TIMESTAMP_SIZE], "big", signed=True)) for one in raw]
-        return [None if row is None or row[0] is None else row for row in rows]
+        return self.rows_from(self._wrapped.multi_get(raw_keys))
 
     def write_rows_through(
         self, raw_keys: Sequence[bytes], values: Sequence[V | None], timestamps: Sequence[int], record_times: Sequence[int]
@@ -182,8 +174,4 @@ class MeteredTimestampedKeyValueStore(TimestampedValues[K, V], MeteredKeyValueSt
 
         A row has its own timestamp; one that is deleted goes at the time of the record that did it.
         """
-        stamped = [
-            None if raw is None else timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + raw
-            for raw, timestamp in zip(self._serdes.raw_values(values), timestamps)
-        ]
-        self._wrapped.write_through(list(zip(raw_keys, stamped)), record_times)
+        self._wrapped.write_through(list(zip(raw_keys, self.raw_from_rows(values, timestamps))), record_times)

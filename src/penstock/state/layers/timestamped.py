@@ -34,6 +34,23 @@ class TimestampedValues(Generic[K, V]):
             return None
         return ValueAndTimestamp(value, int.from_bytes(raw[:TIMESTAMP_SIZE], "big", signed=True))
 
+    def rows_from(self, raw: Sequence[bytes | None]) -> list[tuple[V, int] | None]:
+        """Value and timestamp of many entries, as plain pairs."""
+        there = [one for one in raw if one is not None]
+        if not there:
+            return [None] * len(raw)
+        read = int.from_bytes
+        values = iter(self._serdes.values_from([one[TIMESTAMP_SIZE:] for one in there]))
+        rows = [None if one is None else (next(values), read(one[:TIMESTAMP_SIZE], "big", signed=True)) for one in raw]
+        return [None if row is None or row[0] is None else row for row in rows]
+
+    def raw_from_rows(self, values: Sequence[V | None], timestamps: Sequence[int]) -> list[bytes | None]:
+        """The bytes of many entries; None stays None."""
+        return [
+            None if raw is None else timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + raw
+            for raw, timestamp in zip(self._serdes.raw_values(values), timestamps)
+        ]
+
     def raw_keys(self, keys: Sequence[K]) -> list[bytes]:
         """Many keys as bytes."""
         return self._serdes.raw_keys(keys)

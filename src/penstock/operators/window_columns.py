@@ -1,0 +1,285 @@
+"""The face for columns of an aggregation over time windows: count, aggregate and reduce of many records at once.
+
+1. Which windows the rows fall into, and which of these have closed, is arithmetic on the column of timestamps.
+2. What the windows hold is read at once, the rows are folded into it, and each window is put once, at its last record, which is
+   what a cache keeps.
+3. Where the rows are all there is until the commit, windows are written past the cache and their changes forwarded as columns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from penstock.change import Change
+from penstock.columns import Columns
+from penstock.operators.functions import count_aggregator, count_initializer
+from penstock.operators.skipped import skip_expired, skip_record
+from penstock.operators.table_columns import DistinctKeys
+from penstock.operators.time_window_processor import TimeWindowAggregateProcessor
+from penstock.record import Record
+from penstock.state.keys.window import time_window_for_size
+from penstock.state.layers.metered_window import MeteredTimestampedWindowStore
+from penstock.state.layers.window_table import Place, WindowTable
+from penstock.state.store import ValueAndTimestamp
+from penstock.state.value_and_timestamp import Row
+from penstock.windows import MAX_TIMESTAMP, TimeWindows, Window, Windowed, Windows
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Numbers = npt.NDArray[np.int64]
+
+
+class _Cells(NamedTuple):
+    """The open windows that rows fall into: row and window start of each, in the order of rows and then of starts."""
+
+    rows: Numbers
+    starts: Numbers
+
+
+class _Changed(NamedTuple):
+    """Windows in the order of their last changes: the row that made it, the window, what it holds now and what it held."""
+
+    last: list[int]
+    places: list[Place]
+    rows: list[Row | None]
+    stored: list[Row | None]
+
+
+class WindowColumns(TimeWindowAggregateProcessor):
+    """Folds records into windows, many at a time."""
+
+    _windows: Windows
+    _grace_ms: int
+    _initializer: Callable[[], Any]
+    _aggregator: Callable[[Any, Any, Any], Any]
+
+    def init(self, context: Any) -> None:
+        """Keep the context and the store."""
+        super().init(context)
+        self._table = WindowTable.of(self._store)
+        self._emitting: tuple[Columns, int] | None = None
+        if type(self._store) is MeteredTimestampedWindowStore and (self._emit_final or self._forwarder.waits_for_flush):
+            self.process_columns = self._process_columns
+
+    def _process_columns(self, columns: Columns) -> None:
+        """With results on close, closed windows are looked for after the first record of a turn, as with single records.
+
+        The clock does not move within a turn, and they are looked for once in an interval of it.
+        """
+        first = self._until_emitted(columns) if self._emit_final else 0
+        columns = self._with_keys(columns.rows(first, len(columns)) if first else columns)
+        if not len(columns):
+            return
+        if self._table is not None and self._context.is_only_run:
+            self._table.settle()
+        cells = self._open_windows(columns)
+        if not len(cells.rows):
+            return
+        keys = DistinctKeys(columns.keys, self._store.raw_keys)
+        if self._aggregator is count_aggregator and self._initializer is count_initializer and self._store.exact_type is int:
+            changed = self._count(columns, keys, cells)
+        else:
+            changed = self._fold(columns, keys, cells)
+        self._write(columns, keys, changed)
+
+    def _until_emitted(self, columns: Columns) -> int:
+        """Process records one by one while closed windows are due to be looked for; returns how many."""
+        context, first = self._context, 0
+        node = context.current_node
+        while first < len(columns) and self._throttle.is_due(context.current_system_time_ms()):
+            context.record_context = columns.context(first)
+            self._emitting = columns, first
+            try:
+                self.process(columns.record(first))
+            except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
+                context.current_node = node
+                context.row_failed(columns, first, exc)
+            finally:
+                self._emitting = None
+            first += 1
+        return first
+
+    def _with_keys(self, columns: Columns) -> Columns:
+        if None not in columns.keys:
+            return columns
+        for row, key in enumerate(columns.keys):
+            if key is None:
+                self._context.record_context = columns.context(row)
+                skip_record(self._context, "null key")
+        return columns.take([row for row, key in enumerate(columns.keys) if key is not None])
+
+    # -- which windows -------------------------------------------------------------------------------------------------
+
+    def _open_windows(self, columns: Columns) -> _Cells:
+        """The windows of all rows that have not closed when their row comes; the others are counted as dropped."""
+        timestamps = np.array(columns.timestamps, np.int64)
+        stream_times = np.maximum.accumulate(np.maximum(timestamps, self._stream_time.now))
+        self._stream_time.observe(int(stream_times[-1]))
+        rows, starts, ends = _windows_of(self._windows, timestamps)
+        closed = ends <= stream_times[rows] - self._grace_ms
+        if not closed.any():
+            return _Cells(rows, starts)
+        for cell in np.flatnonzero(closed).tolist():
+            row, stream_time = int(rows[cell]), int(stream_times[rows[cell]])
+            self._context.record_context = columns.context(row)
+            window = f"[{starts[cell]},{ends[cell]})"
+            skip_expired(self._context, columns.timestamps[row], window, stream_time - self._grace_ms, stream_time)
+        return _Cells(rows[~closed], starts[~closed])
+
+    # -- folding -------------------------------------------------------------------------------------------------------
+
+    def _count(self, columns: Columns, keys: DistinctKeys, cells: _Cells) -> _Changed:
+        """A count needs to know of a window how many rows it got and which were the latest."""
+        numbers = {identity: number for number, identity in enumerate(keys.distinct)}
+        key_numbers = np.fromiter(map(numbers.__getitem__, keys.identities), np.int64, len(columns))[cells.rows]
+        starts, start_numbers = np.unique(cells.starts, return_inverse=True)
+        windows = key_numbers * len(starts) + start_numbers
+        by_window = np.argsort(windows, kind="stable")
+        ordered = windows[by_window]
+        begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+        ends = np.r_[begins[1:], len(ordered)]
+        latest = np.maximum.reduceat(np.array(columns.timestamps, np.int64)[cells.rows[by_window]], begins)
+        last_cells = by_window[ends - 1]
+        by_last = np.argsort(last_cells)
+        window_keys, window_starts = np.divmod(ordered[begins[by_last]], len(starts))
+        places = list(zip(map(keys.raw.__getitem__, window_keys.tolist()), starts[window_starts].tolist()))
+        last = cells.rows[last_cells[by_last]].tolist()
+        stored = self._stored(columns, last, places)
+        counted = zip(stored, (ends - begins)[by_last].tolist(), latest[by_last].tolist())
+        rows: list[Row | None] = [
+            (count, at) if row is None else (row[0] + count, row[1] if row[1] > at else at) for row, count, at in counted
+        ]
+        return _Changed(last, places, rows, stored)
+
+    def _fold(self, columns: Columns, keys: DistinctKeys, cells: _Cells) -> _Changed:
+        """Call the aggregator row by row; one that fails leaves out the rest of its row's windows.
+
+        An aggregate is kept as it would come back from the store, unless its serde is known to give back what it got: the next
+        record must not see what a store would not have kept, nor share an object with an earlier change.
+        """
+        identities, aggregate, initial = keys.identities, self._aggregator, self._initializer
+        exact, through = self._store.exact_type, self._store.through_bytes
+        found: dict[tuple[Any, int], int] = {}
+        for row, start in zip(cells.rows.tolist(), cells.starts.tolist()):
+            found.setdefault((identities[row], start), row)
+        raw = dict(zip(keys.distinct, keys.raw))
+        held = self._stored(columns, list(found.values()), [(raw[identity], start) for identity, start in found])
+        rows = dict(zip(found, held))
+        last: dict[tuple[Any, int], tuple[int, int]] = {}
+        failed = -1
+        for cell, (row, start) in enumerate(zip(cells.rows.tolist(), cells.starts.tolist())):
+            if row == failed:
+                continue
+            window = identities[row], start
+            before, key, at = rows[window], columns.keys[row], columns.timestamps[row]
+            try:
+                if before is None:
+                    new = aggregate(key, columns.values[row], initial())
+                else:
+                    new = aggregate(key, columns.values[row], before[0])
+                    at = before[1] if before[1] > at else at
+                rows[window] = None if new is None else (new if type(new) is exact else through(new), at)
+            except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
+                self._context.row_failed(columns, row, exc)
+                failed = row
+            else:
+                last[window] = cell, row
+        ordered = sorted(last.items(), key=itemgetter(1))
+        last_rows = [row for _, (_, row) in ordered]
+        places = [(raw[identity], start) for (identity, start), _ in ordered]
+        stored: list[Row | None] = [None] * len(ordered)
+        if self._send_old_values:
+            stored = self._stored(columns, last_rows, places)  # again: the function may have changed them in place
+        return _Changed(last_rows, places, [rows[window] for window, _ in ordered], stored)
+
+    def _stored(self, columns: Columns, rows: list[int], places: list[Place]) -> list[Row | None]:
+        """What windows hold, each with a row that has its key."""
+        if self._table is not None and self._context.is_only_run:
+            return self._table.rows(places)
+        found = [self._store.fetch(columns.keys[row], start) for row, (_, start) in zip(rows, places)]
+        return [None if one is None or one.value is None else (one.value, one.timestamp) for one in found]
+
+    # -- writing and forwarding ----------------------------------------------------------------------------------------
+
+    def _write(self, columns: Columns, keys: DistinctKeys, changed: _Changed) -> None:
+        if self._table is None or not self._context.is_only_run:
+            for number, (_, start), row in zip(changed.last, changed.places, changed.rows):
+                self._context.record_context = columns.context(number)
+                self._store.put(columns.keys[number], None if row is None else ValueAndTimestamp(*row), start)
+            return
+        if not self._emit_final and None in changed.rows:
+            changed = self._that_were_there(columns, changed)
+        taken = columns.take(changed.last)
+        self._table.write(changed.places, changed.rows, taken.timestamps)
+        if not self._emit_final:
+            self._forward(taken, self._windowed(taken.keys if keys.are_keys else None, changed.places), changed)
+
+    def _that_were_there(self, columns: Columns, changed: _Changed) -> _Changed:
+        """Without those that came and went between two commits: they were never there for anybody."""
+        stored = self._stored(columns, changed.last, changed.places)
+        kept = [window for window, rows in enumerate(zip(changed.rows, stored)) if rows != (None, None)]
+        return _Changed(*([column[window] for window in kept] for column in changed))  # type: ignore[arg-type]
+
+    def _forward(self, rows: Columns, keys: list[Windowed[Any]], changed: _Changed) -> None:
+        send_old = self._send_old_values
+        changes = [
+            Change(None if new is None else new[0], old[0] if send_old and old is not None else None)
+            for new, old in zip(changed.rows, changed.stored)
+        ]
+        times = [at if new is None else new[1] for new, at in zip(changed.rows, rows.timestamps)]
+        self._context.forward_columns(Columns(keys, changes, times, rows.headers, rows.origin, rows.sources))
+
+    def _windowed(self, keys: Sequence[Any] | None, places: list[Place]) -> list[Windowed[Any]]:
+        assert self._table is not None
+        size: int = self._store.window_size
+        windows: dict[int, Window] = {start: time_window_for_size(start, size) for start in {start for _, start in places}}
+        typed = self._table.keys_of(places) if keys is None else keys
+        return [Windowed(key, windows[start]) for key, (_, start) in zip(typed, places)]
+
+    def _fetch_and_emit(self, record: Record[Any, Any], window_close_time: int, lower: int, upper: int) -> None:
+        if self._emitting is None or self._table is None:
+            super()._fetch_and_emit(record, window_close_time, lower, upper)
+            return
+        started = time.monotonic()
+        self._table.settle()
+        places, rows = self._table.between(lower, upper)
+        columns, row = self._emitting
+        source = row if columns.sources is None else columns.sources[row]
+        self._context.forward_columns(
+            Columns(
+                self._windowed(None, places),
+                [Change(None if held is None else held[0], None) for held in rows],
+                [record.timestamp if held is None else held[1] for held in rows],
+                [record.headers] * len(places) if record.headers else None,
+                columns.origin,
+                [source] * len(places),
+            )
+        )
+        self._emitted(len(places), time.monotonic() - started, window_close_time)
+
+
+def _windows_of(windows: Windows, timestamps: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Row, start and end of the windows that timestamps fall into."""
+    if type(windows) is TimeWindows and int(timestamps.max()) <= MAX_TIMESTAMP - windows.size_ms:
+        size, advance = windows.size_ms, windows.advance_ms
+        first = np.maximum(0, timestamps - size + advance) // advance * advance
+        if size == advance:
+            return np.arange(len(timestamps)), first, first + size
+        counts = (timestamps - first) // advance + 1
+        rows = np.repeat(np.arange(len(timestamps)), counts)
+        nth = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        starts = first[rows] + nth * advance
+        return rows, starts, starts + size
+    cells = [
+        (row, start, min(window.end, MAX_TIMESTAMP))
+        for row, timestamp in enumerate(timestamps.tolist())
+        for start, window in windows.windows_for(timestamp).items()
+    ]
+    rows, starts, ends = np.array(cells, np.int64).reshape(-1, 3).T
+    return rows, starts, ends
