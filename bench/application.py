@@ -53,6 +53,7 @@ class Application:
         self._command = [*start, *spec.arguments()]
         self.is_up = threading.Event()
         self.restored = 0
+        self.restore_seconds = 0.0
         self.started = 0.0
         self.up = 0.0  # seconds from the start of the process to RUNNING
 
@@ -89,9 +90,9 @@ class Application:
 
     def _read_until_running(self, output: IO[str]) -> float:
         for line in output:
-            word, _, count = line.strip().partition(" ")
+            word, *told = line.split()
             if word == "RUNNING":
-                self.up, self.restored = time.monotonic() - self.started, int(count)
+                self.up, self.restored, self.restore_seconds = time.monotonic() - self.started, int(told[0]), float(told[1])
                 self.is_up.set()
                 return self.up
         self._process.wait(_CLOSE_SECONDS)

@@ -1,7 +1,7 @@
 """penstock's side as a process of its own, the twin of `java/.../App.java`.
 
 `python -m bench.penstock_app TOPOLOGY APPLICATION_ID BOOTSTRAP STATE_DIR SOURCE OTHER SINK [key=value ...]` prints RUNNING when
-it runs, and how many records it restored before; it ends when its standard input does.
+it runs, and how many records it restored before in how many seconds; it ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -28,10 +28,18 @@ READS = "BENCH_READS"
 
 
 class _Restored(StateRestoreListener):
-    total = 0
+    """How many records were restored, and how long it took from the first start to the last end that was told."""
+
+    total, first, last = 0, 0.0, 0.0
+
+    def on_restore_start(
+        self, topic_partition: TopicPartition, store_name: str, starting_offset: int, ending_offset: int
+    ) -> None:
+        self.first = self.last = self.first or time.monotonic()
 
     def on_restore_end(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
         self.total += total_restored
+        self.last = time.monotonic()
 
 
 def _record_turns(streams: KafkaStreams, path: Path) -> None:
@@ -68,7 +76,7 @@ def main(arguments: list[str]) -> None:
         def listen(new: object, _: object) -> None:
             name = getattr(new, "name", "")
             if name == "RUNNING" and not done.is_set():
-                print("RUNNING", restored.total, flush=True)
+                print("RUNNING", restored.total, restored.last - restored.first, flush=True)
                 done.set()
             elif name == "ERROR":
                 print(f"{application_id} failed: {streams.failure!r}", file=sys.stderr, flush=True)

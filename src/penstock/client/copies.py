@@ -141,11 +141,18 @@ class Copies:
         return not is_stateful(self._plan, task) or (lag is not None and lag <= _RESTORE_ASIDE // 2)
 
     def _has_much_to_restore(self, task: TaskId) -> bool:
-        changelogs = changelogs_of(self._plan, task)
-        if not changelogs or not self._is_persistent(task):
-            return False
-        ends = self._admin.log_ends(changelogs, self._config.eos_enabled)
-        return sum(ends.values()) - self.standbys.offsets().get(task, 0) > _RESTORE_ASIDE
+        return self._is_persistent(task) and self.to_restore([task]) > _RESTORE_ASIDE
+
+    def to_restore(self, tasks: Iterable[TaskId]) -> int:
+        """How many changelog records tasks lack that are to be opened here."""
+        changelogs = {task: changelogs_of(self._plan, task) for task in tasks}
+        ends = self._admin.log_ends([p for partitions in changelogs.values() for p in partitions], self._config.eos_enabled)
+        here = self.standbys.offsets()
+        return sum(
+            max(0, sum(ends[p] for p in partitions) - (here.get(task, 0) if self._is_persistent(task) else 0))
+            for task, partitions in changelogs.items()
+            if partitions
+        )
 
     def _is_persistent(self, task: TaskId) -> bool:
         """Whether a copy made by another process is of any use: state in memory dies with the process that has it."""

@@ -237,6 +237,7 @@ class OwnedTasks:
     def _place_tasks(self, tasks: list[TaskId]) -> None:
         ends = self._admin.log_ends(self.positions.sources(), self._config.eos_enabled)
         backlog = sum(max(0, end - self._start_of(p)) for p, end in ends.items())
+        backlog += self.copies.to_restore(task for task in tasks if task not in self.owners)
         placement = self.copies.placement(tasks, self._pace.wants_spread(backlog), self.owners)
         self.owners = placement.owners
         self._choose_copies(placement)

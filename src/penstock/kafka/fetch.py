@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
@@ -28,10 +29,13 @@ _SHORT_READS = {
 }
 _LONG_READS = {
     "queued.min.messages": 100_000,
-    "fetch.wait.max.ms": 20,
+    "queued.max.messages.kbytes": 16 << 10,
+    "fetch.wait.max.ms": 100,
     "fetch.queue.backoff.ms": 5,
     "fetch.message.max.bytes": 4 << 20,
 }
+# So many messages of partitions that are not asked for are kept; more are fetched again when their turn comes.
+_MOST_AHEAD = 200_000
 
 _OF_THE_CONNECTION = (
     KafkaError._TRANSPORT,
@@ -41,6 +45,9 @@ _OF_THE_CONNECTION = (
     KafkaError._SSL,
     KafkaError._AUTHENTICATION,
 )
+
+
+_second = itemgetter(1)
 
 
 class FetchRange(NamedTuple):
@@ -65,87 +72,189 @@ class RangeFetcher:
     def __init__(self, client_config: Mapping[str, Any], timeout: float = 60.0) -> None:
         self._config = dict(client_config)
         self._timeout = timeout
-        self._consumers: dict[str, Consumer] = {}
+        self._short: _Reader | None = None
+        self._long: _Reader | None = None
 
     def fetch(self, ranges: Sequence[FetchRange]) -> dict[TopicPartition, RawColumns]:
-        """All records of the ranges, in offset order per partition."""
+        """All records of the ranges, in offset order per partition.
+
+        A long read goes on fetching when it is done: what comes next is likely to be read next. A short one, or `rest`, ends it.
+        """
         wanted = {TopicPartition(r.topic, r.partition): r for r in ranges if r.end > r.start}
-        found = {partition: RawColumns(*partition, [], [], [], [], []) for partition in wanted}
         if not wanted:
-            return found
-        total = sum(r.end - r.start for r in wanted.values())
-        consumer = self._consumer("short", _SHORT_READS) if total <= _SHORT else self._consumer("long", _LONG_READS)
-        consumer.assign([ClientPartition(r.topic, r.partition, r.start) for r in wanted.values()])
+            return {}
+        if sum(r.end - r.start for r in wanted.values()) > _SHORT:
+            self._long = self._long or self._reader(_LONG_READS)
+            return self._long.read(wanted)
+        self.rest()
+        self._short = self._short or self._reader(_SHORT_READS)
         try:
-            self._read(consumer, wanted, found)
+            return self._short.read(wanted)
         finally:
-            consumer.unassign()
-        for columns in found.values():
-            columns.headers = columns.headers if any(columns.headers or ()) else None
-        return found
+            self._short.rest()
 
     def watermarks(self, partition: TopicPartition) -> tuple[int, int]:
         """The first offset of a partition, and the one after the last that may be read."""
-        consumer = self._consumer("short", _SHORT_READS)
+        self._short = self._short or self._reader(_SHORT_READS)
         try:
-            low, high = consumer.get_watermark_offsets(ClientPartition(*partition), timeout=self._timeout)
+            low, high = self._short.consumer.get_watermark_offsets(ClientPartition(*partition), timeout=self._timeout)
         except KafkaException as exc:
             raise refused(f"reading the offsets of {partition}", exc.args[0]) from exc
         return low, high
 
+    def rest(self) -> None:
+        """Fetch nothing until the next call."""
+        if self._long is not None:
+            self._long.rest()
+
     def close(self) -> None:
         """Close the consumers."""
-        for consumer in self._consumers.values():
-            consumer.close()
-        self._consumers.clear()
+        for reader in (self._short, self._long):
+            if reader is not None:
+                reader.consumer.close()
+        self._short = self._long = None
 
-    def _read(
-        self, consumer: Consumer, wanted: Mapping[TopicPartition, FetchRange], found: Mapping[TopicPartition, RawColumns]
-    ) -> None:
+    def _reader(self, settings: Mapping[str, Any]) -> _Reader:
+        config = {**settings, **self._config, "enable.partition.eof": True}
+        return _Reader(open_client("consumer", Consumer, config), self._timeout)
+
+
+class _Reader:
+    """One consumer, which is assigned where the last read ended: a read that goes on there finds what was fetched meanwhile."""
+
+    def __init__(self, consumer: Consumer, timeout: float) -> None:
+        self.consumer = consumer
+        self._timeout = timeout
+        self._next: dict[TopicPartition, int] = {}
+        """Which partitions are assigned, and where the last read of each ended."""
+        self._ahead: dict[TopicPartition, list[Message]] = {}
+        """What came of partitions beyond the end of the last read."""
+        self._reached: dict[TopicPartition, int] = {}
+        """The end of a partition, where the consumer has come to it."""
+
+    def read(self, wanted: Mapping[TopicPartition, FetchRange]) -> dict[TopicPartition, RawColumns]:
+        """All records of the ranges."""
+        found = {partition: RawColumns(*partition, [], [], [], []) for partition in wanted}
+        try:
+            self._fill(wanted, found)
+        except BaseException:
+            self.rest()
+            raise
+        return found
+
+    def rest(self) -> None:
+        """Fetch nothing until the next read, which begins anew."""
+        if self._next:
+            self.consumer.unassign()
+            self._next, self._ahead, self._reached = {}, {}, {}
+
+    def _fill(self, wanted: Mapping[TopicPartition, FetchRange], found: Mapping[TopicPartition, RawColumns]) -> None:
+        if any(self._next.get(partition) != r.start for partition, r in wanted.items()):
+            self._assign({partition: r.start for partition, r in wanted.items()})
         ends = {partition: r.end for partition, r in wanted.items()}
         missing = {partition: r.start for partition, r in wanted.items()}  # partition -> the next offset it lacks
+        for partition in wanted:
+            self._take_run(partition, self._ahead.pop(partition, []), ends, missing, found)
         deadline = time.monotonic() + self._timeout
         while missing:
             # consume() waits until it has as many as it was asked for: never ask for more than can come.
-            messages = consumer.consume(min(10_000, sum(ends[p] - at for p, at in missing.items())), 0.05)
+            messages = self.consumer.consume(min(10_000, sum(ends[p] - at for p, at in missing.items())), 0.05)
             if messages:
                 deadline = time.monotonic() + self._timeout
-                _take(messages, ends, missing, found)
+                self._take(messages, ends, missing, found)
+                if sum(map(len, self._ahead.values())) > _MOST_AHEAD:
+                    self._assign(missing)
             else:
-                _drop_finished(consumer, ends, missing)
+                self._drop_finished(ends, missing)
                 if time.monotonic() > deadline:
                     left = ", ".join(str(wanted[p]) for p in missing)
                     raise BrokerError(f"no record of {left} arrived within {self._timeout:.0f} s: check that the brokers are up")
+        self._next.update((partition, end) for partition, end in ends.items() if partition in self._next)
+        if not any(self._ahead.values()) and self._next.items() <= self._reached.items():
+            self.rest()  # there is no more
 
-    def _consumer(self, kind: str, settings: Mapping[str, Any]) -> Consumer:
-        if kind not in self._consumers:
-            self._consumers[kind] = open_client("consumer", Consumer, {**settings, **self._config, "enable.partition.eof": True})
-        return self._consumers[kind]
+    def _assign(self, starts: Mapping[TopicPartition, int]) -> None:
+        self.rest()
+        self._next = dict(starts)
+        self.consumer.assign([ClientPartition(*partition, start) for partition, start in starts.items()])
+
+    def _take(
+        self,
+        messages: Sequence[Message],
+        ends: Mapping[TopicPartition, int],
+        missing: dict[TopicPartition, int],
+        found: Mapping[TopicPartition, RawColumns],
+    ) -> None:
+        """Move messages into the columns of their partitions, run by run: a broker answers with many of one together."""
+        # Not by `==`: a KafkaError compared with None leaves an exception behind that the next call raises.
+        plain = {type(None)}.issuperset(map(type, map(Message.error, messages)))
+        if len(self._next) == 1:
+            (partition,) = self._next
+            self._take_run(partition, messages if plain else self._without_errors(partition, messages), ends, missing, found)
+            return
+        partitions = list(zip(map(Message.partition, messages), map(Message.topic, messages)))
+        start = 0
+        while start < len(messages):
+            stop = _end_of_run(partitions, start)
+            index, topic = partitions[start]
+            partition, run = TopicPartition(topic, index), messages[start:stop]
+            self._take_run(partition, run if plain else self._without_errors(partition, run), ends, missing, found)
+            start = stop
+
+    def _take_run(
+        self,
+        partition: TopicPartition,
+        messages: Sequence[Message],
+        ends: Mapping[TopicPartition, int],
+        missing: dict[TopicPartition, int],
+        found: Mapping[TopicPartition, RawColumns],
+    ) -> None:
+        """Take messages of one partition, and keep what is beyond its end."""
+        if partition not in missing:
+            if messages:
+                self._ahead.setdefault(partition, []).extend(messages)
+            return
+        offsets, end = list(map(Message.offset, messages)), ends[partition]
+        if offsets and offsets[-1] >= end:
+            inside = bisect_left(offsets, end)
+            self._ahead[partition] = list(messages[inside:])
+            messages, offsets = messages[:inside], offsets[:inside]
+            del missing[partition]
+        elif self._reached.get(partition, 0) >= end or (offsets and offsets[-1] == end - 1):
+            del missing[partition]
+        elif offsets:
+            missing[partition] = offsets[-1] + 1
+        columns = found[partition]
+        columns.offsets += offsets  # type: ignore[operator]
+        columns.timestamps += map(_second, map(Message.timestamp, messages))
+        columns.keys += map(Message.key, messages)
+        columns.values += map(Message.value, messages)
+        headers = list(map(Message.headers, messages))
+        if columns.headers is not None or any(headers):
+            columns.headers = columns.headers or [()] * (len(columns) - len(headers))
+            columns.headers += [tuple(some) if some else () for some in headers]
+
+    def _without_errors(self, partition: TopicPartition, messages: Sequence[Message]) -> list[Message]:
+        records = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                records.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._reached[partition] = message.offset()
+            else:
+                _fail(error, partition)
+        return records
+
+    def _drop_finished(self, ends: Mapping[TopicPartition, int], missing: dict[TopicPartition, int]) -> None:
+        """Take out the partitions whose position passed the end over a gap, without a record to show it."""
+        for position in self.consumer.position([ClientPartition(p.topic, p.partition) for p in missing]):
+            partition = TopicPartition(position.topic, position.partition)
+            if position.offset >= ends[partition]:
+                del missing[partition]
 
 
-def _take(
-    messages: Sequence[Message],
-    ends: Mapping[TopicPartition, int],
-    missing: dict[TopicPartition, int],
-    found: Mapping[TopicPartition, RawColumns],
-) -> None:
-    """Move messages into the columns of their partitions, run by run: a broker answers with many of one partition together."""
-    # Not by `==`: a KafkaError compared with None leaves an exception behind that the next call raises.
-    plain = all(error is None for error in map(Message.error, messages))
-    partitions = list(zip(map(Message.topic, messages), map(Message.partition, messages)))
-    start = 0
-    while start < len(messages):
-        stop = _end_of_run(partitions, start)
-        partition = TopicPartition(*partitions[start])
-        run = messages if stop - start == len(messages) else messages[start:stop]
-        if not plain:
-            run = _without_errors(run, partition, ends, missing)
-        if run:
-            _take_run(run, partition, ends[partition], missing, found[partition])
-        start = stop
-
-
-def _end_of_run(partitions: Sequence[tuple[str, int]], start: int) -> int:
+def _end_of_run(partitions: Sequence[tuple[int, str]], start: int) -> int:
     """Where the entries that equal the one at `start` end; runs are long, so steps double while they stay inside."""
     first, stop, step = partitions[start], start + 1, 1
     while partitions[stop : stop + step] == [first] * step:
@@ -153,48 +262,6 @@ def _end_of_run(partitions: Sequence[tuple[str, int]], start: int) -> int:
     while stop < len(partitions) and partitions[stop] == first:
         stop += 1
     return stop
-
-
-def _without_errors(
-    messages: Sequence[Message], partition: TopicPartition, ends: Mapping[TopicPartition, int], missing: dict[TopicPartition, int]
-) -> list[Message]:
-    records = []
-    for message in messages:
-        error = message.error()
-        if error is None:
-            records.append(message)
-        elif error.code() != KafkaError._PARTITION_EOF:
-            _fail(error, partition)
-        elif message.offset() >= ends.get(partition, 0):
-            missing.pop(partition, None)
-    return records
-
-
-def _take_run(
-    messages: Sequence[Message], partition: TopicPartition, end: int, missing: dict[TopicPartition, int], columns: RawColumns
-) -> None:
-    offsets = list(map(Message.offset, messages))
-    last = offsets[-1]
-    if last >= end:
-        inside = bisect_left(offsets, end)
-        messages, offsets = messages[:inside], offsets[:inside]
-    columns.offsets += offsets  # type: ignore[operator]
-    columns.timestamps += [timestamp for _, timestamp in map(Message.timestamp, messages)]
-    columns.keys += map(Message.key, messages)
-    columns.values += map(Message.value, messages)
-    columns.headers += [tuple(headers) if headers else () for headers in map(Message.headers, messages)]  # type: ignore[operator]
-    if last >= end - 1:
-        missing.pop(partition, None)
-    elif partition in missing:
-        missing[partition] = last + 1
-
-
-def _drop_finished(consumer: Consumer, ends: Mapping[TopicPartition, int], missing: dict[TopicPartition, int]) -> None:
-    """Take out the partitions whose position passed the end over a gap, without a record to show it."""
-    for position in consumer.position([ClientPartition(p.topic, p.partition) for p in missing]):
-        partition = TopicPartition(position.topic, position.partition)
-        if position.offset >= ends[partition]:
-            del missing[partition]
 
 
 def _fail(error: KafkaError, partition: TopicPartition) -> None:

@@ -47,6 +47,8 @@ class _OpenTask:
         self.fed: dict[TopicPartition, FedPartition] = {}
         self.side_outputs: list[ProducedRecord] = []
         self.position: dict[TopicPartition, int] = {}
+        self.announced: set[TopicPartition] = set()
+        """Changelogs that somebody knows to be restored."""
 
     def advance_position(self, committed: Committed) -> None:
         """Account what is committed to the input that the stores reflect: behind a shuffle, that of the sources."""
@@ -112,6 +114,8 @@ class LaneTasks:
             opened.task.complete_restoration({p: without_vector(c) for p, c in opened.committed.items()})
             del self._restoring[task_id]
             self.running[task_id] = opened
+        if not self._restoring:
+            self._restorer.rest()
 
     def _open(self, task_id: TaskId, committed: Committed) -> _OpenTask:
         subtopology = self._plan.subtopologies[task_id.subtopology]
@@ -159,6 +163,9 @@ class LaneTasks:
                 end = min(end, committed.offset) if committed is not None else low
             start = position = max(position, low)
             restored = 0
+            if end - position > _RESTORE_STEP and partition not in opened.announced:
+                opened.announced.add(partition)
+                deadline = 0.0  # who waits is told first what there is to do
             while position < end and time.monotonic() < deadline:
                 until = min(end, position + _RESTORE_STEP)
                 records = self._restorer.fetch([FetchRange(partition.topic, partition.partition, position, until)])[partition]

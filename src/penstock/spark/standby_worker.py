@@ -247,11 +247,11 @@ class StandbyUpdater:
         fetched = self._fetcher.fetch(ranges) if ranges else {}
         for read in ranges:
             partition = TopicPartition(read.topic, read.partition)
-            copy, records = owners[partition], list(fetched[partition])
+            copy, records = owners[partition], fetched[partition]
             copy.task.update(partition, records, read.end)
             with self._changed:
                 copy.offsets[partition] = read.end
-                if records:
+                if len(records):
                     self._batches.append(copy.loaded(partition, len(records)))
         if ranges:
             with self._changed:

@@ -56,7 +56,7 @@ def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[Lane
         if isinstance(turn, OpenTurn):
             _refuse_wrong_executor(turn)
             lane = _lane_for(turn)
-            with lane.queries.turn:
+            with lane.queries.turn, _no_collections():
                 lane.open(turn, answer)
             answer.query_address, answer.site = lane.queries.address, site_here()
         elif (turn.key, turn.lane) not in _LANES:

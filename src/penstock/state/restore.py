@@ -11,7 +11,7 @@ from penstock.record import RawRecord
 from penstock.state.engines.rocksdb import RocksDBStore
 from penstock.state.layers.wrapped import has_headers, is_timestamped
 from penstock.state.store import RestoreCallback, SessionStore, StateStore
-from penstock.state.value_and_timestamp import timestamped_bytes
+from penstock.state.value_and_timestamp import timestamped_bytes, timestamped_column
 from penstock.state.value_timestamp_headers import serialize_headers
 
 RecordConverter = Callable[[RawRecord], RawRecord]
@@ -96,11 +96,11 @@ class StoreRestorer:
             return False
         values = columns.values
         if self._converter is raw_value_to_timestamped_value:
-            values = [timestamped_bytes(value, at) for value, at in zip(values, columns.timestamps)]
+            values = timestamped_column(values, columns.timestamps)
         elif self._converter is not identity:
             return False
-        engine.put_all(zip(columns.keys, values))  # type: ignore[arg-type]
-        self._save(columns.offsets[-1])
+        self.offset = columns.offsets[-1]
+        engine.commit_column(columns.keys, values, {self.partition: self.offset})  # type: ignore[arg-type]
         self.restored_records += len(columns)
         return True
 

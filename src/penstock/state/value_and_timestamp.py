@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from typing import Any
 
 TIMESTAMP_SIZE = 8
@@ -18,6 +20,17 @@ def timestamped_bytes(raw_value: bytes | None, timestamp: int) -> bytes | None:
     '000000000000003276'
     """
     return None if raw_value is None else timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + raw_value
+
+
+def timestamped_column(raw_values: Sequence[bytes | None], timestamps: Sequence[int]) -> list[bytes | None]:
+    """The same for many.
+
+    >>> [one and one.hex() for one in timestamped_column([b"v", None], [50, 51])]
+    ['000000000000003276', None]
+    """
+    packed = struct.pack(f">{len(timestamps)}q", *timestamps)
+    starts = range(0, len(packed), TIMESTAMP_SIZE)
+    return [None if raw is None else packed[at : at + TIMESTAMP_SIZE] + raw for raw, at in zip(raw_values, starts)]
 
 
 def raw_value(raw_value_and_timestamp: bytes | None) -> bytes | None:

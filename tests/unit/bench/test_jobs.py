@@ -51,7 +51,7 @@ def test_should_fit_what_a_partition_adds_to_a_turn() -> None:
     assert row.reached
 
 
-def test_should_say_nothing_of_a_restore_that_is_lost_in_the_noise() -> None:
+def test_should_say_nothing_of_a_restore_that_is_too_small_to_be_told_of() -> None:
     job = Restore(Bench("localhost:0"))
     runs = [
         Run("exactly_once_v2", side, 1, {"start without state": 5.0, "start with state": 6.0}) for side in ("java", "penstock")

@@ -7,7 +7,8 @@ position in one batch, so that what is on disk is always the state at some posit
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from weakref import WeakSet
@@ -133,12 +134,32 @@ class RocksDBStore(KeyValueBytesStore):
         batch = WriteBatch(raw_mode=True)
         for key_from, key_to in self._overlay.deleted_ranges:
             batch.delete_range(key_from, key_to)
+        self._write_column(batch, self._overlay.entries.keys(), self._overlay.entries.values(), changelog_offsets)
+        self._overlay.clear()
+
+    def commit_column(
+        self, keys: Collection[bytes], values: Collection[bytes | None], changelog_offsets: Mapping[TopicPartition, int]
+    ) -> None:
+        """Set many keys (None deletes) and the changelog position in one batch, past the overlay; for a store being restored."""
+        self.commit({})
+        self._write_column(WriteBatch(raw_mode=True), keys, values, changelog_offsets)
+
+    def _write_column(
+        self,
+        batch: WriteBatch,
+        keys: Collection[bytes],
+        values: Collection[bytes | None],
+        changelog_offsets: Mapping[TopicPartition, int],
+    ) -> None:
         put, delete = batch.put, batch.delete
-        for key, value in self._overlay.entries.items():
-            if value is None:
-                delete(key)
-            else:
-                put(key, value)
+        if None in values:
+            for key, value in zip(keys, values):
+                if value is None:
+                    delete(key)
+                else:
+                    put(key, value)
+        else:
+            deque(map(put, keys, values), maxlen=0)
         for partition, offset in changelog_offsets.items():
             put(_offset_key(partition), str(offset).encode(), self._meta)
         if self.position is not None and self.position != self._saved_position:
@@ -149,7 +170,6 @@ class RocksDBStore(KeyValueBytesStore):
             raise self._failed("write a commit to", exc) from exc
         self._offsets.update(changelog_offsets)
         self._saved_position = self.position
-        self._overlay.clear()
 
     def property_int(self, name: str) -> int | None:
         """A number that RocksDB tells of itself, such as `rocksdb.estimate-num-keys`; None while the store is closed."""

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.state.layers.serdes import StoreSerdes
 from penstock.state.store import ValueAndTimestamp
-from penstock.state.value_and_timestamp import TIMESTAMP_SIZE
+from penstock.state.value_and_timestamp import TIMESTAMP_SIZE, timestamped_column
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -46,10 +46,7 @@ class TimestampedValues(Generic[K, V]):
 
     def raw_from_rows(self, values: Sequence[V | None], timestamps: Sequence[int]) -> list[bytes | None]:
         """The bytes of many entries; None stays None."""
-        return [
-            None if raw is None else timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + raw
-            for raw, timestamp in zip(self._serdes.raw_values(values), timestamps)
-        ]
+        return timestamped_column(self._serdes.raw_values(values), timestamps)
 
     def raw_keys(self, keys: Sequence[K]) -> list[bytes]:
         """Many keys as bytes."""

@@ -14,7 +14,7 @@ import org.apache.kafka.streams.processor.StateRestoreListener;
 
 /**
  * Runs one of the topologies of the bench: App TOPOLOGY APPLICATION_ID BOOTSTRAP STATE_DIR SOURCE OTHER SINK [key=value ...].
- * Prints RUNNING when it runs, and how many records it restored before; ends when its standard input does.
+ * Prints RUNNING when it runs, and how many records it restored before in how many seconds; ends when its standard input does.
  */
 public final class App {
     public static void main(String[] args) throws Exception {
@@ -29,8 +29,8 @@ public final class App {
         }
         KafkaStreams streams = new KafkaStreams(Topologies.named(args[0], args[4], args[5], args[6]), props);
         CountDownLatch running = new CountDownLatch(1);
-        AtomicLong restored = new AtomicLong();
-        streams.setGlobalStateRestoreListener(new Restored(restored));
+        Restored restored = new Restored();
+        streams.setGlobalStateRestoreListener(restored);
         streams.setStateListener((now, before) -> {
             if (now == KafkaStreams.State.RUNNING) {
                 running.countDown();
@@ -44,7 +44,7 @@ public final class App {
         });
         streams.start();
         running.await();
-        System.out.println("RUNNING " + restored.get());
+        System.out.println("RUNNING " + restored.total.get() + " " + restored.seconds());
         System.out.flush();
         while (System.in.read() >= 0) {
             continue;
@@ -53,9 +53,21 @@ public final class App {
         streams.close(CloseOptions.timeout(Duration.ofSeconds(30)).withGroupMembershipOperation(GroupMembershipOperation.LEAVE_GROUP));
     }
 
-    private record Restored(AtomicLong total) implements StateRestoreListener {
+    /** How many records were restored, and how long it took from the first start to the last end that was told. */
+    private static final class Restored implements StateRestoreListener {
+        final AtomicLong total = new AtomicLong();
+        private long first;
+        private long last;
+
+        synchronized double seconds() {
+            return (last - first) / 1e9;
+        }
+
         @Override
-        public void onRestoreStart(TopicPartition partition, String store, long start, long end) {
+        public synchronized void onRestoreStart(TopicPartition partition, String store, long start, long end) {
+            if (first == 0) {
+                first = last = System.nanoTime();
+            }
         }
 
         @Override
@@ -63,8 +75,9 @@ public final class App {
         }
 
         @Override
-        public void onRestoreEnd(TopicPartition partition, String store, long count) {
+        public synchronized void onRestoreEnd(TopicPartition partition, String store, long count) {
             total.addAndGet(count);
+            last = System.nanoTime();
         }
     }
 }

@@ -1,0 +1,113 @@
+"""Reading exact ranges of offsets from a broker: over gaps, on from the last range, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from penstock import BrokerError
+from penstock.ids import TopicPartition
+from penstock.kafka import fetch
+from penstock.kafka.fetch import FetchRange, RangeFetcher
+from tests.harness.kafka import Kafka, unique
+
+
+@pytest.fixture
+def fetcher(kafka: Kafka) -> Iterator[RangeFetcher]:
+    config = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": unique("reads"), "auto.offset.reset": "error"}
+    reading = RangeFetcher(config, timeout=20)
+    yield reading
+    reading.close()
+
+
+def write(kafka: Kafka, topic: str, *transactions: tuple[int, bool]) -> None:
+    """Transactions of so many records on each of two partitions, committed or not; each ends with a marker."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": unique("writes")})
+    producer.init_transactions()
+    number = 0
+    for count, commits in transactions:
+        producer.begin_transaction()
+        for _ in range(count):
+            for partition in range(2):
+                producer.produce(topic, f"v{number}", f"k{number}", partition, timestamp=1_000 + number)
+            number += 1
+        producer.flush()
+        (producer.commit_transaction if commits else producer.abort_transaction)()
+
+
+def read(fetcher: RangeFetcher, topic: str, start: int, end: int, partitions: int = 2) -> list[Any]:
+    ranges = [FetchRange(topic, partition, start, end) for partition in range(partitions)]
+    found = fetcher.fetch(ranges)
+    assert set(found) == {TopicPartition(topic, partition) for partition in range(partitions)}
+    columns = [found[TopicPartition(topic, partition)] for partition in range(partitions)]
+    for one in columns:
+        assert list(one.keys) == [b"k%d" % (at - 1_000) for at in one.timestamps]
+        assert list(one.values) == [b"v%d" % (at - 1_000) for at in one.timestamps]
+        assert one.headers is None
+    return [list(one.offsets) for one in columns]
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_should_read_exactly_what_lies_in_ranges(
+    kafka: Kafka, fetcher: RangeFetcher, short: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not short:
+        monkeypatch.setattr(fetch, "_SHORT", 0)
+    topic = unique("ranges")
+    kafka.create(topic, partitions=2)
+    # Offsets 0-99, a marker at 100, 101-150 aborted with a marker at 151, 152-181 and a marker at 182.
+    write(kafka, topic, (100, True), (50, False), (30, True))
+    records = [*range(100), *range(152, 182)]
+
+    def expected(start: int, end: int) -> list[Any]:
+        return [[offset for offset in records if start <= offset < end]] * 2
+
+    for start, end in [(0, 10), (10, 60), (60, 101), (101, 110), (110, 152), (152, 182), (182, 183)]:
+        assert read(fetcher, topic, start, end) == expected(start, end)  # on from the last
+    for start, end in [(0, 183), (50, 160), (20, 30), (100, 102), (0, 1), (150, 183)]:
+        assert read(fetcher, topic, start, end) == expected(start, end)  # anywhere
+    fetcher.rest()
+    assert read(fetcher, topic, 0, 5, partitions=1) == expected(0, 5)[:1]
+    assert read(fetcher, topic, 5, 20) == expected(5, 20)  # with one more partition
+    assert read(fetcher, topic, 20, 40, partitions=1) == expected(20, 40)[:1]  # with one less
+    assert read(fetcher, topic, 40, 50, partitions=1) == expected(40, 50)[:1]
+    ahead = fetcher.fetch([FetchRange(topic, 0, 50, 60), FetchRange(topic, 1, 20, 60)])
+    assert [list(columns.offsets) for columns in ahead.values()] == [list(range(50, 60)), list(range(20, 60))]
+
+
+def test_should_fetch_again_what_it_could_not_keep(kafka: Kafka, fetcher: RangeFetcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "_MOST_AHEAD", 10)
+    monkeypatch.setattr(fetch, "_SHORT", 0)
+    topic = unique("uneven")
+    kafka.create(topic, partitions=2)
+    write(kafka, topic, (3_000, True))
+    fetcher.fetch([FetchRange(topic, 0, 0, 5), FetchRange(topic, 1, 0, 3_000)])
+    found = fetcher.fetch([FetchRange(topic, 0, 5, 3_000)])
+    assert list(found[TopicPartition(topic, 0)].offsets) == list(range(5, 3_000))
+
+
+def test_should_read_what_was_written_after_the_end_was_reached(kafka: Kafka, fetcher: RangeFetcher) -> None:
+    topic = unique("growing")
+    kafka.create(topic, partitions=2)
+    write(kafka, topic, (3_000, True))
+    assert read(fetcher, topic, 0, 3_000) == [list(range(3_000))] * 2
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for number in range(2_500):
+        for partition in range(2):
+            producer.produce(topic, f"v{number}", f"k{number}", partition, timestamp=1_000 + number)
+    producer.flush()
+    assert read(fetcher, topic, 3_000, 5_501) == [list(range(3_001, 5_501))] * 2
+
+
+def test_should_tell_of_offsets_that_are_gone(kafka: Kafka, fetcher: RangeFetcher) -> None:
+    topic = unique("gone")
+    kafka.create(topic, partitions=2)
+    write(kafka, topic, (3_000, True))
+    kafka.admin.delete_records([ClientPartition(topic, 0, 2_000)])[ClientPartition(topic, 0, 2_000)].result(30)
+    with pytest.raises(BrokerError, match="no longer in the log"):
+        fetcher.fetch([FetchRange(topic, 0, 0, 3_000)])
+    assert len(fetcher.fetch([FetchRange(topic, 0, 2_000, 3_000)])[TopicPartition(topic, 0)]) == 1_000
