@@ -89,62 +89,45 @@ def join_columns(left: Side, right: Side, context: Any) -> Columns:
 
 
 def _meet(left: _Rows, right: _Rows) -> _Met:
-    """Go through the rows in their common order; the rows of the right side are numbered behind those of the left."""
-    met = _Met([], [], [])
-    lefts, rights, first = left.entries_for(right), right.entries_for(left), len(left)
-    finders = (
-        _Finder(left, mine=lefts, theirs=rights, other=right.store),
-        _Finder(right, mine=rights, theirs=lefts, other=left.store),
-    )
+    """Go through the rows in their common order: each finds its partners, then it can be found by the other side.
+
+    The rows of the right side are numbered behind those of the left.
+    """
+    sides, first = (left, right), len(left)
+    keys, raw_values = left.keys + right.keys, left.raw_values + right.raw_values
+    values = [*left.columns.values, *right.columns.values]
+    times = left.columns.timestamps + right.columns.timestamps
+    kept = left.entries_for(right), right.entries_for(left)
     stream_times = [left.store.stream_time, right.store.stream_time]
-    order = np.argsort(np.concatenate((left.places, right.places)), kind="stable").tolist()
-    for row in order:
-        if row < first:
-            finders[0].take(row, row, stream_times, 0, met)
-        else:
-            finders[1].take(row - first, row, stream_times, 1, met)
-    return met
-
-
-class _Finder:
-    """Finds the partners of one side's rows, and lets the rows be found."""
-
-    def __init__(self, rows: _Rows, mine: dict[bytes, list[Entry]], theirs: dict[bytes, list[Entry]], other: WindowRows) -> None:
-        self._keys, self._raw, self._values, self._times = (
-            rows.keys,
-            rows.raw_values,
-            rows.columns.values,
-            rows.columns.timestamps,
-        )
-        self._before, self._after = rows.processor.before_ms, rows.processor.after_ms
-        self._store, self._mine, self._theirs = rows.store, mine, theirs
-        self._age = other.oldest(0)
-
-    def take(self, row: int, number: int, stream_times: list[int], side: int, met: _Met) -> None:
-        """Find the partners of a row, then add it to what the other side finds."""
-        key, raw, time = self._keys[row], self._raw[row], self._times[row]
-        theirs = self._theirs.get(key)
-        if theirs and self._values[row] is not None:
-            earliest = max(0, time - self._before, stream_times[1 - side] + self._age)
-            latest = max(0, time + self._after)
-            for entry in theirs:
+    before, after = [side.processor.before_ms for side in sides], [side.processor.after_ms for side in sides]
+    ages = [side.store.oldest(0) for side in sides]
+    met_rows, partners, met_times = met = _Met([], [], [])
+    for row in np.argsort(np.concatenate((left.places, right.places)), kind="stable").tolist():
+        key, raw, time = keys[row], raw_values[row], times[row]
+        mine, theirs = (1, 0) if row >= first else (0, 1)
+        found = kept[theirs].get(key)
+        if found and values[row] is not None:
+            earliest = max(0, time - before[mine], stream_times[theirs] + ages[theirs])
+            latest = max(0, time + after[mine])
+            for entry in found:
                 if earliest <= entry[0] <= latest:
-                    met.rows.append(number)
-                    met.partners.append(entry[1])
-                    met.times.append(max(time, entry[0]))
+                    met_rows.append(row)
+                    partners.append(entry[1])
+                    met_times.append(max(time, entry[0]))
         if raw is None:
-            return
-        if time > stream_times[side]:
-            stream_times[side] = time
-        elif not self._store.is_kept(time, stream_times[side]):
-            return
-        mine = self._mine.get(key)
-        if mine is None:
-            return
-        if mine and mine[-1][0] > time:
-            insort_right(mine, (time, raw), key=_time)
+            continue
+        if time > stream_times[mine]:
+            stream_times[mine] = time
+        elif not sides[mine].store.is_kept(time, stream_times[mine]):
+            continue
+        entries = kept[mine].get(key)
+        if entries is None:
+            continue
+        if entries and entries[-1][0] > time:
+            insort_right(entries, (time, raw), key=_time)
         else:
-            mine.append((time, raw))
+            entries.append((time, raw))
+    return met
 
 
 def _joined(sides: tuple[_Rows, _Rows], met: _Met, context: Any) -> Columns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from penstock.errors import InvalidStateStoreError
@@ -19,6 +19,9 @@ from penstock.state.store import StateStore, StateStoreContext
 from penstock.windows import MAX_TIMESTAMP
 
 K = TypeVar("K")
+
+# To find a key costs as much as to read on over so many entries.
+_SCANNED_FOR_A_SEEK = 3
 
 
 class AbstractSegmentedBytesStore(StateStore):
@@ -118,11 +121,17 @@ class AbstractSegmentedBytesStore(StateStore):
     def put_all(self, entries: Iterable[tuple[bytes, bytes | None, int]]) -> None:
         """Set many keys, each with its time, in their order; None deletes, expired ones are counted and dropped."""
         segments, observed = self._segments, self._observed_stream_time
+        interval, retention = segments.segment_interval, self._retention_period
         live: list[tuple[bytes, bytes | None]] = []
+        prefix, first, last, until = None, 0, -1, -1  # of a segment, while stream time has not come so far that others expire
         for key, value, timestamp in entries:
             if timestamp > observed:
                 observed = timestamp
-            prefix = segments.get_or_create_if_live(segments.segment_id(timestamp), observed)
+            if not first <= timestamp <= last or observed >= until:
+                segment_id = segments.segment_id(timestamp)
+                prefix = segments.get_or_create_if_live(segment_id, observed)
+                first, last = max(0, segment_id * interval), (segment_id + 1) * interval - 1
+                until = ((observed - retention) // interval + 1) * interval + retention
             if prefix is None:
                 self._expired.record("Skipping record for expired segment.")
             else:
@@ -275,8 +284,12 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
             WindowKeySchema.to_store_key_binary(b"", actual_from, 0),
             WindowKeySchema.to_store_key_binary(b"", to, MAX_SEQNUM),
         )
-        ordered = sorted(keys)
-        for prefix in self._segments.search(actual_from, to):
+        prefixes = self._segments.search(actual_from, to)
+        wanted = set(keys)
+        if self._db.approximate_num_entries() < _SCANNED_FOR_A_SEEK * len(wanted):
+            return self._scan_for(wanted, prefixes, actual_from, to)
+        ordered = sorted(wanted)
+        for prefix in prefixes:
             bounds = [(prefix + key + first, prefix + key + last) for key in ordered]
             for key, entries in zip(ordered, self._db.scan_many(bounds)):
                 size = len(prefix) + len(key) + SUFFIX_SIZE
@@ -284,6 +297,20 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
                 of_key = [(WindowKeySchema.extract_store_timestamp(k), value) for k, value in entries if len(k) == size]
                 if of_key:
                     found.setdefault(key, []).extend(of_key)
+        return found
+
+    def _scan_for(
+        self, keys: Container[bytes], prefixes: list[bytes], from_: int, to: int
+    ) -> dict[bytes, list[tuple[int, bytes]]]:
+        """What `fetch_many` finds, by reading whole segments."""
+        found: dict[bytes, list[tuple[int, bytes]]] = {}
+        timestamp_of = WindowKeySchema.extract_store_timestamp
+        for prefix in prefixes:
+            with self._db.scan(prefix, next_prefix(prefix), to_inclusive=False) as entries:
+                for binary, value in entries:
+                    key = binary[PREFIX_SIZE:-SUFFIX_SIZE]
+                    if key in keys and from_ <= (timestamp := timestamp_of(binary)) <= to:
+                        found.setdefault(key, []).append((timestamp, value))
         return found
 
     def fetch_key_range(
