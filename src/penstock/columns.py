@@ -7,6 +7,7 @@ record at a time would be many. Every column has one entry a row; `headers` is N
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -227,9 +228,13 @@ class ProducedColumns:
         return len(self.keys)
 
     def __iter__(self) -> Iterator[ProducedRecord]:
+        return self.records()
+
+    def records(self, start: int = 0) -> Iterator[ProducedRecord]:
+        """The records, from the one at `start` on."""
         topic, partition = self.topic, self.partition
         headers = [()] * len(self) if self.headers is None else self.headers
-        for key, value, timestamp, some in zip(self.keys, self.values, self.timestamps, headers):
+        for key, value, timestamp, some in islice(zip(self.keys, self.values, self.timestamps, headers), start, None):
             yield ProducedRecord(topic, partition, key, value, timestamp, some)
 
     def by_partition(self, partitions: npt.NDArray[np.int32]) -> list[ProducedColumns]:

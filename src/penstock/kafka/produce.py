@@ -173,7 +173,7 @@ class LaneProducer:
                 self._topics.add(columns.topic)
                 done = 0 if columns.headers is not None else self._write_columns(columns)
                 if done < len(columns):
-                    self._write_records(list(columns)[done:], refused)
+                    self._write_records(list(columns.records(done)), refused)
 
     def _write_columns(self, columns: ProducedColumns) -> int:
         """Queue plain records in a tight loop; returns how many went well, `_write_records` knows what to do about the next."""
