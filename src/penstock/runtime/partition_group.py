@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.columns import RawColumns
@@ -176,31 +176,13 @@ class PartitionGroup:
         if len(queues) == 1:
             return [(queues[0], taken[0], list(range(len(taken[0]))))]
         places: tuple[list[int], list[int]] = [], []
-        ends = [len(raw) for raw in taken]
-        mine, theirs, place = 0, 1, 0
-        while True:
-            times, at, end, due = (
-                taken[mine].timestamps,
-                len(places[mine]),
-                ends[mine],
-                taken[theirs].timestamps[len(places[theirs])],
-            )
-            start = at
-            # The other one waits longer: it goes first where times are equal.
-            while True:
-                at += 1
-                if at == end or times[at] >= due:
-                    break
-            places[mine].extend(range(place, place + at - start))
-            place += at - start
-            if at == end:
-                break
-            mine, theirs = theirs, mine
-        left, other = len(places[theirs]), queues[theirs]
+        place = _merge(taken[0].timestamps, taken[1].timestamps, *places)
+        waits = 0 if len(places[0]) < len(taken[0]) else 1
+        left, end, other = len(places[waits]), len(taken[waits]), queues[waits]
         if self._ready(now, lambda queue: queue is other).is_ready:
-            places[theirs].extend(range(place, place + ends[theirs] - left))
+            places[waits].extend(range(place, place + end - left))
         else:
-            self.add_raw_records(other.partition, taken[theirs].rows(left, ends[theirs]))
+            self.add_raw_records(other.partition, taken[waits].rows(left, end))
         return [(q, raw.rows(0, len(p)), p) for q, raw, p in zip(queues, taken, places) if p]
 
     def consumed(self, queue: RecordQueue, raw: RawColumns) -> None:
@@ -282,3 +264,31 @@ class PartitionGroup:
         self._fetched_lags.clear()
         self._idle_deadlines.clear()
         self.stream_time = UNKNOWN
+
+
+def _merge(times: Sequence[int], others: Sequence[int], places: list[int], other_places: list[int]) -> int:
+    """Give the rows of two partitions their places, until one of them has none left; the first begins. Returns the next place.
+
+    A partition goes on while its time is lower; where times are equal the other one has waited longer, and goes first.
+    """
+    place, row, other, end, other_end = 0, 0, 0, len(times), len(others)
+    due, other_due = times[0], others[0]
+    while True:
+        while True:
+            places.append(place)
+            place += 1
+            row += 1
+            if row == end:
+                return place
+            due = times[row]
+            if due >= other_due:
+                break
+        while True:
+            other_places.append(place)
+            place += 1
+            other += 1
+            if other == other_end:
+                return place
+            other_due = others[other]
+            if other_due >= due:
+                break
