@@ -17,13 +17,14 @@ from bench.probe import Expected
 
 RECORDS = (250_000, 1_000_000, 4_000_000)
 KEYS = (10_000, 100_000, 1_000_000, 10_000_000)
+DISTINCT = (100_000, 1_000_000)
 PARTITIONS = (1, 4, 16, 64)
 _FIXED_RECORDS, _FIXED_KEYS = 1_000_000, 10_000
 _JAVA_KEYS = (10_000, 1_000_000)  # Kafka Streams is run where it is cheap
 _TRICKLE_RATE, _TRICKLE_SECONDS = 100, 20.0
 _MS_PER_PARTITION = 5.0
 
-Axis = Literal["records", "keys", "partitions", "turn"]
+Axis = Literal["records", "keys", "distinct", "partitions", "turn"]
 
 
 class Size(Throughput):
@@ -39,19 +40,29 @@ class Size(Throughput):
 
     def feed(self) -> None:
         self.notes.append(
-            "Keys: the store holds that many keys before the run begins, restored from a changelog. A turn's cost per partition: "
+            f"Keys: the store holds that many before the run begins, restored from a changelog; {_FIXED_KEYS:,} of them, spread "
+            "over all, come in the input. Distinct keys: that many come in the input, at random, and each has results to write: "
+            "what is spared where keys come often, a result for each record, is spared less and less. A turn's cost per partition: "
             f"the median latency at {_TRICKLE_RATE} records/s over the number of partitions, its slope; a record waits for the "
             "turn that is running and then for its own, so the slope is that of one to two turns."
         )
 
     def variants(self) -> list[str]:
-        axes = (("records", RECORDS), ("keys", KEYS), ("partitions", PARTITIONS), ("turn", PARTITIONS))
+        axes = (
+            ("records", RECORDS),
+            ("keys", KEYS),
+            ("distinct", DISTINCT),
+            ("partitions", PARTITIONS),
+            ("turn", PARTITIONS),
+        )
         return [f"{axis} {size}" for axis, sizes in axes for size in sizes]
 
     def sides(self, variant: str) -> tuple[Side, ...]:
         axis, size = _parse(variant)
         if axis == "keys":
             return ("java", "penstock") if size in _JAVA_KEYS else ("penstock",)
+        if axis == "distinct":
+            return ("java", "penstock") if size == DISTINCT[-1] else ("penstock",)
         return ("java", "penstock") if axis in ("partitions", "turn") and size in (1, 64) else ("penstock",)
 
     def run(self, side: Side, variant: str) -> Measures:
@@ -61,6 +72,7 @@ class Size(Throughput):
         records, keys, partitions = {
             "records": (size, _FIXED_KEYS, 4),
             "keys": (_FIXED_RECORDS, size, 4),
+            "distinct": (_FIXED_RECORDS, size, 4),
             "partitions": (_FIXED_RECORDS, _FIXED_KEYS, size),
         }[axis]
         filled = self.bench.scaled(keys, 100) if axis == "keys" else 0
@@ -81,7 +93,11 @@ class Size(Throughput):
             axis, size = _parse(variant)
             measure, unit = ("p50", "ms") if axis == "turn" else ("microseconds", "us/record")
             java, ours, ratio = medians(runs, variant, measure)
-            label = {"turn": f"{size:,} partitions, median latency at {_TRICKLE_RATE} records/s"}.get(axis, f"{size:,} {axis}")
+            label = {
+                "turn": f"{size:,} partitions, median latency at {_TRICKLE_RATE} records/s",
+                "keys": f"{size:,} keys in the store",
+                "distinct": f"{size:,} distinct keys in the input",
+            }.get(axis, f"{size:,} {axis}")
             rows.append(Row(label, unit, java, ours, ratio, goal_is="at most"))
         turns = {size: medians(runs, f"turn {size}", "p50")[1] for size in PARTITIONS}
         slope = statistics.linear_regression(list(turns), list(turns.values())).slope
@@ -100,7 +116,7 @@ class Size(Throughput):
         )
         for axis, sizes, goal in (("records", RECORDS, 1.3), ("keys", KEYS, 1.5)):
             ends = [medians(runs, f"{axis} {size}", "microseconds")[1] for size in (sizes[0], sizes[-1])]
-            label = f"cost of a record at {sizes[-1]:,} {axis} to that at {sizes[0]:,}"
+            label = f"cost of a record at {sizes[-1]:,} {axis}{' in the store' * (axis == 'keys')} to that at {sizes[0]:,}"
             rows.append(Row(label, "times", None, ends[1] / ends[0], ends[1] / ends[0], goal, "at most"))
         return rows
 
@@ -108,7 +124,11 @@ class Size(Throughput):
         """An input topic of this size, written once."""
         source = f"size-{records}-{keys}-{partitions}{'-filled' if counted_before else ''}"
         if source not in self.inputs:
-            chosen = numpy.random.default_rng(7).integers(0, keys, records)
+            chance = numpy.random.default_rng(7)
+            if counted_before:
+                chosen = chance.choice(chance.choice(keys, min(keys, _FIXED_KEYS), replace=False), records)
+            else:
+                chosen = chance.integers(0, keys, records)
             create_topic(self.bench.bootstrap, source, partitions)
             write(self.bench.bootstrap, source, ((b"key-%d" % key, b"x", 0, -1) for key in chosen.tolist()))
             found, counts = numpy.unique(chosen, return_counts=True)

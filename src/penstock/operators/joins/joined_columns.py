@@ -11,8 +11,9 @@ first run up to their windows, and here their rows are joined in the order in wh
 from __future__ import annotations
 
 from bisect import insort_right
+from collections.abc import Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +21,16 @@ from penstock.columns import Columns, RawColumns, TwoOrigins
 from penstock.record import Headers
 from penstock.state.layers.window_rows import Entry, WindowRows
 
-_time = itemgetter(0)
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Numbers = npt.NDArray[np.int64]
+    Flags = npt.NDArray[np.bool_]
+
+_place = _time = itemgetter(0)
+
+_Meeting = tuple[int, bytes, int]
+"""The place of the later row in the common order, the bytes of its partner, the later time of both."""
 
 
 class Side(NamedTuple):
@@ -56,14 +66,11 @@ class _Rows:
         return range(len(self)) if self.columns.sources is None else self.columns.sources
 
     def entries_for(self, others: _Rows) -> dict[bytes, list[Entry]]:
-        """What the store has that rows of the other side may meet; an empty list for each key that may still come."""
+        """What the store has that rows of the other side may meet."""
         if not len(others):
             return {}
-        times, keys, seeker = others.columns.timestamps, set(others.keys), others.processor
-        found = self.store.entries(keys, max(0, min(times) - seeker.before_ms), max(0, max(times) + seeker.after_ms))
-        for key in keys.intersection(self.keys):
-            found.setdefault(key, [])
-        return found
+        times, seeker = others.columns.timestamps, others.processor
+        return self.store.entries(set(others.keys), max(0, min(times) - seeker.before_ms), max(0, max(times) + seeker.after_ms))
 
     def keep(self) -> None:
         """Put all rows into the store."""
@@ -88,46 +95,100 @@ def join_columns(left: Side, right: Side, context: Any) -> Columns:
     return _joined(sides, met, context)
 
 
-def _meet(left: _Rows, right: _Rows) -> _Met:
-    """Go through the rows in their common order: each finds its partners, then it can be found by the other side.
+class _Arrivals:
+    """The rows of both sides in their common order, and what stream time makes of each: arithmetic on their times.
 
-    The rows of the right side are numbered behind those of the left.
+    `rows` numbers the rows of the right side behind those of the left. A row meets partners from `earliest` to `latest`; one that
+    is not `kept` is too old for its store, and met by nobody.
     """
-    sides, first = (left, right), len(left)
-    keys, raw_values = left.keys + right.keys, left.raw_values + right.raw_values
-    values = [*left.columns.values, *right.columns.values]
-    times = left.columns.timestamps + right.columns.timestamps
-    kept = left.entries_for(right), right.entries_for(left)
-    stream_times = [left.store.stream_time, right.store.stream_time]
-    before, after = [side.processor.before_ms for side in sides], [side.processor.after_ms for side in sides]
-    ages = [side.store.oldest(0) for side in sides]
-    met_rows, partners, met_times = met = _Met([], [], [])
-    for row in np.argsort(np.concatenate((left.places, right.places)), kind="stable").tolist():
-        key, raw, time = keys[row], raw_values[row], times[row]
-        mine, theirs = (1, 0) if row >= first else (0, 1)
-        found = kept[theirs].get(key)
-        if found and values[row] is not None:
-            earliest = max(0, time - before[mine], stream_times[theirs] + ages[theirs])
-            latest = max(0, time + after[mine])
-            for entry in found:
-                if earliest <= entry[0] <= latest:
-                    met_rows.append(row)
-                    partners.append(entry[1])
-                    met_times.append(max(time, entry[0]))
-        if raw is None:
-            continue
-        if time > stream_times[mine]:
-            stream_times[mine] = time
-        elif not sides[mine].store.is_kept(time, stream_times[mine]):
-            continue
-        entries = kept[mine].get(key)
-        if entries is None:
-            continue
-        if entries and entries[-1][0] > time:
-            insort_right(entries, (time, raw), key=_time)
-        else:
-            entries.append((time, raw))
+
+    def __init__(self, left: _Rows, right: _Rows) -> None:
+        self.rows = np.argsort(np.concatenate((left.places, right.places)), kind="stable")
+        self.keys = left.keys + right.keys
+        self.raw_values = left.raw_values + right.raw_values
+        self.times = left.columns.timestamps + right.columns.timestamps
+        times = np.array(self.times, np.int64)[self.rows]
+        self.is_right = self.rows >= len(left)
+        self.meets = _are_there([*left.columns.values, *right.columns.values])[self.rows]
+        self.kept = _are_there(self.raw_values)[self.rows]
+        self.earliest, self.latest = np.empty_like(times), np.empty_like(times)
+        for mine, other, of_mine in ((left, right, ~self.is_right), (right, left, self.is_right)):
+            reach = other.store.oldest(0) + self._stream_times(other, times, ~of_mine)
+            own = mine.processor
+            self.earliest[of_mine] = np.maximum(np.maximum(0, times - own.before_ms), reach)[of_mine]
+            self.latest[of_mine] = np.maximum(0, times + own.after_ms)[of_mine]
+            stream_times = self._stream_times(mine, times, of_mine)
+            for place in np.flatnonzero(of_mine & self.kept & (times < stream_times)).tolist():
+                self.kept[place] = mine.store.is_kept(int(times[place]), int(stream_times[place]))
+
+    def _stream_times(self, side: _Rows, times: Numbers, of_side: Flags) -> Numbers:
+        """How far stream time of a side has come when each row has been put."""
+        put = np.where(of_side & self.kept, times, side.store.stream_time)
+        return np.maximum.accumulate(np.maximum(put, side.store.stream_time))
+
+
+def _meet(left: _Rows, right: _Rows) -> _Met:
+    """Who meets whom: each row the partners that came before it."""
+    arrivals = _Arrivals(left, right)
+    stored = left.entries_for(right), right.entries_for(left)
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(arrivals.keys))}
+    key_numbers = np.fromiter(map(numbers.__getitem__, arrivals.keys), np.int64, len(arrivals.keys))[arrivals.rows]
+    counts = np.bincount(key_numbers, minlength=len(numbers))
+    from_right = np.bincount(key_numbers[arrivals.is_right], minlength=len(numbers))
+    is_pair = (counts == 2) & (from_right == 1)
+    has_stored = np.zeros(len(numbers), bool)
+    has_stored[[numbers[key] for entries in stored for key in entries]] = True
+    met = _meet_once(arrivals, key_numbers, is_pair & ~has_stored)
+    others = has_stored | ((counts > 1) & (from_right > 0) & (from_right < counts) & ~is_pair)
+    if others.any():
+        met += _meet_many(arrivals, np.flatnonzero(others[key_numbers]).tolist(), stored)
+        met.sort(key=_place)  # stable: the partners of one row stay in their order
+    rows = arrivals.rows.tolist()
+    return _Met([rows[place] for place, _, _ in met], [partner for _, partner, _ in met], [time for _, _, time in met])
+
+
+def _meet_once(arrivals: _Arrivals, key_numbers: Numbers, is_pair: Flags) -> list[_Meeting]:
+    """The meetings of keys that come once on either side, and are in no store."""
+    places = np.flatnonzero(is_pair[key_numbers])
+    places = places[np.argsort(key_numbers[places], kind="stable")]
+    first, second = places[::2], places[1::2]
+    times = np.array(arrivals.times, np.int64)[arrivals.rows]
+    meets = arrivals.kept[first] & arrivals.meets[second]
+    meets &= (arrivals.earliest[second] <= times[first]) & (times[first] <= arrivals.latest[second])
+    first, second = first[meets], second[meets]
+    in_order = np.argsort(second)
+    first, second = first[in_order], second[in_order]
+    partners: list[Any] = [arrivals.raw_values[row] for row in arrivals.rows[first].tolist()]
+    return list(zip(second.tolist(), partners, np.maximum(times[first], times[second]).tolist()))
+
+
+def _meet_many(
+    arrivals: _Arrivals, places: list[int], stored: tuple[dict[bytes, list[Entry]], dict[bytes, list[Entry]]]
+) -> list[_Meeting]:
+    """The same for all others, row by row: each finds its partners, then it can be found by the other side."""
+    met: list[_Meeting] = []
+    for place in places:
+        row, mine = int(arrivals.rows[place]), int(arrivals.is_right[place])
+        key, time = arrivals.keys[row], arrivals.times[row]
+        if arrivals.meets[place]:
+            earliest, latest = arrivals.earliest[place], arrivals.latest[place]
+            for at, raw in stored[1 - mine].get(key, ()):
+                if earliest <= at <= latest:
+                    met.append((place, raw, max(time, at)))
+        if arrivals.kept[place]:
+            entries = stored[mine].setdefault(key, [])
+            entry = time, arrivals.raw_values[row]
+            if entries and entries[-1][0] > time:
+                insort_right(entries, entry, key=_time)  # type: ignore[misc]
+            else:
+                entries.append(entry)  # type: ignore[arg-type]
     return met
+
+
+def _are_there(values: Sequence[Any]) -> Flags:
+    if None not in values:
+        return np.ones(len(values), bool)
+    return np.fromiter((value is not None for value in values), bool, len(values))
 
 
 def _joined(sides: tuple[_Rows, _Rows], met: _Met, context: Any) -> Columns:
