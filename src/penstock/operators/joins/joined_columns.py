@@ -141,7 +141,7 @@ def _meet(left: _Rows, right: _Rows) -> _Met:
     met = _meet_once(arrivals, key_numbers, is_pair & ~has_stored)
     others = has_stored | ((counts > 1) & (from_right > 0) & (from_right < counts) & ~is_pair)
     if others.any():
-        met += _meet_many(arrivals, np.flatnonzero(others[key_numbers]).tolist(), stored)
+        met += _meet_many(arrivals, np.flatnonzero(others[key_numbers]), stored)
         met.sort(key=_place)  # stable: the partners of one row stay in their order
     rows = arrivals.rows.tolist()
     return _Met([rows[place] for place, _, _ in met], [partner for _, partner, _ in met], [time for _, _, time in met])
@@ -163,25 +163,24 @@ def _meet_once(arrivals: _Arrivals, key_numbers: Numbers, is_pair: Flags) -> lis
 
 
 def _meet_many(
-    arrivals: _Arrivals, places: list[int], stored: tuple[dict[bytes, list[Entry]], dict[bytes, list[Entry]]]
+    arrivals: _Arrivals, places: Numbers, stored: tuple[dict[bytes, list[Entry]], dict[bytes, list[Entry]]]
 ) -> list[_Meeting]:
     """The same for all others, row by row: each finds its partners, then it can be found by the other side."""
     met: list[_Meeting] = []
-    for place in places:
-        row, mine = int(arrivals.rows[place]), int(arrivals.is_right[place])
+    fields = (arrivals.rows, arrivals.is_right, arrivals.meets, arrivals.kept, arrivals.earliest, arrivals.latest)
+    columns = (field[places].tolist() for field in fields)
+    for place, row, is_right, meets, kept, earliest, latest in zip(places.tolist(), *columns):
         key, time = arrivals.keys[row], arrivals.times[row]
-        if arrivals.meets[place]:
-            earliest, latest = arrivals.earliest[place], arrivals.latest[place]
-            for at, raw in stored[1 - mine].get(key, ()):
+        if meets:
+            for at, raw in stored[not is_right].get(key, ()):
                 if earliest <= at <= latest:
                     met.append((place, raw, max(time, at)))
-        if arrivals.kept[place]:
-            entries = stored[mine].setdefault(key, [])
-            entry = time, arrivals.raw_values[row]
+        if kept:
+            entries: list[Any] = stored[is_right].setdefault(key, [])
             if entries and entries[-1][0] > time:
-                insort_right(entries, entry, key=_time)  # type: ignore[misc]
+                insort_right(entries, (time, arrivals.raw_values[row]), key=_time)
             else:
-                entries.append(entry)  # type: ignore[arg-type]
+                entries.append((time, arrivals.raw_values[row]))
     return met
 
 
