@@ -43,8 +43,8 @@ class Size(Throughput):
             f"Keys: the store holds that many before the run begins, restored from a changelog; {_FIXED_KEYS:,} of them, spread "
             "over all, come in the input. Distinct keys: that many come in the input, at random, and each has results to write: "
             "what is spared where keys come often, a result for each record, is spared less and less. "
-            f"A turn's cost per partition: the median latency at {_TRICKLE_RATE} records/s over the number of partitions, its slope; a record waits for the "
-            "turn that is running and then for its own, so the slope is that of one to two turns."
+            f"A turn's cost per partition: the median latency at {_TRICKLE_RATE} records/s over the number of partitions, its "
+            "slope; a record waits for the turn that is running and then for its own, so the slope is that of one to two turns."
         )
 
     def variants(self) -> list[str]:
