@@ -19,12 +19,12 @@ def long_bytes(number: int) -> bytes:
 
 
 def create_topic(bootstrap: str, name: str, partitions: int, **configs: str) -> None:
-    Admin({"bootstrap.servers": bootstrap, "log_level": 3}).create_topic(name, partitions, configs)
+    Admin({"bootstrap.servers": bootstrap, "log_level": 2}).create_topic(name, partitions, configs)
 
 
 def delete_topics(bootstrap: str, prefix: str) -> None:
     """Delete an application's topics, so that the broker's disk does not fill over many rounds."""
-    admin = Admin({"bootstrap.servers": bootstrap, "log_level": 3})
+    admin = Admin({"bootstrap.servers": bootstrap, "log_level": 2})
     admin.delete_topics(name for name in admin.partition_counts() if name.startswith(prefix))
 
 
@@ -35,7 +35,7 @@ def write(bootstrap: str, topic: str, items: Iterable[Item]) -> int:
             "bootstrap.servers": bootstrap,
             "partitioner": "murmur2_random",
             "enable.idempotence": True,  # keeps the order also where the first batches to a new topic are sent twice
-            "log_level": 3,
+            "log_level": 2,
             "linger.ms": 50,
             "batch.size": 1_000_000,
             "queue.buffering.max.messages": 500_000,

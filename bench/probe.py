@@ -68,7 +68,7 @@ def wait_until_finished(
     tick: Callable[[], None] = lambda: None,
 ) -> Finished:
     """Returns when the output is complete and right; raises where it is too much, or does not come."""
-    admin, output = Admin({"bootstrap.servers": bootstrap, "log_level": 3}), Output()
+    admin, output = Admin({"bootstrap.servers": bootstrap, "log_level": 2}), Output()
     watched = [TopicPartition(topic, number) for number in range(partitions)]
     ends: dict[TopicPartition, int]
     first, cpu, began = 0.0, 0.0, time.process_time()

@@ -85,7 +85,9 @@ class _Stream:
 
     def __init__(self, bootstrap: str, source: str, sink: str, partitions: int, check_alive: Callable[[], None]) -> None:
         self._source, self._check_alive = source, check_alive
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "partitioner": "murmur2_random"})
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "log_level": 2, "linger.ms": 1, "partitioner": "murmur2_random"}
+        )
         settings = {"bootstrap.servers": bootstrap, "group.id": f"reader-{sink}", "isolation.level": "read_committed"}
         self._reader = Consumer({**settings, "enable.auto.commit": False, "fetch.wait.max.ms": 50})
         ends = [ClientPartition(sink, number) for number in range(partitions)]

@@ -43,7 +43,7 @@ class Windows(Throughput):
         create_topic(self.bench.bootstrap, SOURCE, self.partitions)
         write(self.bench.bootstrap, SOURCE, items())
         self.far = _START + records + 10 * WINDOW_MS
-        self.ticker = Producer({"bootstrap.servers": self.bench.bootstrap, "log_level": 3})
+        self.ticker = Producer({"bootstrap.servers": self.bench.bootstrap, "log_level": 2})
         self._tick()
         self.expected = Expected({key + struct.pack(">q", start): long_bytes(count) for (key, start), count in counts.items()})
         self.on_close = Expected(self.expected.last, len(self.expected.last))
