@@ -214,7 +214,7 @@ class _Reader:
             if messages:
                 self._ahead.setdefault(partition, []).extend(messages)
             return
-        offsets, end = list(map(Message.offset, messages)), ends[partition]
+        offsets, end = _offsets_of(messages), ends[partition]
         if offsets and offsets[-1] >= end:
             inside = bisect_left(offsets, end)
             self._ahead[partition] = list(messages[inside:])
@@ -252,6 +252,14 @@ class _Reader:
             partition = TopicPartition(position.topic, position.partition)
             if position.offset >= ends[partition]:
                 del missing[partition]
+
+
+def _offsets_of(messages: Sequence[Message]) -> Sequence[int]:
+    if messages:
+        first, last = messages[0].offset(), messages[-1].offset()
+        if last - first == len(messages) - 1:
+            return range(first, last + 1)
+    return list(map(Message.offset, messages))
 
 
 def _end_of_run(partitions: Sequence[tuple[int, str]], start: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from operator import add
 from typing import Any
 
 TIMESTAMP_SIZE = 8
@@ -29,8 +30,10 @@ def timestamped_column(raw_values: Sequence[bytes | None], timestamps: Sequence[
     ['000000000000003276', None]
     """
     packed = struct.pack(f">{len(timestamps)}q", *timestamps)
-    starts = range(0, len(packed), TIMESTAMP_SIZE)
-    return [None if raw is None else packed[at : at + TIMESTAMP_SIZE] + raw for raw, at in zip(raw_values, starts)]
+    stamps = [packed[at : at + TIMESTAMP_SIZE] for at in range(0, len(packed), TIMESTAMP_SIZE)]
+    if None in raw_values:
+        return [None if raw is None else stamp + raw for stamp, raw in zip(stamps, raw_values)]
+    return list(map(add, stamps, raw_values))
 
 
 def raw_value(raw_value_and_timestamp: bytes | None) -> bytes | None:
