@@ -241,11 +241,10 @@ class ProducedColumns:
         """The same records with a partition for each, as columns of one partition each, in their order."""
         order = np.argsort(partitions, kind="stable")
         chosen, begins = np.unique(partitions[order], return_index=True)
-        return [
-            self._of_partition(partition, rows.tolist()) for partition, rows in zip(chosen.tolist(), np.split(order, begins[1:]))
-        ]
+        return [self.take(rows.tolist(), partition) for partition, rows in zip(chosen.tolist(), np.split(order, begins[1:]))]
 
-    def _of_partition(self, partition: int, rows: list[int]) -> ProducedColumns:
+    def take(self, rows: list[int], partition: int | None) -> ProducedColumns:
+        """Some of the records, in the given order, for a partition."""
         return ProducedColumns(
             self.topic,
             partition,

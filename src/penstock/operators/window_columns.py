@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 
 
 class _Cells(NamedTuple):
-    """The open windows that rows fall into: row and window start of each, in the order of rows and then of starts."""
+    """The open windows that rows fall into: row, its time and window start of each, in the order of rows and then of starts."""
 
     rows: Numbers
+    times: Numbers
     starts: Numbers
 
 
@@ -124,13 +125,14 @@ class WindowColumns(TimeWindowAggregateProcessor):
         rows, starts, ends = _windows_of(self._windows, timestamps)
         closed = ends <= stream_times[rows] - self._grace_ms
         if not closed.any():
-            return _Cells(rows, starts)
+            return _Cells(rows, timestamps[rows], starts)
         for cell in np.flatnonzero(closed).tolist():
             row, stream_time = int(rows[cell]), int(stream_times[rows[cell]])
             self._context.record_context = columns.context(row)
             window = f"[{starts[cell]},{ends[cell]})"
             skip_expired(self._context, columns.timestamps[row], window, stream_time - self._grace_ms, stream_time)
-        return _Cells(rows[~closed], starts[~closed])
+        rows = rows[~closed]
+        return _Cells(rows, timestamps[rows], starts[~closed])
 
     # -- folding -------------------------------------------------------------------------------------------------------
 
@@ -144,7 +146,7 @@ class WindowColumns(TimeWindowAggregateProcessor):
         ordered = windows[by_window]
         begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
         ends = np.r_[begins[1:], len(ordered)]
-        latest = np.maximum.reduceat(np.array(columns.timestamps, np.int64)[cells.rows[by_window]], begins)
+        latest = np.maximum.reduceat(cells.times[by_window], begins)
         last_cells = by_window[ends - 1]
         by_last = np.argsort(last_cells)
         window_keys, window_starts = np.divmod(ordered[begins[by_last]], len(starts))

@@ -84,7 +84,7 @@ def _binary(column: Sequence[bytes | None]) -> pa.Array:
 def _single(
     produced: ProducedColumns, source: int, partitions: int, skip: Mapping[int, int], rows: list[int]
 ) -> Iterator[tuple[int, ShuffledBatch]]:
-    for target, batch in sorted_columns(_rows(produced, rows), source, partitions, skip):
+    for target, batch in sorted_columns(produced.take(rows, produced.partition), source, partitions, skip):
         # Nothing is counted of them: whatever their rank, it must not hold up the rows behind them.
         batch.weights, batch.ranks = np.ones(len(batch), np.int64), np.zeros(len(batch), np.int64)
         yield target, batch
@@ -130,16 +130,3 @@ def _split(batch: ShuffledBatch, targets: Longs, kept: Longs | None, partitions:
         if end > start:
             yield target, ordered.slice(start, int(end))
         start = int(end)
-
-
-def _rows(produced: ProducedColumns, rows: list[int]) -> ProducedColumns:
-    return ProducedColumns(
-        produced.topic,
-        produced.partition,
-        [produced.keys[row] for row in rows],
-        [produced.values[row] for row in rows],
-        [produced.timestamps[row] for row in rows],
-        None if produced.headers is None else [produced.headers[row] for row in rows],
-        produced.origin,
-        None if produced.offsets is None else [produced.offsets[row] for row in rows],
-    )

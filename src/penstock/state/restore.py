@@ -99,8 +99,8 @@ class StoreRestorer:
             values = timestamped_column(values, columns.timestamps)
         elif self._converter is not identity:
             return False
+        engine.commit_column(columns.keys, values, {self.partition: columns.offsets[-1]})  # type: ignore[arg-type]
         self.offset = columns.offsets[-1]
-        engine.commit_column(columns.keys, values, {self.partition: self.offset})  # type: ignore[arg-type]
         self.restored_records += len(columns)
         return True
 

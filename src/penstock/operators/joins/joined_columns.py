@@ -107,7 +107,7 @@ class _Arrivals:
         self.keys = left.keys + right.keys
         self.raw_values = left.raw_values + right.raw_values
         self.times = left.columns.timestamps + right.columns.timestamps
-        times = np.array(self.times, np.int64)[self.rows]
+        self.in_order = times = np.array(self.times, np.int64)[self.rows]
         self.is_right = self.rows >= len(left)
         self.meets = _are_there([*left.columns.values, *right.columns.values])[self.rows]
         self.kept = _are_there(self.raw_values)[self.rows]
@@ -152,7 +152,7 @@ def _meet_once(arrivals: _Arrivals, key_numbers: Numbers, is_pair: Flags) -> lis
     places = np.flatnonzero(is_pair[key_numbers])
     places = places[np.argsort(key_numbers[places], kind="stable")]
     first, second = places[::2], places[1::2]
-    times = np.array(arrivals.times, np.int64)[arrivals.rows]
+    times = arrivals.in_order
     meets = arrivals.kept[first] & arrivals.meets[second]
     meets &= (arrivals.earliest[second] <= times[first]) & (times[first] <= arrivals.latest[second])
     first, second = first[meets], second[meets]
