@@ -226,5 +226,6 @@ def _failure_of_job(text: str) -> Failure:
     broken = next((line.strip() for line in text.splitlines() if any(sign in line for sign in _BROKEN_PYTHON)), None)
     if broken is None:
         return Failure("LaneLost", text.splitlines()[0], text)
-    message = f"the executors' Python cannot run penstock: {broken}; install it there, or send it along (running-on-a-cluster.md)"
+    advice = "install penstock-streams there, or send it along (running-on-a-cluster.md)"
+    message = f"the executors' Python cannot run penstock: {broken}; {advice}"
     return Failure("StreamsError", message, text)
