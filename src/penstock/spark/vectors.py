@@ -9,12 +9,20 @@ committed offset itself stays 0: nothing is in the topic, and lag tools show non
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.ids import TopicPartition
 from penstock.runtime.carry_over import OffsetAndMetadata
+
+_log = logging.getLogger(__name__)
+
+_NUMBER = "[0-9]{1,18}"  # less than the largest offset there can be
+_POSITION = rf"{_NUMBER}(?:\+{_NUMBER})?"
+_VECTOR = re.compile(rf"(?P<times>[^|]*)\|(?P<number>{_NUMBER})\|(?P<offsets>(?:{_POSITION}(?:,{_POSITION})*)?)")
 
 _NONE: Mapping[TopicPartition, int] = MappingProxyType({})
 
@@ -38,13 +46,13 @@ class Vector(NamedTuple):
 
     @classmethod
     def of(cls, committed: OffsetAndMetadata | None, sources: Sequence[TopicPartition]) -> Vector:
-        """What was committed; an empty vector where nothing was."""
-        if committed is None or committed.metadata.count("|") != 2:
+        """What was committed; an empty vector where nothing was, or something that is none, with a warning."""
+        known = None if committed is None else _parts(committed.metadata)
+        if known is None:
             return cls(0, {})
-        _, number, offsets = committed.metadata.split("|")
-        parts = {source: text.partition("+") for source, text in zip(sources, offsets.split(","))}
+        parts = {source: text.partition("+") for source, text in zip(sources, known.offsets.split(",") if known.offsets else ())}
         begun = {source: int(some) for source, (_, _, some) in parts.items() if some}
-        return cls(int(number), {source: int(offset) for source, (offset, _, _) in parts.items()}, begun)
+        return cls(known.number, {source: int(offset) for source, (offset, _, _) in parts.items()}, begun)
 
     def committed(self, times: str, sources: Sequence[TopicPartition]) -> OffsetAndMetadata:
         """What to commit."""
@@ -59,5 +67,22 @@ def without_vector(committed: OffsetAndMetadata) -> OffsetAndMetadata:
     """The part of a commit that a task understands: its times, and as its offset the number of records it has consumed."""
     if committed.metadata.count("|") != 2:
         return committed
-    times, number, _ = committed.metadata.split("|")
-    return OffsetAndMetadata(int(number), times)
+    known = _parts(committed.metadata)
+    return OffsetAndMetadata(0, "") if known is None else OffsetAndMetadata(known.number, known.times)
+
+
+class _Parts(NamedTuple):
+    times: str
+    number: int
+    offsets: str
+
+
+def _parts(metadata: str) -> _Parts | None:
+    """What a commit's text is made of; whoever may commit offsets of the group may have written anything there."""
+    if metadata.count("|") != 2:
+        return None
+    match = _VECTOR.fullmatch(metadata)
+    if match is None:
+        _log.warning("The offsets that were committed for a repartition are not understood and count as none: %.100r", metadata)
+        return None
+    return _Parts(match["times"], int(match["number"]), match["offsets"])
