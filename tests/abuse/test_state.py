@@ -168,29 +168,37 @@ def test_should_take_any_metadata_of_an_offset_for_nothing_that_is_none() -> Non
 SOURCES = [TopicPartition("lines", 0), TopicPartition("lines", 1)]
 
 
-def test_should_take_any_vector_for_nothing_that_is_none() -> None:
-    valid = [b"|7|3,4", b"AgAAAAAAAAAF|7|3+1,4", b"|0|0"]
-    for decode in ("utf-8", "latin-1"):
+def test_should_read_or_refuse_any_vector() -> None:
+    vectors = [
+        Vector(0, dict.fromkeys(SOURCES, 0)),
+        Vector(7, {SOURCES[0]: 3, SOURCES[1]: 4}, {SOURCES[0]: 1}),
+        Vector(2**50, dict.fromkeys(SOURCES, 2**40)),
+    ]
+    times = TopicPartitionMetadata(5, ProcessorMetadata({"store": 7})).encode()
+    valid = [vector.committed(text, SOURCES).metadata.encode() for vector in vectors for text in ("", times)]
 
-        def read(data: bytes, decode: str = decode) -> Any:
-            committed = OffsetAndMetadata(0, data.decode(decode, "replace"))
-            vector, rest = Vector.of(committed, SOURCES), without_vector(committed)
-            assert all(
-                isinstance(at, int) and at >= 0 for at in (vector.number, *vector.positions.values(), *vector.begun.values())
-            )
-            assert rest.offset >= 0
-            return vector
+    def read(data: bytes) -> None:
+        for decoded in (data.decode("latin-1"), data.decode(errors="replace")):
+            committed = OffsetAndMetadata(0, decoded)
+            vector = Vector.of(committed, SOURCES)
+            numbers = (vector.number, *vector.positions.values(), *vector.begun.values(), without_vector(committed).offset)
+            assert all(0 <= number < 2**63 for number in numbers)
 
-        assert_survives(read, valid, ())
+    assert_survives(read, valid)
 
 
 @pytest.mark.parametrize(
-    "text", ["|x|3,4", "|7|3,y", "|7|3+z,4", "|7|-3,4", "|٣|3,4", "|1_0|3,4", "| 7|3,4", "|7|3,", f"|{'9' * 30}|3,4"]
+    "text", ["|x|3,4", "|7|3,y", "|7|3+z,4", "|7|3+,4", "|7|-3,4", "|٣|3,4", "|1_0|3,4", "| 7|3,4", "|7|3,", f"|{'9' * 30}|3,4"]
 )
-def test_should_start_anew_where_a_vector_is_not_understood(text: str) -> None:
-    committed = OffsetAndMetadata(0, text)
-    assert Vector.of(committed, SOURCES) == Vector(0, {})
-    assert without_vector(committed).offset == 0
+def test_should_refuse_a_vector_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(SerializationError, match="positions that were committed"):
+        Vector.of(OffsetAndMetadata(0, text), SOURCES)
+
+
+@pytest.mark.parametrize("text", ["|x|3,4", "|-7|3,4", "||3,4"])
+def test_should_refuse_a_number_of_records_that_cannot_be_read(text: str) -> None:
+    with pytest.raises(SerializationError, match="positions that were committed"):
+        without_vector(OffsetAndMetadata(0, text))
 
 
 # -- positions and files

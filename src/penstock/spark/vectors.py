@@ -9,20 +9,15 @@ committed offset itself stays 0: nothing is in the topic, and lag tools show non
 
 from __future__ import annotations
 
-import logging
-import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
 from penstock.runtime.carry_over import OffsetAndMetadata
 
-_log = logging.getLogger(__name__)
-
-_NUMBER = "[0-9]{1,18}"  # less than the largest offset there can be
-_POSITION = rf"{_NUMBER}(?:\+{_NUMBER})?"
-_VECTOR = re.compile(rf"(?P<times>[^|]*)\|(?P<number>{_NUMBER})\|(?P<offsets>(?:{_POSITION}(?:,{_POSITION})*)?)")
+_DIGITS = 18  # less than the largest offset there can be
 
 _NONE: Mapping[TopicPartition, int] = MappingProxyType({})
 
@@ -46,13 +41,16 @@ class Vector(NamedTuple):
 
     @classmethod
     def of(cls, committed: OffsetAndMetadata | None, sources: Sequence[TopicPartition]) -> Vector:
-        """What was committed; an empty vector where nothing was, or something that is none, with a warning."""
-        known = None if committed is None else _parts(committed.metadata)
-        if known is None:
+        """What was committed; an empty vector where nothing was. Raises SerializationError where it cannot be read."""
+        if committed is None or committed.metadata.count("|") != 2:
             return cls(0, {})
-        parts = {source: text.partition("+") for source, text in zip(sources, known.offsets.split(",") if known.offsets else ())}
-        begun = {source: int(some) for source, (_, _, some) in parts.items() if some}
-        return cls(known.number, {source: int(offset) for source, (offset, _, _) in parts.items()}, begun)
+        _, number, offsets = committed.metadata.split("|")
+        parts = {source: text.partition("+") for source, text in zip(sources, offsets.split(","))}
+        try:
+            begun = {source: _number(some) for source, (_, plus, some) in parts.items() if plus}
+            return cls(_number(number), {source: _number(offset) for source, (offset, _, _) in parts.items()}, begun)
+        except ValueError as exc:
+            raise _unreadable(committed) from exc
 
     def committed(self, times: str, sources: Sequence[TopicPartition]) -> OffsetAndMetadata:
         """What to commit."""
@@ -67,22 +65,22 @@ def without_vector(committed: OffsetAndMetadata) -> OffsetAndMetadata:
     """The part of a commit that a task understands: its times, and as its offset the number of records it has consumed."""
     if committed.metadata.count("|") != 2:
         return committed
-    known = _parts(committed.metadata)
-    return OffsetAndMetadata(0, "") if known is None else OffsetAndMetadata(known.number, known.times)
+    times, number, _ = committed.metadata.split("|")
+    try:
+        return OffsetAndMetadata(_number(number), times)
+    except ValueError as exc:
+        raise _unreadable(committed) from exc
 
 
-class _Parts(NamedTuple):
-    times: str
-    number: int
-    offsets: str
+def _number(text: str) -> int:
+    """A number as it was written; `int` takes more: signs, blanks, underscores, digits of all scripts, and any size."""
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        raise ValueError(f"not a number: {text[:50]!r}")
+    return int(text)
 
 
-def _parts(metadata: str) -> _Parts | None:
-    """What a commit's text is made of; whoever may commit offsets of the group may have written anything there."""
-    if metadata.count("|") != 2:
-        return None
-    match = _VECTOR.fullmatch(metadata)
-    if match is None:
-        _log.warning("The offsets that were committed for a repartition are not understood and count as none: %.100r", metadata)
-        return None
-    return _Parts(match["times"], int(match["number"]), match["offsets"])
+def _unreadable(committed: OffsetAndMetadata) -> SerializationError:
+    return SerializationError(
+        f"the positions that were committed for a task behind a shuffle cannot be read: {committed.metadata[:200]!r}; "
+        "somebody else has committed for this group: `penstock reset` starts the application over"
+    )
