@@ -55,7 +55,7 @@ def _spark_jars() -> list[str]:
 def _resolve(folder: Path) -> list[str]:
     # Nothing is imported from the folder that the user happens to be in (Python 3.11 and later know the variable).
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603 - this interpreter, with names of our own
         [sys.executable, "-m", "penstock.spark.resolver", _COORDINATES, str(folder / "ivy")],
         capture_output=True,
         text=True,

@@ -183,7 +183,7 @@ class Fleet:
         for future in closing:
             try:
                 future.result(timeout)
-            except Exception:  # noqa: BLE001 - a worker that is gone has nothing left to close
+            except Exception:  # noqa: BLE001, S112 - a worker that is gone has nothing left to close
                 continue
 
     def _shuffle(self, upstream: Sequence[UpstreamWork], owners: Mapping[TaskId, int]) -> RDD[Any]:
