@@ -29,7 +29,7 @@ def error_of(failure: Failure) -> BaseException:
     error: BaseException | None = None
     if failure.error is not None:
         try:
-            error, cause = pickle.loads(failure.error)
+            error, cause = pickle.loads(failure.error)  # noqa: S301 - of a lane of this session: one domain of trust
             if error is not None:
                 error.__cause__ = cause
         except Exception:  # noqa: BLE001 - a class that cannot be imported here is told as text

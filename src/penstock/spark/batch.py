@@ -173,7 +173,9 @@ class ShuffledBatch:
             batch.column("timestamp").to_numpy(),
             batch.column("source").to_numpy(),
             batch.column("offset").to_numpy(),
-            [pickle.loads(h) if h else () for h in batch.column("headers").to_pylist()] if "headers" in names else None,
+            [pickle.loads(h) if h else () for h in batch.column("headers").to_pylist()]  # noqa: S301 - pickled before the shuffle
+            if "headers" in names
+            else None,
             batch.column("weight").to_numpy() if "weight" in names else None,
             batch.column("rank").to_numpy() if "rank" in names else None,
         )

@@ -183,7 +183,7 @@ class Fleet:
         for future in closing:
             try:
                 future.result(timeout)
-            except Exception:  # noqa: BLE001 - a worker that is gone has nothing left to close
+            except Exception:  # noqa: BLE001, S112 - a worker that is gone has nothing left to close
                 continue
 
     def _shuffle(self, upstream: Sequence[UpstreamWork], owners: Mapping[TaskId, int]) -> RDD[Any]:
@@ -226,5 +226,6 @@ def _failure_of_job(text: str) -> Failure:
     broken = next((line.strip() for line in text.splitlines() if any(sign in line for sign in _BROKEN_PYTHON)), None)
     if broken is None:
         return Failure("LaneLost", text.splitlines()[0], text)
-    message = f"the executors' Python cannot run penstock: {broken}; install it there, or send it along (running-on-a-cluster.md)"
+    advice = "install penstock-streams there, or send it along (running-on-a-cluster.md)"
+    message = f"the executors' Python cannot run penstock: {broken}; {advice}"
     return Failure("StreamsError", message, text)

@@ -191,7 +191,7 @@ def take_side_outputs(batch: ShuffledBatch) -> tuple[ShuffledBatch, list[Produce
     side = [bool(headers) and headers[0][0] == _SIDE_OUTPUT for headers in batch.headers]
     if not any(side):
         return batch, []
-    outputs = [pickle.loads(batch.values[row].as_py()) for row, is_side in enumerate(side) if is_side]
+    outputs = [pickle.loads(batch.values[row].as_py()) for row, is_side in enumerate(side) if is_side]  # noqa: S301 - unsafe: to be a column
     return batch.take(np.flatnonzero(~np.array(side))), outputs
 
 

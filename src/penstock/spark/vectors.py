@@ -13,8 +13,11 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
 from penstock.runtime.carry_over import OffsetAndMetadata
+
+_DIGITS = 18  # less than the largest offset there can be
 
 _NONE: Mapping[TopicPartition, int] = MappingProxyType({})
 
@@ -38,13 +41,16 @@ class Vector(NamedTuple):
 
     @classmethod
     def of(cls, committed: OffsetAndMetadata | None, sources: Sequence[TopicPartition]) -> Vector:
-        """What was committed; an empty vector where nothing was."""
+        """What was committed; an empty vector where nothing was. Raises SerializationError where it cannot be read."""
         if committed is None or committed.metadata.count("|") != 2:
             return cls(0, {})
         _, number, offsets = committed.metadata.split("|")
         parts = {source: text.partition("+") for source, text in zip(sources, offsets.split(","))}
-        begun = {source: int(some) for source, (_, _, some) in parts.items() if some}
-        return cls(int(number), {source: int(offset) for source, (offset, _, _) in parts.items()}, begun)
+        try:
+            begun = {source: _number(some) for source, (_, plus, some) in parts.items() if plus}
+            return cls(_number(number), {source: _number(offset) for source, (offset, _, _) in parts.items()}, begun)
+        except ValueError as exc:
+            raise _unreadable(committed) from exc
 
     def committed(self, times: str, sources: Sequence[TopicPartition]) -> OffsetAndMetadata:
         """What to commit."""
@@ -60,4 +66,21 @@ def without_vector(committed: OffsetAndMetadata) -> OffsetAndMetadata:
     if committed.metadata.count("|") != 2:
         return committed
     times, number, _ = committed.metadata.split("|")
-    return OffsetAndMetadata(int(number), times)
+    try:
+        return OffsetAndMetadata(_number(number), times)
+    except ValueError as exc:
+        raise _unreadable(committed) from exc
+
+
+def _number(text: str) -> int:
+    """A number as it was written; `int` takes more: signs, blanks, underscores, digits of all scripts, and any size."""
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        raise ValueError(f"not a number: {text[:50]!r}")
+    return int(text)
+
+
+def _unreadable(committed: OffsetAndMetadata) -> SerializationError:
+    return SerializationError(
+        f"the positions that were committed for a task behind a shuffle cannot be read: {committed.metadata[:200]!r}; "
+        "somebody else has committed for this group: `penstock reset` starts the application over"
+    )

@@ -24,6 +24,7 @@ from penstock.ids import TaskId
 
 LOCK_FILE = ".lock"
 PROCESS_FILE = "penstock-process-metadata"
+_PROCESS_FILE_SIZE = 4096  # many times what is written there
 GLOBAL_FOLDER = "global"
 
 _log = logging.getLogger(__name__)
@@ -242,10 +243,11 @@ class StateDirectory:
     def _read_process_id(self) -> uuid.UUID | None:
         path = self._folder / PROCESS_FILE
         try:
-            return uuid.UUID(json.loads(path.read_text())["processId"])
+            with path.open() as file:
+                return uuid.UUID(json.loads(file.read(_PROCESS_FILE_SIZE))["processId"])
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError) as exc:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
             _log.warning("Cannot read %s (%s): this instance gets a new process id", path, exc)
             return None
 

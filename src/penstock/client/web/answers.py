@@ -49,7 +49,7 @@ class Answers:
         for name in stores.names:
             try:
                 store = stores.store(name)
-            except Exception:  # noqa: BLE001 - a buffer, or a kind of the user's own: not for queries
+            except Exception:  # noqa: BLE001, S112 - a buffer, or a kind of the user's own: not for queries
                 continue
             hosts = self._queries.locations.for_store(name)
             found.append(

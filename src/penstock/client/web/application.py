@@ -80,7 +80,7 @@ class WebApplication:
             text = await self._in_thread(self._metrics)
         except Exception as exc:  # noqa: BLE001 - told to the client
             return _error(http_error(exc))
-        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4", headers=_NO_STORE)
 
     async def _table(self, request: Request) -> Response:
         """What this instance has of a store, as an Arrow stream: for other instances, whose tables show all of it."""
