@@ -35,10 +35,11 @@ class FedPartition:
         if batch is None:
             batch = ShuffledBatch.of_rows(())
         else:
-            batch = batch.in_time_order({index: before.begun[s] for index, s in enumerate(sources) if s in before.begun})
+            begun = {s: (before.positions[s], some) for s, some in before.begun.items()}
+            batch = batch.in_time_order({index: begun[s] for index, s in enumerate(sources) if s in begun})
         self._waiting.append(batch)
-        begun = {source: some for source, some in before.begun.items() if ends.get(source, 0) <= before.positions[source]}
-        self._handed_over = Vector(before.number + len(batch), {**before.positions, **ends}, begun)
+        still_begun = {source: some for source, some in before.begun.items() if ends.get(source, 0) <= before.positions[source]}
+        self._handed_over = Vector(before.number + len(batch), {**before.positions, **ends}, still_begun)
         return batch
 
     def commit(self, left: int, times: str | None) -> OffsetAndMetadata:

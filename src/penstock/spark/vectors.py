@@ -1,18 +1,21 @@
 """How far a task behind a shuffle has consumed each source partition: its vector.
 
-It is committed, in the task's transaction, as the metadata of its own repartition partition: `times|number|offsets`, where
-`times` is the carry-over every task commits, `number` how many shuffled records the task has consumed, and `offsets` one
-position per source partition, in their order. A position `7+2` says that of the records made of offset 7 the task has
-consumed two: one input record may become many, and a task that waits for another partition may stop between them. The
-committed offset itself stays 0: nothing is in the topic, and lag tools show none.
+It is committed, in the task's transaction, as the metadata of its own repartition partition: `times|number|sources`, where
+`times` is the carry-over every task commits, `number` how many shuffled records the task has consumed, and `sources` the
+positions in each source topic, by its name: `lines=3,4;orders=7+2`. So a topic that comes, goes or grows leaves the positions in
+the others as they are. A position `7+2` says that of the records made of offset 7 the task has consumed two: one input record
+may become many, and a task that waits for another partition may stop between them. The committed offset itself stays 0:
+nothing is in the topic, and lag tools show none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from types import MappingProxyType
 from typing import NamedTuple
 
+from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
 from penstock.runtime.carry_over import OffsetAndMetadata
 
@@ -24,11 +27,11 @@ class Vector(NamedTuple):
 
     `begun` tells of positions that were consumed in part how many of their records were.
 
-    >>> sources = [TopicPartition("lines", 0), TopicPartition("lines", 1)]
-    >>> committed = Vector(7, {sources[0]: 3, sources[1]: 4}).committed("", sources)
+    >>> sources = [TopicPartition("lines", 0), TopicPartition("lines", 1), TopicPartition("words", 0)]
+    >>> committed = Vector(7, dict(zip(sources, (3, 4, 5))), {sources[2]: 1}).committed("", sources)
     >>> committed
-    OffsetAndMetadata(offset=0, metadata='|7|3,4')
-    >>> Vector.of(committed, sources).positions == {sources[0]: 3, sources[1]: 4}
+    OffsetAndMetadata(offset=0, metadata='|7|lines=3,4;words=5+1')
+    >>> Vector.of(committed, [TopicPartition("birds", 0), *sources[1:]]).positions == {sources[1]: 4, sources[2]: 5}
     True
     """
 
@@ -38,21 +41,40 @@ class Vector(NamedTuple):
 
     @classmethod
     def of(cls, committed: OffsetAndMetadata | None, sources: Sequence[TopicPartition]) -> Vector:
-        """What was committed; an empty vector where nothing was."""
+        """What was committed for these sources, as far as it names them; an empty vector where nothing was."""
         if committed is None or committed.metadata.count("|") != 2:
             return cls(0, {})
-        _, number, offsets = committed.metadata.split("|")
-        parts = {source: text.partition("+") for source, text in zip(sources, offsets.split(","))}
-        begun = {source: int(some) for source, (_, _, some) in parts.items() if some}
-        return cls(int(number), {source: int(offset) for source, (offset, _, _) in parts.items()}, begun)
+        _, number, text = committed.metadata.split("|")
+        named = _by_name(text) if "=" in text else dict(zip(sources, text.split(",")))  # once they were in the sources' order
+        parts = {source: named[source].partition("+") for source in sources if source in named}
+        try:
+            begun = {source: int(some) for source, (_, _, some) in parts.items() if some}
+            return cls(int(number), {source: int(offset) for source, (offset, _, _) in parts.items()}, begun)
+        except ValueError as exc:
+            raise SerializationError(
+                f"the positions that were committed for a task behind a shuffle cannot be read: {committed.metadata[:200]!r}; "
+                "somebody else has committed for this group: `penstock reset` starts the application over"
+            ) from exc
 
     def committed(self, times: str, sources: Sequence[TopicPartition]) -> OffsetAndMetadata:
-        """What to commit."""
-        offsets = ",".join(
-            f"{self.positions[source]}+{self.begun[source]}" if self.begun.get(source) else str(self.positions[source])
-            for source in sources
+        """What to commit; `sources` are all partitions of their topics, in order."""
+        text = ";".join(
+            f"{topic}={','.join(map(self._position, partitions))}" for topic, partitions in groupby(sources, lambda s: s.topic)
         )
-        return OffsetAndMetadata(0, f"{times}|{self.number}|{offsets}")
+        return OffsetAndMetadata(0, f"{times}|{self.number}|{text}")
+
+    def _position(self, source: TopicPartition) -> str:
+        begun = self.begun.get(source)
+        return f"{self.positions[source]}+{begun}" if begun else str(self.positions[source])
+
+
+def _by_name(text: str) -> dict[TopicPartition, str]:
+    topics = (entry.partition("=") for entry in text.split(";"))
+    return {
+        TopicPartition(topic, partition): position
+        for topic, _, positions in topics
+        for partition, position in enumerate(positions.split(","))
+    }
 
 
 def without_vector(committed: OffsetAndMetadata) -> OffsetAndMetadata:
