@@ -13,7 +13,7 @@ from typing import Any
 from penstock.errors import ConfigError
 from penstock.ids import TaskId
 from penstock.operators import STATELESS, KStreamAggregate
-from penstock.timestamps import UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor
+from penstock.timestamps import WallclockTimestampExtractor, resolve_timestamp_extractor, uses_partition_time
 from penstock.topology.column_path import is_counted
 from penstock.topology.specs import ProcessorSpec, SourceSpec, Subtopology
 
@@ -72,7 +72,7 @@ def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int
             targets = [t for s in subtopologies for t in s.repartition_source_topics if t in upstream.sink_topics]
             if not targets or (transport == "auto" and not shuffles(upstream, partitions, config)):
                 continue
-            if transport == "shuffle" and (reason := why_not(upstream, partitions)):
+            if transport == "shuffle" and (reason := why_not(upstream, partitions, config)):
                 raise ConfigError(f"repartition.transport = shuffle is not possible for sub-topology {upstream.id}: {reason}")
             shuffled.update(dict.fromkeys(targets, upstream.id))
         shuffled = {topic: source for topic, source in shuffled.items() if _fed_by_one(topic, subtopologies)}
@@ -92,18 +92,14 @@ def _counts(supplier: Any) -> bool:
 
 def shuffles(upstream: Subtopology, partitions: Mapping[str, int], config: Mapping[str, Any]) -> bool:
     """Whether a re-read of this sub-topology's input gives the same records again."""
-    if why_not(upstream, partitions) is not None:
+    if why_not(upstream, partitions, config) is not None:
         return False
-    default_extractor = config["default.timestamp.extractor"]
-    for node in upstream.nodes:
-        if isinstance(node, SourceSpec) and _depends_on_time(node.timestamp_extractor or default_extractor):
-            return False
-        if isinstance(node, ProcessorSpec) and not isinstance(node.supplier, STATELESS):
-            return False
-    return True
+    if any(isinstance(extractor, WallclockTimestampExtractor) for extractor in _extractors(upstream, config)):
+        return False
+    return all(isinstance(node.supplier, STATELESS) for node in upstream.nodes if isinstance(node, ProcessorSpec))
 
 
-def why_not(upstream: Subtopology, partitions: Mapping[str, int]) -> str | None:
+def why_not(upstream: Subtopology, partitions: Mapping[str, int], config: Mapping[str, Any]) -> str | None:
     """What forbids the shuffle after this sub-topology even where the user asks for it; None where nothing does."""
     if upstream.stores:
         return "it keeps state"
@@ -113,13 +109,20 @@ def why_not(upstream: Subtopology, partitions: Mapping[str, int]) -> str | None:
         return "it reads a repartition topic itself"
     if sum(partitions.get(topic, 0) for topic in upstream.source_topics) > _MAX_VECTOR:
         return f"its topics have more than {_MAX_VECTOR} partitions"
+    for extractor in _extractors(upstream, config):
+        if uses_partition_time(extractor):
+            # Before a shuffle a partition is read now by this worker, now by that one, and from anywhere after a restart.
+            return f"its timestamp extractor {extractor!r} uses the partition's time, which is known only where all of it is read"
     return None
+
+
+def _extractors(upstream: Subtopology, config: Mapping[str, Any]) -> list[Any]:
+    return [
+        resolve_timestamp_extractor(node.timestamp_extractor or config["default.timestamp.extractor"])
+        for node in upstream.nodes
+        if isinstance(node, SourceSpec)
+    ]
 
 
 def _fed_by_one(topic: str, subtopologies: Sequence[Subtopology]) -> bool:
     return sum(topic in s.sink_topics for s in subtopologies) == 1
-
-
-def _depends_on_time(extractor: Any) -> bool:
-    kinds = (UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor)
-    return isinstance(extractor, kinds) or extractor in kinds
