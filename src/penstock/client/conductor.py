@@ -340,10 +340,23 @@ class Conductor:
     # -- open ----------------------------------------------------------------------------------------------------------
 
     def _open(self, membership: Membership) -> None:
+        self._leave_shuffle()
         self.tasks.own(membership, self._working_under)
         with self._wake:
             self._opened = self._losses == self._losses_seen  # not where the group has given it all away meanwhile
         self.tasks.tell_running()
+
+    def _leave_shuffle(self) -> None:
+        """Where repartitions went through the shuffle when the application last ran and do not now: begin where it ended.
+
+        One commit for all of it, by the group's leader alone: nobody works before it, and nobody commits over it.
+        """
+        if self.member is None or not (changed := self.tasks.positions.leaving_shuffle()):
+            return
+        if not self.member.is_leader:
+            raise TaskMigratedError("repartitions go through their topics from now on: the group's leader is about to see to it")
+        _log.info("repartitions that went through the shuffle go through their topics from now on")
+        self.member.commit(changed)
 
     def _adopt(self, membership: Membership) -> None:
         with self._wake:
@@ -435,6 +448,9 @@ class Conductor:
                 for partition, ends in work.fed.items():
                     self.tasks.positions.vectors[partition].update(ends)
         self.tasks.take_timers(answers)
+        if self.tasks.positions.is_drained:
+            _log.info("what was left in repartition topics has been read: they go through the shuffle from now on")
+            self._opened = False
 
     def _housekeeping(self) -> None:
         """Now and then: look where lanes are, show the lag of sources before a shuffle, and purge repartition topics."""
@@ -450,7 +466,8 @@ class Conductor:
         if idle and self._opened:  # Spark ends workers that are idle for a minute, and with them what they hold in memory
             owned = self.tasks.in_lanes(self.tasks.owners)
             self.tasks.open_lanes({lane: owned[lane] for lane in idle})
-        if self.tasks.positions.vectors and now - self._last_housekeeping["lag"] > 1.0 and self.member is not None:
+        shows_lag = self.tasks.positions.vectors and not self.tasks.positions.draining
+        if shows_lag and now - self._last_housekeeping["lag"] > 1.0 and self.member is not None:
             self._last_housekeeping["lag"] = now
             sources = dict.fromkeys(source for vector in self.tasks.positions.vectors.values() for source in vector)
             try:

@@ -22,6 +22,7 @@ class FedPartition:
         self._committed = Vector.of(committed, sources)
         self._handed_over = self._committed
         self._times = committed.metadata.split("|")[0] if committed is not None else ""
+        self._topic_read_to = committed.offset if committed is not None else 0
         self._waiting: list[ShuffledBatch] = []
 
     @property
@@ -59,7 +60,7 @@ class FedPartition:
             first = dict(reversed(origins[cut:]))  # the first that waits of each source
             positions = {**handed_over.positions, **first}
             self._committed = Vector(handed_over.number - left, positions, {**handed_over.begun, **self._begun(done, first)})
-        return self._committed.committed(self._times, self._sources)
+        return self._committed.committed(self._times, self._sources, self._topic_read_to)
 
     def _begun(
         self, done: Sequence[tuple[TopicPartition, int]], first: Mapping[TopicPartition, int]

@@ -6,7 +6,7 @@ only, keeps no state and is made of the DSL's stateless operators. Everything el
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,10 +56,19 @@ class Plan:
         """The topics its tasks read themselves."""
         return [topic for topic in subtopology.source_topics if topic not in self.shuffled]
 
+    def repartitions_of(self, upstream: Subtopology) -> list[str]:
+        """The repartition topics that a sub-topology writes to or feeds, in the order of those who read them."""
+        return repartitions_of(upstream, self.subtopologies.values())
+
     def feeding(self, subtopology: Subtopology) -> list[Subtopology]:
         """The sub-topologies whose shuffle its tasks are fed by."""
         found = {self.shuffled[topic] for topic in subtopology.source_topics if topic in self.shuffled}
         return [self.subtopologies[i] for i in sorted(found)]
+
+
+def repartitions_of(upstream: Subtopology, subtopologies: Iterable[Subtopology]) -> list[str]:
+    """The repartition topics among what a sub-topology writes to, in the order of those who read them."""
+    return [t for s in subtopologies for t in s.repartition_source_topics if t in upstream.sink_topics]
 
 
 def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int], config: Mapping[str, Any]) -> Plan:
@@ -69,7 +78,7 @@ def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int
     shuffled: dict[str, int] = {}
     if transport != "topic":
         for upstream in subtopologies:
-            targets = [t for s in subtopologies for t in s.repartition_source_topics if t in upstream.sink_topics]
+            targets = repartitions_of(upstream, subtopologies)
             if not targets or (transport == "auto" and not shuffles(upstream, partitions, config)):
                 continue
             if transport == "shuffle" and (reason := why_not(upstream, partitions, config)):
@@ -78,8 +87,7 @@ def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int
         shuffled = {topic: source for topic, source in shuffled.items() if _fed_by_one(topic, subtopologies)}
         # A sub-topology runs before the shuffle or as tasks, not both: all of its repartitions go the same way.
         for upstream in subtopologies:
-            feeds = [t for s in subtopologies for t in s.repartition_source_topics if t in upstream.sink_topics]
-            if any(t not in shuffled for t in feeds):
+            if any(t not in shuffled for t in repartitions_of(upstream, subtopologies)):
                 shuffled = {t: u for t, u in shuffled.items() if u != upstream.id}
     cached = config["statestore.cache.max.bytes"] > 0
     counted = {t for t in shuffled for s in subtopologies if cached and t in s.source_topics and is_counted(s, t, _counts)}

@@ -4,8 +4,8 @@ It is committed, in the task's transaction, as the metadata of its own repartiti
 `times` is the carry-over every task commits, `number` how many shuffled records the task has consumed, and `sources` the
 positions in each source topic, by its name: `lines=3,4;orders=7+2`. So a topic that comes, goes or grows leaves the positions in
 the others as they are. A position `7+2` says that of the records made of offset 7 the task has consumed two: one input record
-may become many, and a task that waits for another partition may stop between them. The committed offset itself stays 0:
-nothing is in the topic, and lag tools show none.
+may become many, and a task that waits for another partition may stop between them. The committed offset itself stays where the
+topic has been read to: it gets nothing while there is a shuffle, and lag tools show none.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
 from penstock.runtime.carry_over import OffsetAndMetadata
 
+HAD = "had"
+"""Stands in place of a vector's number where a task carries what others had of its source: see `had.py`."""
+
 _NONE: Mapping[TopicPartition, int] = MappingProxyType({})
 
 
@@ -31,6 +34,8 @@ class Vector(NamedTuple):
     >>> committed = Vector(7, dict(zip(sources, (3, 4, 5))), {sources[2]: 1}).committed("", sources)
     >>> committed
     OffsetAndMetadata(offset=0, metadata='|7|lines=3,4;words=5+1')
+    >>> is_vector(committed), is_vector(OffsetAndMetadata(12))
+    (True, False)
     >>> Vector.of(committed, [TopicPartition("birds", 0), *sources[1:]]).positions == {sources[1]: 4, sources[2]: 5}
     True
     """
@@ -41,12 +46,14 @@ class Vector(NamedTuple):
 
     @classmethod
     def of(cls, committed: OffsetAndMetadata | None, sources: Sequence[TopicPartition]) -> Vector:
-        """What was committed for these sources, as far as it names them; an empty vector where nothing was."""
-        if committed is None or committed.metadata.count("|") != 2:
+        """What was committed for these sources, as far as they are named; an empty vector where nothing was."""
+        if not is_vector(committed):
             return cls(0, {})
+        assert committed is not None
         _, number, text = committed.metadata.split("|")
-        named = _by_name(text) if "=" in text else dict(zip(sources, text.split(",")))  # once they were in the sources' order
-        parts = {source: named[source].partition("+") for source in sources if source in named}
+        # Before they were named, positions stood in the order of the sources.
+        found = by_name(text) if "=" in text else dict(zip(sources, text.split(",")))
+        parts = {source: found[source].partition("+") for source in sources if source in found}
         try:
             begun = {source: int(some) for source, (_, _, some) in parts.items() if some}
             return cls(int(number), {source: int(offset) for source, (offset, _, _) in parts.items()}, begun)
@@ -56,19 +63,29 @@ class Vector(NamedTuple):
                 "somebody else has committed for this group: `penstock reset` starts the application over"
             ) from exc
 
-    def committed(self, times: str, sources: Sequence[TopicPartition]) -> OffsetAndMetadata:
-        """What to commit; `sources` are all partitions of their topics, in order."""
-        text = ";".join(
-            f"{topic}={','.join(map(self._position, partitions))}" for topic, partitions in groupby(sources, lambda s: s.topic)
-        )
-        return OffsetAndMetadata(0, f"{times}|{self.number}|{text}")
+    def committed(self, times: str, sources: Sequence[TopicPartition], offset: int = 0) -> OffsetAndMetadata:
+        """What to commit; `sources` are all partitions of their topics, in order, `offset` is how far the topic has been read."""
+        return OffsetAndMetadata(offset, f"{times}|{self.number}|{named({s: self.position(s) for s in sources})}")
 
-    def _position(self, source: TopicPartition) -> str:
+    def position(self, source: TopicPartition) -> str:
+        """A position as text."""
         begun = self.begun.get(source)
         return f"{self.positions[source]}+{begun}" if begun else str(self.positions[source])
 
 
-def _by_name(text: str) -> dict[TopicPartition, str]:
+def is_vector(committed: OffsetAndMetadata | None) -> bool:
+    """Whether a task was fed by a shuffle when it committed."""
+    return committed is not None and committed.metadata.count("|") == 2 and committed.metadata.split("|")[1] != HAD
+
+
+def named(positions: Mapping[TopicPartition, str]) -> str:
+    """Positions by the name of their topic; partitions of a topic follow each other from the first."""
+    topics = groupby(positions.items(), lambda item: item[0].topic)
+    return ";".join(f"{topic}={','.join(position for _, position in some)}" for topic, some in topics)
+
+
+def by_name(text: str) -> dict[TopicPartition, str]:
+    """What `named` wrote."""
     topics = (entry.partition("=") for entry in text.split(";"))
     return {
         TopicPartition(topic, partition): position
@@ -82,4 +99,4 @@ def without_vector(committed: OffsetAndMetadata) -> OffsetAndMetadata:
     if committed.metadata.count("|") != 2:
         return committed
     times, number, _ = committed.metadata.split("|")
-    return OffsetAndMetadata(int(number), times)
+    return OffsetAndMetadata(committed.offset if number == HAD else int(number), times)

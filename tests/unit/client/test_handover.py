@@ -52,6 +52,7 @@ class Positions:
         self.tasks: set[TaskId] = set()
         self.vectors: dict[Any, Any] = {}
         self.fetched: dict[Any, Any] = {}
+        self.draining: dict[Any, Any] = {}
 
     def load(self, tasks: Iterable[TaskId]) -> None:
         self.tasks = set()
