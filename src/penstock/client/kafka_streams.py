@@ -218,7 +218,7 @@ class KafkaStreams(QueryMethods):
             conductor.watch_globals([TopicPartition(t, p) for t in sorted(topics) for p in range(prepared.plan.partitions[t])])
         self._member = conductor.member = conductor.copies.member = GroupMember(
             member_config(config, self._client_id),
-            prepared.external_topics,
+            prepared.subscribed_topics,
             self._member_info,
             GroupAssignor(config, self._admin, lambda: (self._prepared.plan, self._units)),
             conductor.revoked,
@@ -314,7 +314,7 @@ class KafkaStreams(QueryMethods):
         self._prepared, self._units = prepared, units
         if self._queries is not None:
             self._queries.stores.forget()
-        self._member.resubscribe(prepared.external_topics)
+        self._member.resubscribe(prepared.subscribed_topics)
 
     def close(self, timeout: timedelta | float | None = None) -> bool:
         """Commit what is processed and stop; True where that was done within `timeout` (timedelta or milliseconds)."""

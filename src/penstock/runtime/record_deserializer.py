@@ -71,7 +71,7 @@ def handle_deserialization_failure(
         _log.error("Deserialization error callback failed after deserialization error for %s", error_context, exc_info=exception)
         raise StreamsError("Fatal user code error in deserialization error callback") from fatal
 
-    context.send_dead_letters(response.dead_letter_queue_records)
+    context.send_dead_letters(response.dead_letter_queue_records, error_context)
 
     if response.result is not Result.RESUME:
         raise DeserializationError(

@@ -99,6 +99,8 @@ class LaneAnswer:
     executor: str = ""
     query_address: str | int | None = None
     site: str = ""
+    begun: tuple[TaskId, ...] = ()
+    """Tasks that were not open before this turn, and stand where their commit says."""
     opened: tuple[TaskId, ...] = ()
     restoring: tuple[RestoreProgress, ...] = ()
     restored: tuple[RestoreProgress, ...] = ()

@@ -165,7 +165,8 @@ class LaneWorker:
         """Own exactly the tasks of the turn; restore as much as its time allows."""
         before = self.tasks.ids
         self.tasks.own(turn.tasks)
-        answer.created, answer.closed = len(self.tasks.ids - before), len(before - self.tasks.ids)
+        answer.begun = tuple(self.tasks.ids - before)
+        answer.created, answer.closed = len(answer.begun), len(before - self.tasks.ids)
         self.tasks.restore(time.monotonic() + turn.seconds, answer)
         answer.opened = tuple(self.tasks.running)
         answer.timers = {task_id: opened.task.next_timer() for task_id, opened in self.tasks.running.items()}
