@@ -95,7 +95,8 @@ def carry_out(plan: ResetPlan, config: StreamsConfig, admin: Admin, groups: Grou
     if plan.offsets:
         groups.set_offsets(plan.application_id, plan.offsets)
     if plan.state_folder is not None:
-        directory = StateDirectory(config["state.dir"], plan.application_id)
+        group_write = config["allow.os.group.write.access"]
+        directory = StateDirectory(config["state.dir"], plan.application_id, allow_group_write=group_write)
         directory.clean()
         directory.close()
 
