@@ -123,12 +123,13 @@ def _wait_for_status(config: Path, pattern: str) -> str:
     raise AssertionError(f"no {pattern!r} in {shown!r}")
 
 
-def test_should_count_every_word_of_the_demo_once() -> None:
-    done = penstock("demo", "--records", "2000")
+def test_should_count_every_word_of_the_demo_once_and_leave_no_files(tmp_path: Path) -> None:
+    done = penstock("demo", "--records", "2000", TMPDIR=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2,000 lines (10,000 words)" in done.stdout
     assert "exactly once: every word that was fed is counted, none twice" in done.stdout
     assert done.stderr == ""
+    assert list(tmp_path.rglob("*")) == []
 
 
 def test_should_end_the_demo_on_a_signal_and_leave_nothing_running(background: Callable[..., Background]) -> None:
