@@ -6,6 +6,7 @@ The keys and defaults are Kafka Streams' own (4.3); where penstock's default dif
 from __future__ import annotations
 
 import enum
+import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping
@@ -206,7 +207,7 @@ def _keys() -> tuple[ConfigKey, ...]:
             "Names the application: its group, the prefix of its internal topics, its state folder.", _APPLICATION_ID),
         key("bootstrap.servers", Type.LIST, REQUIRED, _HIGH, "The Kafka brokers to ask first.", _SERVERS),
         key("num.standby.replicas", Type.INT, 0, _HIGH, "How many copies of each task's state are kept elsewhere.", at_least(0)),
-        key("state.dir", Type.STRING, str(Path(tempfile.gettempdir()) / "penstock"), _HIGH,
+        key("state.dir", Type.STRING, str(Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"), _HIGH,
             "The folder of the state stores; it must be this instance's own on a shared file system."),
         key("processing.exception.handler.global.enabled", Type.BOOLEAN, False, _HIGH,
             "Whether the processing exception handler is asked for global stores too."),

@@ -332,7 +332,11 @@ class KafkaStreams(QueryMethods):
             raise StreamsError(
                 f"the local state can be cleaned up only before the start or after the end; the application is {self._state.name}"
             )
-        directory = StateDirectory(self._config["state.dir"], self._config["application.id"])
+        directory = StateDirectory(
+            self._config["state.dir"],
+            self._config["application.id"],
+            allow_group_write=self._config["allow.os.group.write.access"],
+        )
         directory.clean()
         directory.close()
 

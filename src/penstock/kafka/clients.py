@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.config import StreamsConfig
+from penstock.config_secrets import without_secrets
 from penstock.errors import BrokerAccessError, BrokerError, ConfigError
 from penstock.kafka.security import is_security, member_security, security_settings
 
@@ -125,7 +126,8 @@ def open_client(what: str, make: Callable[[dict[str, Any]], C], settings: Mappin
         except KafkaException as exc:
             unknown = _UNKNOWN.search(exc.args[0].str())
             if unknown is None or unknown.group(1) not in left:
-                raise ConfigError(f"the {what} cannot be opened: {exc.args[0].str()}") from None
+                problem = without_secrets(exc.args[0].str(), settings)
+                raise ConfigError(f"the {what} cannot be opened: {problem}") from None
             del left[unknown.group(1)]
             _log.warning("the setting %s is not known to the %s and has no effect", unknown.group(1), what)
 

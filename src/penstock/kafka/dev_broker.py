@@ -99,7 +99,7 @@ class DevBroker:
         self._port = self._port or _free_port()
         if self._data_dir is None:
             self._data_dir = Path(tempfile.mkdtemp(prefix="penstock-broker-"))
-        self._data_dir.mkdir(parents=True, exist_ok=True)
+        (self._data_dir / "tmp").mkdir(parents=True, exist_ok=True)
         properties = self._write_properties(self._data_dir)
         self._format(class_path, properties)
         self._process = self._launch(class_path, properties)
@@ -115,9 +115,9 @@ class DevBroker:
         if self._process is not None:
             self._process.stop(timeout)
             self._process = None
-        if self._temporary and self._data_dir is not None:
-            shutil.rmtree(self._data_dir, ignore_errors=True)
-            self._data_dir = None
+        if self._data_dir is not None:
+            shutil.rmtree(self._data_dir if self._temporary else self._data_dir / "tmp", ignore_errors=True)
+            self._data_dir = None if self._temporary else self._data_dir
 
     def kill(self) -> None:
         """End the broker at once, as a crash would; `start()` goes on from its data."""
@@ -200,7 +200,8 @@ def _java(folder: Path) -> list[str]:
     java = shutil.which("java")
     if java is None:
         raise BrokerError("the development broker needs Java 17 or newer on the PATH")
-    return [java, f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"]
+    # Native libraries are unpacked into the JVM's temporary folder: those of a broker that is killed go with its data.
+    return [java, f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}", f"-Djava.io.tmpdir={folder / 'tmp'}"]
 
 
 def _free_port() -> int:

@@ -81,6 +81,11 @@ class Groups:
         described = self._ask(describe, f"group {group} could not be described")
         return GroupStatus(described["group_state"], tuple(_member(member) for member in described["members"]))
 
+    def names(self) -> list[str]:
+        """The ids of all groups that the brokers let us see."""
+        found = self._ask(self._client.list_groups, "the groups could not be listed")
+        return [group["group_id"] for group in found]
+
     def committed(self, group: str) -> dict[TopicPartition, int]:
         """All offsets the group has committed."""
         try:

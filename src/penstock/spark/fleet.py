@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from pyspark import RDD
@@ -40,6 +42,7 @@ class Fleet:
         self.lanes = {index: Lane(self._spark, name, place) for index, (name, place) in enumerate(zip(names, places))}
         self.updaters = Updaters(self._spark, application, self._packed)
         self._answered: dict[int, LaneAnswer] = {}
+        self._sockets: set[Path] = set()
 
     def warm_up(self) -> None:
         """Start the workers that run what comes before a shuffle, beside all else there is to do at the start."""
@@ -113,6 +116,7 @@ class Fleet:
         }
         answers = _answers(turns)
         self._answered.update(answers)
+        self._sockets |= {Path(a.query_address) for a in answers.values() if isinstance(a.query_address, str)}
         return answers
 
     def process(
@@ -174,6 +178,12 @@ class Fleet:
         self._close_lanes(list(self.lanes), timeout)
         for lane in self.lanes.values():
             lane.close()
+        self._remove_sockets()
+
+    def _remove_sockets(self) -> None:
+        """A worker that was killed, or that Spark has retired, could not remove the folder of its socket."""
+        for folder in {path.parent for path in self._sockets if path.parent.name.startswith("penstock-")}:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _close_lanes(self, indices: Iterable[int], timeout: float | None) -> None:
         closing = [

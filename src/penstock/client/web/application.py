@@ -21,8 +21,9 @@ from penstock.client.web.answers import Answers
 from penstock.client.web.deadline import Deadline
 from penstock.client.web.errors import HttpError, http_error
 from penstock.client.web.guard import REQUEST_SECONDS, App, Guard
+from penstock.client.web.headers import SafeHeaders
 from penstock.client.web.openapi import openapi
-from penstock.client.web.page import PAGE
+from penstock.client.web.page import PAGE, POLICY
 from penstock.spark.state_tables import FORWARDED
 
 _log = logging.getLogger(__name__)
@@ -63,7 +64,7 @@ class WebApplication:
             Route("/openapi.json", self._json(lambda request, forwarded: openapi())),
         ]
         starlette = Starlette(routes=routes, exception_handlers={HTTPException: _refused, 500: _failed})
-        self.asgi: App = Guard(starlette, token, host)
+        self.asgi: App = SafeHeaders(Guard(starlette, token, host))
 
     def close(self) -> None:
         """Answer no more."""
@@ -72,8 +73,7 @@ class WebApplication:
     # -- paths ---------------------------------------------------------------------------------------------------------
 
     async def _page(self, request: Request) -> Response:
-        policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
-        return HTMLResponse(PAGE, headers={"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"})
+        return HTMLResponse(PAGE, headers={"Content-Security-Policy": POLICY})
 
     async def _prometheus(self, request: Request) -> Response:
         try:
