@@ -93,7 +93,14 @@ def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path, 
     assert re.search(r"lines +0 +2 +0\n", dry.stdout)
     assert "walk-counts-changelog" in admin.list_topics(timeout=10).topics
 
-    done = penstock("reset", "--config", str(config), "--input-topics", "lines", "--to-offset", "1")
+    refused = penstock("reset", "--config", str(config), "--input-topics", "lines", "--to-offset", "1")
+    assert (refused.returncode, "whether walk-us-counts-changelog belong" in refused.stderr) == (1, True)
+    assert "walk-counts-changelog" in admin.list_topics(timeout=10).topics
+
+    own = ",".join(re.findall(r"delete topic: (\S+)", dry.stdout))
+    done = penstock(
+        *("reset", "--config", str(config), "--input-topics", "lines", "--to-offset", "1", "--internal-topics", own),
+    )
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "done"), done.stderr
     left = {topic for topic in admin.list_topics(timeout=10).topics if topic.startswith("walk-")}
     assert left == {"walk-eu-counts-changelog", "walk-us-counts-changelog"}

@@ -48,7 +48,7 @@ def plan_reset(
     groups: Groups,
     choose: ChooseOffsets,
     input_topics: Sequence[str] = (),
-    internal_topics: Sequence[str] = (),
+    internal_topics: Sequence[str] | None = None,
 ) -> ResetPlan:
     """Look at everything and decide; changes nothing.
 
@@ -60,7 +60,7 @@ def plan_reset(
     committed = groups.committed(application_id)
     owners = _owners(config, counts, groups)
     internal = list(owners.ours)
-    if internal_topics:
+    if internal_topics is not None:
         _refuse_unknown("internal topic", internal_topics, owners.all)
         internal = sorted(internal_topics)
     inputs = {p.topic for p in committed} - {*internal, *owners.ours}
@@ -77,15 +77,15 @@ def plan_reset(
         _within_log(admin, wanted),
         before,
         folder if folder.is_dir() else None,
-        {} if internal_topics else {**dict(owners.others), **dict.fromkeys(owners.unknown)},
+        {} if internal_topics is not None else {**dict(owners.others), **dict.fromkeys(owners.unknown)},
     )
 
 
 def carry_out(plan: ResetPlan, config: StreamsConfig, admin: Admin, groups: Groups, force: bool = False) -> None:
-    """Do what the plan says; refuses while members are active unless forced."""
+    """Do what the plan says; refuses while members are active unless forced, and where it cannot be told what is whose."""
+    if reason := refusal(plan, force):
+        raise StreamsError(reason)
     if plan.members:
-        if not force:
-            raise StreamsError(refusal(plan))
         groups.remove_members(plan.application_id, plan.members)
     if plan.forgotten:
         groups.delete_offsets(plan.application_id, plan.forgotten)
@@ -101,8 +101,17 @@ def carry_out(plan: ResetPlan, config: StreamsConfig, admin: Admin, groups: Grou
         directory.close()
 
 
-def refusal(plan: ResetPlan) -> str:
-    """Why a reset is refused while the application runs."""
+def refusal(plan: ResetPlan, force: bool = False) -> str | None:
+    """Why a reset is refused: the application runs, or is only half found; None where nothing speaks against it."""
+    doubtful = [topic for topic, owner in plan.left.items() if owner is None]
+    if doubtful:
+        return (
+            f"it cannot be told whether {', '.join(doubtful)} belong to the application {plan.application_id}: left there, they "
+            "would bring its old state back. Name all that is to be deleted with --internal-topics, and nothing else is "
+            "(--internal-topics '' deletes none)"
+        )
+    if force or not plan.members:
+        return None
     hosts = ", ".join(sorted({member.host for member in plan.members}))
     return (
         f"the application {plan.application_id} has {len(plan.members)} active member(s) on {hosts}: stop them first, or use "

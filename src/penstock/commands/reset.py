@@ -69,9 +69,10 @@ def reset(
         admin = Admin(admin_config(merged, client_id))
         with Groups(merged, client_id) as groups:
             with busy(f"looking at {merged['application.id']}"):
-                plan = plan_reset(merged, admin, groups, choose, _topics(input_topics), _topics(internal_topics))
-            if plan.members and not force and not dry_run:
-                fail(refusal(plan))
+                internal = None if internal_topics is None else _topics(internal_topics)
+                plan = plan_reset(merged, admin, groups, choose, _topics(input_topics), internal)
+            if not dry_run and (reason := refusal(plan, force)):
+                fail(reason)
             _show(plan, dry_run)
             if not dry_run:
                 with busy(f"resetting {plan.application_id}"):
@@ -91,12 +92,6 @@ def _show(plan: ResetPlan, dry_run: bool) -> None:
         typer.echo(f"delete topic: {topic}")
     for topic, owner in plan.left.items():
         typer.echo(f"leave topic: {topic} ({'nobody knows whose it is' if owner is None else f'of application {owner}'})")
-    if None in plan.left.values():
-        typer.echo(
-            f"penstock: topics are left that may be {plan.application_id}'s, and would bring its old state back: if they are, "
-            "name all that is to be deleted with --internal-topics",
-            err=True,
-        )
     if plan.state_folder is not None:
         typer.echo(f"delete local state: {plan.state_folder}")
     if plan.offsets:
