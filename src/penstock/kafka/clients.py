@@ -43,6 +43,8 @@ _JAVA_ONLY = frozenset({
 # fmt: on
 
 _UNKNOWN = re.compile(r'No such configuration property: "([^"]+)"')
+# To librdkafka a line that breaks while it logs in again, and a login too soon after the last, are refused logins as well.
+_HANDSHAKE_BROKE_OFF = re.compile(r"handshake failed: (Local: |Broker: Request not valid in current SASL state)")
 _ACCESS_ERRORS = frozenset(
     {
         KafkaError._AUTHENTICATION,
@@ -132,6 +134,8 @@ def open_client(what: str, make: Callable[[dict[str, Any]], C], settings: Mappin
 
 def is_access_error(error: KafkaError) -> bool:
     """Whether the brokers do not let the client in; one that misses a certificate of ours closes the line with an alert."""
+    if error.code() == KafkaError._AUTHENTICATION and _HANDSHAKE_BROKE_OFF.search(error.str()):
+        return False
     return error.code() in _ACCESS_ERRORS or "SSL alert" in error.str()
 
 
