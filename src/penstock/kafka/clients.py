@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from penstock.config import StreamsConfig
 from penstock.errors import BrokerAccessError, BrokerError, ConfigError
+from penstock.kafka.oauth import token_source
 from penstock.kafka.security import is_security, member_security, security_settings
 
 _log = logging.getLogger(__name__)
@@ -41,6 +42,8 @@ _JAVA_ONLY = frozenset({
     "share.acknowledgement.mode", "internal.leave.group.on.close", "bootstrap.controllers",
 })
 # fmt: on
+
+_TOKEN_PATIENCE = 10.0  # as long as Java's clients try
 
 _UNKNOWN = re.compile(r'No such configuration property: "([^"]+)"')
 # To librdkafka a line that breaks while it logs in again, and a login too soon after the last, are refused logins as well.
@@ -119,12 +122,20 @@ def check_client_settings(config: StreamsConfig) -> None:
 
 
 def open_client(what: str, make: Callable[[dict[str, Any]], C], settings: Mapping[str, Any]) -> C:
-    """A client of librdkafka; settings it does not know are left out with a warning, as Java's clients do."""
+    """A client of librdkafka; settings it does not know are left out with a warning, as Java's clients do.
+
+    Where it needs a token one is got first: librdkafka would only say that there was none.
+    """
     left = dict(settings)
+    tokens = token_source(left)
+    if tokens is not None:
+        tokens.current(_TOKEN_PATIENCE)
     while True:
         try:
             return make(left)
         except KafkaException as exc:
+            if exc.args[0].code() == KafkaError.SASL_AUTHENTICATION_FAILED:
+                raise refused(f"opening the {what}", exc.args[0]) from None
             unknown = _UNKNOWN.search(exc.args[0].str())
             if unknown is None or unknown.group(1) not in left:
                 raise ConfigError(f"the {what} cannot be opened: {exc.args[0].str()}") from None
