@@ -341,6 +341,9 @@ def _keys() -> tuple[ConfigKey, ...]:
             one_of("auto", "shuffle", "topic")),
         key("batch.max.records", Type.LONG, 500_000, _MEDIUM, "The most records one turn takes.", at_least(1)),
         key("application.server.token", Type.STRING, None, _MEDIUM, "The token callers of the query server must send."),
+        key("sasl.oauthbearer.token.provider", Type.CLASS, None, _MEDIUM,
+            "Gives the tokens of sasl.mechanism = OAUTHBEARER: a function without arguments, its import path, or a class"
+            " whose objects are called so."),
         key("metrics.port", Type.INT, None, _LOW,
             "The port on which metrics are served for Prometheus; 0: one that is free; default: none.", between(0, 65535)),
         key("metrics.host", Type.STRING, "127.0.0.1", _LOW, "The address on which metrics are served; 0.0.0.0: all."),

@@ -1,4 +1,4 @@
-"""Brokers that do not let everybody in: SASL/PLAIN with rights, and TLS with certificates on both sides."""
+"""Brokers that do not let everybody in: SASL/PLAIN with rights, tokens of an issuer, and TLS with certificates on both sides."""
 
 from __future__ import annotations
 
@@ -40,6 +40,35 @@ def sasl_broker() -> DevBroker:
             "allow.everyone.if.no.acl.found": "true",
         }
     )
+
+
+def oauth_broker(keys_url: str) -> DevBroker:
+    """Takes tokens that are signed with the issuer's key, until they expire; user `admin` of PLAIN.
+
+    Its Java must be allowed to ask the issuer: see `oauth_options`.
+    """
+    oauth = "listener.name.sasl_plaintext.oauthbearer"
+    handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+    return DevBroker(
+        overrides={
+            **_listeners("SASL_PLAINTEXT"),
+            "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": _JAAS,
+            f"{oauth}.sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;",
+            f"{oauth}.sasl.server.callback.handler.class": handler,
+            f"{oauth}.connections.max.reauth.ms": "3600000",
+            "sasl.oauthbearer.jwks.endpoint.url": keys_url,
+            "sasl.oauthbearer.expected.audience": "kafka",
+            "sasl.oauthbearer.expected.issuer": "penstock-tests",
+            "sasl.oauthbearer.clock.skew.seconds": "1",  # 30 would let tokens in that have expired
+        }
+    )
+
+
+def oauth_options(keys_url: str) -> str:
+    """The options of a broker's Java (KAFKA_OPTS) that let it ask the issuer for its keys."""
+    return f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys_url}"
 
 
 def tls_broker(certificates: Certificates) -> DevBroker:

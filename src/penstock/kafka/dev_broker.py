@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -58,7 +59,8 @@ class DevBroker:
     """A Kafka broker of your own, on this machine, for as long as you need it.
 
     Also a context manager. Without `data_dir` its data live in a temporary folder that goes when it stops; with one, a
-    broker that was stopped or killed goes on from there. `overrides` are settings of Kafka's `server.properties`.
+    broker that was stopped or killed goes on from there. `overrides` are settings of Kafka's `server.properties`; the
+    environment's `KAFKA_OPTS` are options of its Java.
 
         with DevBroker() as broker:
             KafkaStreams(topology, {"application.id": "demo", "bootstrap.servers": broker.bootstrap_servers})
@@ -200,8 +202,10 @@ def _java(folder: Path) -> list[str]:
     java = shutil.which("java")
     if java is None:
         raise BrokerError("the development broker needs Java 17 or newer on the PATH")
+    options = shlex.split(os.environ.get("KAFKA_OPTS", ""))  # as Kafka's own scripts take them
     # Native libraries are unpacked into the JVM's temporary folder: those of a broker that is killed go with its data.
-    return [java, f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}", f"-Djava.io.tmpdir={folder / 'tmp'}"]
+    folders = (f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}", f"-Djava.io.tmpdir={folder / 'tmp'}")
+    return [java, *folders, *options]
 
 
 def _free_port() -> int:
