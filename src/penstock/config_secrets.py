@@ -42,6 +42,7 @@ _HARMLESS: Final = frozenset(
         "ssl.keymanager.algorithm",
         "sasl.kerberos.keytab",
         "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.token.provider",
         "sasl.oauthbearer.assertion.algorithm",
         "sasl.oauthbearer.assertion.private.key.file",
     }

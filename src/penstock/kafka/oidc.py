@@ -88,7 +88,7 @@ class Issuer:
             raise BrokerError(f"{self.name} does not answer: {reason or type(reason).__name__}") from None
         try:
             answer = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict):
             raise BrokerAccessError(f"{self.name} did not answer in JSON: check sasl.oauthbearer.token.endpoint.url")
@@ -102,7 +102,8 @@ class Issuer:
             "Authorization": f"Basic {credentials}",
             "Content-Type": "application/x-www-form-urlencoded",
         }
-        return urllib.request.Request(self.endpoint, urllib.parse.urlencode(form).encode(), headers, method="POST")
+        data = urllib.parse.urlencode(form).encode()
+        return urllib.request.Request(self.endpoint, data, headers, method="POST")  # noqa: S310 - the opener has http and https only
 
     @cached_property
     def _opener(self) -> urllib.request.OpenerDirector:
@@ -129,7 +130,7 @@ class Issuer:
         """What OAuth's error says, if there is one; an issuer that repeats the secret is not repeated."""
         try:
             answer = json.loads(_read(error))
-        except (OSError, ValueError, HTTPException):
+        except (OSError, ValueError, RecursionError, HTTPException):
             return ""
         if not isinstance(answer, dict):
             return ""
