@@ -23,7 +23,10 @@ from penstock.client.web.errors import HttpError, http_error
 from penstock.client.web.guard import REQUEST_SECONDS, App, Guard
 from penstock.client.web.openapi import openapi
 from penstock.client.web.page import PAGE
-from penstock.spark.state_tables import FORWARDED
+from penstock.client.web.peer_gate import PeerGate
+from penstock.peers.connection import FORWARDED
+from penstock.peers.proofs import PeerKeys
+from penstock.query.metadata import HostInfo
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +46,8 @@ class WebApplication:
         app_info: Callable[[], dict[str, Any]],
         metrics: Callable[[], str],
         token: str | None,
-        host: str,
+        host: HostInfo,
+        keys: PeerKeys | None = None,
     ) -> None:
         self._answers = answers
         self._app_info = app_info
@@ -63,7 +67,7 @@ class WebApplication:
             Route("/openapi.json", self._json(lambda request, forwarded: openapi())),
         ]
         starlette = Starlette(routes=routes, exception_handlers={HTTPException: _refused, 500: _failed})
-        self.asgi: App = Guard(starlette, token, host)
+        self.asgi: App = Guard(starlette, token, host.host, None if keys is None else PeerGate(keys, host))
 
     def close(self) -> None:
         """Answer no more."""
