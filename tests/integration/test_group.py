@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from kafka import KafkaConsumer
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-from penstock import StreamsConfig
+from penstock import ConfigError, StreamsConfig
 from penstock.kafka.groups import Groups
 from penstock.kafka.members import MemberInfo, Membership, Shares
 from penstock.kafka.membership import GroupMember
@@ -79,8 +81,8 @@ class Member:
 def join(kafka: Kafka) -> Iterator[Any]:
     with ExitStack() as stack:
 
-        def start(*arguments: Any, **named: Any) -> Member:
-            member = Member(kafka, *arguments, **named)
+        def start(*arguments: Any, kind: type[Member] = Member, **named: Any) -> Member:
+            member = kind(kafka, *arguments, **named)
             stack.callback(member.member.close)
             return member
 
@@ -134,6 +136,25 @@ def test_should_give_one_of_two_with_the_same_id_a_new_one(join: Any) -> None:
     assert copy.wait_for_hosts("a", "a-new").units == ("0_1",)
     assert first.wait_for_hosts("a", "a-new").units == ("0_0",)
     assert all(membership.units != ("0_0",) for membership in copy.got)
+
+
+@pytest.mark.parametrize("kilobytes", [1_000, 1_060])
+def test_should_keep_what_fits_the_brokers_record_and_refuse_the_rest_with_a_sentence(kilobytes: int, join: Any) -> None:
+    """The arithmetic holds on a broker: what is just below its limit comes to a generation."""
+    chance = Random(7)
+    units = [chance.randbytes(96).hex()[:190] for _ in range(kilobytes * 1_000 // 111)]  # 111 bytes each, compressed
+
+    class Large(Member):
+        def _assign(self, infos: Sequence[MemberInfo]) -> Shares:
+            return Shares({infos[0].process_id: units})
+
+    member = join(unique("large"), "a", KEYS, kind=Large)
+    if kilobytes < 1_048:
+        assert len(member.wait_for_hosts("a").units) == len(units)
+    else:
+        wait_until(lambda: member.member.failure, "it is refused")
+        assert isinstance(member.member.failure, ConfigError)
+        assert re.search(r"of 1 members needs a record of \d+ bytes, and the brokers take 1048588", str(member.member.failure))
 
 
 class FirstRelease(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types

@@ -257,10 +257,7 @@ class KafkaStreams(QueryMethods):
 
     def _group_limit(self) -> int:
         """How large the record of a group may be; Kafka's default where the brokers do not say."""
-        try:
-            return int(self._admin.topic_configs("__consumer_offsets")["max.message.bytes"])
-        except (StreamsError, KeyError, ValueError):
-            return DEFAULT_LIMIT
+        return self._admin.max_message_bytes("__consumer_offsets") or DEFAULT_LIMIT
 
     def _take_new_process_id(self) -> None:
         """Another instance has this one's: begin anew under a new one, also for transactions."""
