@@ -340,7 +340,8 @@ def _keys() -> tuple[ConfigKey, ...]:
             "How records cross a repartition: auto, always by Spark's shuffle, or always by the topic.",
             one_of("auto", "shuffle", "topic")),
         key("batch.max.records", Type.LONG, 500_000, _MEDIUM, "The most records one turn takes.", at_least(1)),
-        key("application.server.token", Type.STRING, None, _MEDIUM, "The token callers of the query server must send."),
+        key("application.server.token", Type.STRING, None, _MEDIUM,
+            "The token callers of the query server must send, and instances prove to each other that they know."),
         key("sasl.oauthbearer.token.provider", Type.CLASS, None, _MEDIUM,
             "Gives the tokens of sasl.mechanism = OAUTHBEARER: a function without arguments, its import path, or a class"
             " whose objects are called so."),

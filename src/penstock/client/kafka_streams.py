@@ -45,8 +45,10 @@ from penstock.errors import StreamsError, StreamsNotStartedError, StreamsTimeout
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, check_client_settings, member_config
+from penstock.kafka.group_protocol import DEFAULT_LIMIT
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInfo
 from penstock.metrics import Metric, MetricName
+from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
@@ -224,6 +226,9 @@ class KafkaStreams(QueryMethods):
             conductor.revoked,
             conductor.assigned,
             f"{self._client_id}-consumer",
+            keys=PeerKeys.of(config),
+            limit=self._group_limit,
+            on_double=self._take_new_process_id,
         )
         self._thread = threading.Thread(target=self._conduct, name=f"{self._client_id}-conductor", daemon=True)
         self._threads.set_all(ThreadState.STARTING)
@@ -249,6 +254,16 @@ class KafkaStreams(QueryMethods):
         server, error_code = self._server_address, SHUTDOWN_REQUESTED if self._wishes_shutdown else 0
         lanes, tags = len(self._threads.alive()), self._config.client_tags
         return MemberInfo(self._process_id, lanes, server, *self._conductor.holdings(), tags, error_code)
+
+    def _group_limit(self) -> int:
+        """How large the record of a group may be; Kafka's default where the brokers do not say."""
+        return self._admin.max_message_bytes("__consumer_offsets") or DEFAULT_LIMIT
+
+    def _take_new_process_id(self) -> None:
+        """Another instance has this one's: begin anew under a new one, also for transactions."""
+        assert self._directory is not None
+        self._process_id = str(self._directory.renew_process_id())
+        self._begin_anew(self._prepared, self._units)
 
     def _application(self, prepared: Prepared) -> Application:
         return Application(
@@ -303,18 +318,21 @@ class KafkaStreams(QueryMethods):
 
     def _replan(self) -> None:
         """A pattern matches more topics than at the start: make the plan anew, and have the group share it out."""
-        assert self._conductor is not None
-        assert self._fleet is not None
         assert self._member is not None
         prepared = prepare(self._topology, self._config, self._admin)
         _log.info("input topics are now %s", ", ".join(prepared.external_topics))
-        units = units_of(prepared.plan)
+        self._begin_anew(prepared, units_of(prepared.plan))
+        self._member.resubscribe(prepared.subscribed_topics)
+
+    def _begin_anew(self, prepared: Prepared, units: dict[str, tuple[TaskId, ...]]) -> None:
+        """Have the next generation of the group work by this plan, in lanes that know it."""
+        assert self._conductor is not None
+        assert self._fleet is not None
         self._conductor.replace_plan(prepared.plan, self._positions(prepared), units)
         self._fleet.replace_application(self._application(prepared))
         self._prepared, self._units = prepared, units
         if self._queries is not None:
             self._queries.stores.forget()
-        self._member.resubscribe(prepared.subscribed_topics)
 
     def close(self, timeout: timedelta | float | None = None) -> bool:
         """Commit what is processed and stop; True where that was done within `timeout` (timedelta or milliseconds)."""

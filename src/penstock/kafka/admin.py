@@ -67,6 +67,13 @@ class Admin:
         entries = _result(self._client.describe_configs([resource])[resource])
         return {key: entry.value for key, entry in entries.items()}
 
+    def max_message_bytes(self, topic: str) -> int | None:
+        """How large a batch of a topic may be; None where the brokers do not tell this user."""
+        try:
+            return int(self.topic_configs(topic)["max.message.bytes"])
+        except (KafkaException, KeyError, ValueError):
+            return None
+
     def log_ends(self, partitions: Iterable[TopicPartition], committed_only: bool) -> dict[TopicPartition, int]:
         """The offset after the last record of each partition; the last stable one where only committed records count."""
         return self._offsets(partitions, OffsetSpec.latest(), committed_only)

@@ -21,6 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import StateStoreNotAvailableError
 from penstock.ids import TaskId
+from penstock.peers.connection import PeerConnection
+from penstock.peers.proofs import PeerKeys
+from penstock.query.metadata import HostInfo
 from penstock.runtime.queries.arrow_table import Columns, batches_of, columns_of
 from penstock.runtime.queries.entries import all_entries
 from penstock.runtime.queries.opening import ReadableStore
@@ -35,9 +38,7 @@ from penstock.state.directory import site_here, state_dir_here
 
 _SERVER_SECONDS = 60.0
 _PATIENCE = 60.0
-
-FORWARDED = "X-Penstock-Forwarded"
-"""Says that an instance of the application asks: it gets what is there and nothing else."""
+_MAX_REASON = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -120,22 +121,23 @@ def _read_source(application: Application, store_name: str, source: Source, colu
 
 
 def _read_server(application: Application, store_name: str, server: str, partition: int) -> Iterator[pa.RecordBatch]:
-    """A partition that another instance has, as an Arrow stream."""
-    token = application.config["application.server.token"]
-    headers = {FORWARDED: "1", **({"Authorization": f"Bearer {token}"} if token else {})}
-    connection = http.client.HTTPConnection(server, timeout=_SERVER_SECONDS)
+    """A partition that another instance has, as an Arrow stream, of which every part is proved to be the other's."""
+    host, target = HostInfo.build_from_endpoint(server), f"/api/stores/{quote(store_name, safe='')}/table?partition={partition}"
+    assert host is not None
     try:
-        connection.request("GET", f"/api/stores/{quote(store_name, safe='')}/table?partition={partition}", headers=headers)
-        response = connection.getresponse()
-        if response.status != 200:
-            raise StateStoreNotAvailableError(
-                f"the instance at {server} does not give partition {partition} of store {store_name}: {response.status} "
-                f"{response.read(999)!r}"
-            )
-        yield from pa.ipc.open_stream(response)
+        connection = PeerConnection(host, PeerKeys.of(application.config), _SERVER_SECONDS)
+        try:
+            with connection.stream(target, _MAX_REASON) as (status, body):
+                if status != 200:
+                    raise StateStoreNotAvailableError(
+                        f"the instance at {server} does not give partition {partition} of store {store_name}: {status} "
+                        f"{body.read(999)!r}"
+                    )
+                yield from pa.ipc.open_stream(body)
+                body.read()  # the end has to have come, not only the connection's
+        finally:
+            connection.close()
     except (OSError, http.client.HTTPException, pa.ArrowInvalid) as exc:
         raise StateStoreNotAvailableError(
             f"partition {partition} of store {store_name} at {server} cannot be read: {exc}"
         ) from exc
-    finally:
-        connection.close()

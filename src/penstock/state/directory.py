@@ -126,6 +126,10 @@ class StateDirectory:
                 ) from exc
         return self._read_process_id() or self._write_process_id()
 
+    def renew_process_id(self) -> uuid.UUID:
+        """A new id for this instance: the folder is a copy of one that another instance uses."""
+        return self._write_process_id() if self._has_persistent_stores else uuid.uuid4()
+
     def folder_of_task(self, task_id: TaskId) -> Path:
         """Where a task's folder is, whether it exists or not."""
         return self._folder / str(task_id)

@@ -24,7 +24,10 @@ from penstock.client.web.guard import REQUEST_SECONDS, App, Guard
 from penstock.client.web.headers import SafeHeaders
 from penstock.client.web.openapi import openapi
 from penstock.client.web.page import PAGE, POLICY
-from penstock.spark.state_tables import FORWARDED
+from penstock.client.web.peer_gate import PeerGate
+from penstock.peers.connection import FORWARDED
+from penstock.peers.proofs import PeerKeys
+from penstock.query.metadata import HostInfo
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +47,8 @@ class WebApplication:
         app_info: Callable[[], dict[str, Any]],
         metrics: Callable[[], str],
         token: str | None,
-        host: str,
+        host: HostInfo,
+        keys: PeerKeys | None = None,
     ) -> None:
         self._answers = answers
         self._app_info = app_info
@@ -64,7 +68,8 @@ class WebApplication:
             Route("/openapi.json", self._json(lambda request, forwarded: openapi())),
         ]
         starlette = Starlette(routes=routes, exception_handlers={HTTPException: _refused, 500: _failed})
-        self.asgi: App = SafeHeaders(Guard(starlette, token, host))
+        gate = None if keys is None else PeerGate(keys, host)
+        self.asgi: App = SafeHeaders(Guard(starlette, token, host.host, gate))
 
     def close(self) -> None:
         """Answer no more."""

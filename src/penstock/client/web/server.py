@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ipaddress
 import logging
 import socket
 import threading
@@ -12,8 +13,9 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from penstock.client.web.guard import App, is_loopback
+from penstock.client.web.guard import App
 from penstock.errors import ConfigError, StreamsError
+from penstock.peers.addresses import advertised, is_loopback, refuse_unreachable
 from penstock.query.metadata import HostInfo
 
 _log = logging.getLogger(__name__)
@@ -30,12 +32,19 @@ def bind(server: str, token: str | None) -> tuple[socket.socket, HostInfo]:
     A host that is not this host's own (behind a proxy or in a container) listens on all of its addresses. Whatever others can
     reach needs a token.
     """
-    wanted = HostInfo.build_from_endpoint(server)
-    assert wanted is not None
+    try:
+        wanted = advertised(server.strip(), any_port=True)
+    except ValueError as exc:
+        raise _not_reachable(server, exc) from exc
     try:
         found = socket.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM)
     except OSError as exc:
         raise ConfigError(f"application.server = {server!r}: the host is not known ({exc}); expected host:port") from exc
+    try:
+        for info in found:
+            refuse_unreachable(ipaddress.ip_address(str(info[4][0]).partition("%")[0]))
+    except ValueError as exc:
+        raise _not_reachable(server, exc) from exc
     family, _, _, _, address = sorted(found, key=lambda info: info[0] != socket.AF_INET)[0]
     if not token and not all(is_loopback(str(info[4][0])) for info in found):
         raise ConfigError(
@@ -57,6 +66,14 @@ def bind(server: str, token: str | None) -> tuple[socket.socket, HostInfo]:
         listening.close()
         raise StreamsError(f"application.server = {server!r}: cannot listen there ({exc}); choose another port") from exc
     return listening, HostInfo(wanted.host, listening.getsockname()[1])
+
+
+def _not_reachable(server: str, reason: ValueError) -> ConfigError:
+    return ConfigError(
+        f"application.server = {server!r} is not an address that other instances can reach ({reason}): set host:port with the "
+        "name or address under which they reach this one, for example localhost:8080 where all are on one machine; where it is "
+        "not an address of this host, the server listens on all of them"
+    )
 
 
 class QueryServer:

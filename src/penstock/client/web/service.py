@@ -17,6 +17,7 @@ from penstock.client.web.history import History
 from penstock.client.web.server import QueryServer, bind
 from penstock.config import StreamsConfig
 from penstock.ids import TopicPartition
+from penstock.peers.proofs import PeerKeys
 from penstock.spark.fleet import Fleet
 from penstock.topology.description import TopologyDescription
 
@@ -36,7 +37,8 @@ class WebService:
         self._token: str | None = config["application.server.token"] or None
         self._socket, self.host = bind(config["application.server"], self._token)
         self.history = History()
-        self._forwarder = Forwarder(self._token)
+        self._keys = PeerKeys.of(config)
+        self._forwarder = Forwarder(self._keys)
         self._server: QueryServer | None = None
         self._web: WebApplication | None = None
 
@@ -68,7 +70,7 @@ class WebService:
             self.history,
             thread_states,
         )
-        self._web = WebApplication(answers, info, metrics or (lambda: basic_metrics(info)), self._token, self.host.host)
+        self._web = WebApplication(answers, info, metrics or (lambda: basic_metrics(info)), self._token, self.host, self._keys)
         self._server = QueryServer(self._socket, self._web.asgi)
         self._server.start()
         _log.info("queries are answered at http://%s, where also a page shows the application", self.host)
