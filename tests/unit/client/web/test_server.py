@@ -29,8 +29,9 @@ from penstock import (
     Windowed,
 )
 from penstock.client.web.server import bind
+from penstock.spark.guide import Source
 from penstock.spark.messages import Application
-from penstock.spark.state_tables import Source, _read_source
+from penstock.spark.state_tables import _read_source
 from tests.harness.kafka import wait_until
 from tests.unit.client.web.served import Served
 
