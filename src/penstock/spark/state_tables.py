@@ -20,6 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import StateStoreNotAvailableError
 from penstock.ids import TaskId
+from penstock.query.metadata import HostInfo
+from penstock.query.server_tls import distrust, peer_connection, server_tls
 from penstock.runtime.queries.arrow_table import Columns, batches_of, columns_of
 from penstock.runtime.queries.entries import all_entries
 from penstock.runtime.queries.opening import ReadableStore
@@ -107,7 +109,9 @@ def _read_server(application: Application, store_name: str, server: str, partiti
     """A partition that another instance has, as an Arrow stream."""
     token = application.config["application.server.token"]
     headers = {FORWARDED: "1", **({"Authorization": f"Bearer {token}"} if token else {})}
-    connection = http.client.HTTPConnection(server, timeout=_SERVER_SECONDS)
+    host, tls = HostInfo.build_from_endpoint(server), server_tls(application.config)
+    assert host is not None
+    connection = peer_connection(host.host, host.port, None if tls is None else tls.for_peers(), _SERVER_SECONDS)
     try:
         connection.request("GET", f"/api/stores/{quote(store_name, safe='')}/table?partition={partition}", headers=headers)
         response = connection.getresponse()
@@ -119,7 +123,7 @@ def _read_server(application: Application, store_name: str, server: str, partiti
         yield from pa.ipc.open_stream(response)
     except (OSError, http.client.HTTPException, pa.ArrowInvalid) as exc:
         raise StateStoreNotAvailableError(
-            f"partition {partition} of store {store_name} at {server} cannot be read: {exc}"
+            f"partition {partition} of store {store_name} at {server} cannot be read: {distrust(exc) or exc}"
         ) from exc
     finally:
         connection.close()

@@ -33,43 +33,34 @@ class PartReader(ABC):
         """The next part: looks at about so many entries."""
 
 
-class Orders:
-    """The orders of a store's keys that readers have had made: one for each of its segments, if it has any."""
+class Orders(dict[int, ReadOrder]):
+    """The orders of a store's keys that readers have had made: one for each of its segments, if it has any.
 
-    __slots__ = ("_known",)
-
-    def __init__(self) -> None:
-        self._known: dict[int, ReadOrder] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._known)
+    A dict itself, so that a store whose every put asks whether there are any does not notice.
+    """
 
     def of(self, segment: int, keys: Callable[[], list[bytes]]) -> ReadOrder:
         """The order of a segment; a new one, which has to be built, where there is none that is of use."""
-        order = self._known.get(segment)
+        order = self.get(segment)
         if order is None or order.is_outgrown:
-            order = self._known[segment] = ReadOrder(keys())
+            order = self[segment] = ReadOrder(keys())
         return order
 
     def added(self, segment: int, key: bytes) -> None:
         """A key has come."""
-        order = self._known.get(segment)
+        order = self.get(segment)
         if order is not None:
             order.add(key)
 
     def removed(self, segment: int, key: bytes) -> None:
         """A key has gone."""
-        order = self._known.get(segment)
+        order = self.get(segment)
         if order is not None:
             order.remove(key)
 
     def forget(self, segment: int) -> None:
         """A segment has gone."""
-        self._known.pop(segment, None)
-
-    def clear(self) -> None:
-        """The store is closed."""
-        self._known.clear()
+        self.pop(segment, None)
 
 
 def upper_bound(key_to: bytes | None, inclusive: bool = True) -> bytes | None:

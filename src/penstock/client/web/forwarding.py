@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from penstock.client.web.errors import HttpError
 from penstock.query.metadata import HostInfo
+from penstock.query.server_tls import ServerTls, distrust, peer_connection
 from penstock.spark.state_tables import FORWARDED
 
 _TIMEOUT = 5.0
@@ -22,7 +23,8 @@ _MAX_ANSWER = 64 * 1024 * 1024
 class Forwarder:
     """Keeps connections to other instances; a request that is forwarded once is never forwarded again."""
 
-    def __init__(self, token: str | None) -> None:
+    def __init__(self, token: str | None, tls: ServerTls | None = None) -> None:
+        self._tls = tls
         self._headers = {FORWARDED: "1", **({"Authorization": f"Bearer {token}"} if token else {})}
         self._kept: dict[HostInfo, list[http.client.HTTPConnection]] = {}
         self._down: dict[HostInfo, float] = {}
@@ -36,6 +38,9 @@ class Forwarder:
             self._refuse_down(host)
             status, body = self._ask(host, target)
         except (OSError, http.client.HTTPException) as exc:
+            distrusted = distrust(exc)
+            if distrusted is not None:
+                raise HttpError(502, f"the instance at {host} that has this is not asked: {distrusted}") from exc
             raise HttpError(503, f"the instance at {host} that has this cannot be reached ({exc}); ask again later") from exc
         try:
             answer: dict[str, Any] = json.loads(body)
@@ -63,7 +68,8 @@ class Forwarder:
         while True:
             with self._lock:
                 known = self._kept[host].pop() if self._kept.get(host) else None
-            connection = known or http.client.HTTPConnection(host.host, host.port, timeout=_TIMEOUT)
+            context = None if self._tls is None else self._tls.for_peers()
+            connection = known or peer_connection(host.host, host.port, context, _TIMEOUT)
             try:
                 connection.request("GET", target, headers=self._headers)
                 response = connection.getresponse()

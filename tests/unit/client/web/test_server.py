@@ -414,9 +414,11 @@ def test_should_refuse_addresses_that_others_can_reach_without_a_token() -> None
         bind("0.0.0.0:0", None)
     with pytest.raises(ConfigError, match="not known"):
         bind("no-such-host.invalid:80", None)
-    listening, host = bind("0.0.0.0:0", "secret")
+    with pytest.raises(ConfigError, match=r"plain text.*ssl\.certificate\.location.*plaintext\.allowed"):
+        bind("0.0.0.0:0", "secret")
+    listening, host = bind("0.0.0.0:0", "secret", confidential=True)
     with pytest.raises(StreamsError, match="another port"):
-        bind(f"0.0.0.0:{host.port}", "secret")
+        bind(f"0.0.0.0:{host.port}", "secret", confidential=True)
     listening.close()
 
 
