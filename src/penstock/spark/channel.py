@@ -80,13 +80,13 @@ class Channel:
         """The next message, if it begins within so many seconds."""
         try:
             self._socket.settimeout(seconds)
-            first = self._socket.recv(1)
+            first = self._socket.recv(_LENGTH.size)
         except TimeoutError as exc:
             raise ChannelError(f"no answer for {seconds:.0f} s") from exc
         if not first:
             raise EOFError("the other side has ended the connection")
         deadline = time.monotonic() + _MESSAGE_SECONDS
-        (length,) = _LENGTH.unpack(first + _read(self._socket, _LENGTH.size - 1, deadline))
+        (length,) = _LENGTH.unpack(first + _read(self._socket, _LENGTH.size - len(first), deadline))
         if length > self._max_received:
             raise ChannelError(f"a message of {length} bytes was announced, {self._max_received} are taken")
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import tempfile
 import threading
@@ -391,6 +392,25 @@ def test_should_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyP
         reader.close()
     for store in lane.tasks.stores.values():
         store.close()
+
+
+def test_should_keep_its_files_where_spark_removes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that Spark ends after a while of idleness has no time to."""
+    short, long_name = Path(tempfile.mkdtemp(prefix="blockmgr-", dir="/tmp")), tmp_path / ("x" * 80)
+    long_name.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(short / "temporary"))
+    (short / "temporary").mkdir()
+    for folders, expected in (
+        (f"{short},/elsewhere", short),
+        (str(long_name), short / "temporary"),  # too long for the path of a socket
+        ("/no/such/folder", short / "temporary"),
+        ("", short / "temporary"),
+    ):
+        monkeypatch.setenv("SPARK_LOCAL_DIRS", folders)
+        lane = Lane(tmp_path, True)
+        assert Path(lane.address).parents[1] == expected
+        lane.listener.close()
+    shutil.rmtree(short)
 
 
 def test_should_refuse_what_readers_must_not_ask(lane: Lane) -> None:
