@@ -95,17 +95,17 @@ class Certificates:
             "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2",
             "-subj", "/CN=penstock tests", "-addext", "basicConstraints=critical,CA:TRUE",
         )  # fmt: skip
-        self.broker = self._store("broker", None)
-        self.client = self._store("client", KEY_PASSWORD)
+        self.broker = self.issue("broker", None)
+        self.client = self.issue("client", KEY_PASSWORD)
         self.client_certificate, self.client_key = folder / "client.crt", folder / "client.key"
 
-    def _store(self, name: str, password: str | None) -> Path:
-        """A key and its certificate, in two files and together in `<name>.pem`."""
+    def issue(self, name: str, password: str | None, names: str = "IP:127.0.0.1,DNS:localhost", days: int = 2) -> Path:
+        """A key and its certificate, in two files and together in `<name>.pem`; expired where the days are negative."""
         self._run("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.raw", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-        (self._folder / "names.cnf").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+        (self._folder / "names.cnf").write_text(f"subjectAltName={names}\n")
         self._run(
             "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
-            "-out", f"{name}.crt", "-days", "2", "-extfile", "names.cnf",
+            "-out", f"{name}.crt", "-days", str(days), "-extfile", "names.cnf",
         )  # fmt: skip
         secret = ["-nocrypt"] if password is None else ["-v2", "aes-256-cbc", "-passout", f"pass:{password}"]
         self._run("pkcs8", "-topk8", "-in", f"{name}.raw", "-out", f"{name}.key", *secret)

@@ -52,6 +52,7 @@ from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
+from penstock.spark.identity import Identity, identity_for
 from penstock.spark.messages import Application, LaneAnswer
 from penstock.spark.session import lanes_of, make_session
 from penstock.state.directory import StateDirectory
@@ -98,6 +99,7 @@ class KafkaStreams(QueryMethods):
         self._web: WebService | None = None
         self._known_locations: Locations | None = None
         self._query_key = secrets.token_bytes(32)
+        self._identity: Identity | None = None
         self._directory: StateDirectory | None = None
         self._fleet: Fleet | None = None
         self._member: GroupMember | None = None
@@ -189,6 +191,7 @@ class KafkaStreams(QueryMethods):
         prepared = self._prepared = prepare(self._topology, config, self._admin)
         if self._spark is None:
             self._spark = make_session(config["application.id"], config.spark_configs)
+        self._identity = identity_for(self._spark.sparkContext)
         lanes = lanes_of(self._spark, config["num.stream.threads"])
         threads = [self._threads.add() for _ in range(lanes)]
         self._fleet = Fleet(self._spark, self._application(prepared), [thread.name for thread in threads])
@@ -275,6 +278,7 @@ class KafkaStreams(QueryMethods):
             self._client_id,
             tuple(entry for entry in sys.path if entry),
             self._query_key,
+            self._identity,
         )
 
     @property

@@ -7,6 +7,7 @@ import http.client
 import io
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from penstock.peers.session import (
     read_part_head,
 )
 from penstock.query.metadata import HostInfo
+from penstock.query.server_tls import peer_connection
 
 FORWARDED = "X-Penstock-Forwarded"
 """Says that an instance of the application asks: it gets what is there and nothing else."""
@@ -32,9 +34,9 @@ _MAX_OPENING = 4_096
 _OPENING_SECONDS = 10.0
 
 
-def connect(host: HostInfo, timeout: float) -> http.client.HTTPConnection:
-    """A connection that has been made, over which nothing has been sent."""
-    connection = http.client.HTTPConnection(host.host, host.port, timeout=timeout)
+def connect(host: HostInfo, timeout: float, tls: ssl.SSLContext | None = None) -> http.client.HTTPConnection:
+    """A connection that has been made, within TLS where that is given, over which nothing has been sent."""
+    connection = peer_connection(host.host, host.port, tls, timeout)
     connection.connect()
     return connection
 
@@ -46,9 +48,9 @@ class PeerConnection:
     this host is spoken to.
     """
 
-    def __init__(self, host: HostInfo, keys: PeerKeys | None, timeout: float) -> None:
+    def __init__(self, host: HostInfo, keys: PeerKeys | None, timeout: float, tls: ssl.SSLContext | None = None) -> None:
         self._session: AskingSession | None = None
-        self._connection = connect(host, timeout)
+        self._connection = connect(host, timeout, tls)
         try:
             if keys is None:
                 self._refuse_other_hosts()

@@ -33,6 +33,7 @@ from penstock.runtime.task import TaskCommit
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, UpstreamWork
+from penstock.spark.placement import host_of
 from penstock.spark.query_listener import QueryListener
 from penstock.spark.write_turn import TurnPart, write_turn
 from penstock.state.directory import site_here
@@ -150,7 +151,7 @@ def close_lane(key: str, lane: int, rows: Iterator[Any]) -> Iterator[bool]:
 class LaneWorker:
     """The open tasks, stores and clients of one lane."""
 
-    def __init__(self, application: Application, lane: int, on_this_host: bool = True) -> None:
+    def __init__(self, application: Application, lane: int, host: str | None = None) -> None:
         self.application = application
         self.lane = lane
         config = application.config
@@ -159,7 +160,7 @@ class LaneWorker:
         self.tasks = LaneTasks(application, self.client_id)
         transactional_id = f"{config['application.id']}-{application.process_id}-{lane + 1}" if config.eos_enabled else None
         self.producer = LaneProducer(producer_config(config, f"{self.client_id}-producer"), transactional_id)
-        self.queries = QueryListener(application, self.tasks, on_this_host)
+        self.queries = QueryListener(application, self.tasks, host)
 
     def open(self, turn: OpenTurn, answer: LaneAnswer) -> None:
         """Own exactly the tasks of the turn; restore as much as its time allows."""
@@ -269,7 +270,8 @@ def _lane_for(turn: OpenTurn) -> LaneWorker:
             _LANES.pop(key).close()  # an earlier start of the same application in this worker
         if turn.application is None:
             raise StreamsError(f"lane {turn.lane} was opened without its application")
-        lane = _LANES[turn.key, turn.lane] = LaneWorker(unpacked(turn.application), turn.lane, turn.executor is None)
+        host = None if turn.executor is None else host_of(turn.executor)
+        lane = _LANES[turn.key, turn.lane] = LaneWorker(unpacked(turn.application), turn.lane, host)
     return lane
 
 

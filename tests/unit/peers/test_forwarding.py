@@ -151,7 +151,7 @@ def test_should_notice_a_table_that_is_cut_short_or_changed(tmp_path: Path) -> N
         with FakePeer(through(change)) as peer, pytest.MonkeyPatch.context() as patch:
             # A man in the middle: what is sent to the instance's address comes to him.
             real_connect = connection.connect
-            patch.setattr(connection, "connect", lambda host, timeout: real_connect(peer.host, timeout))
+            patch.setattr(connection, "connect", lambda host, timeout, tls: real_connect(peer.host, timeout))
             return list(_read_source(application(tmp_path), "counts", Source(TaskId(0, 0), "", server=served.address), []))
 
     try:

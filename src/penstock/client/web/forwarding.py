@@ -14,6 +14,7 @@ from penstock.client.web.errors import HttpError
 from penstock.peers.connection import PeerConnection
 from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
+from penstock.query.server_tls import ServerTls, distrust
 
 _TIMEOUT = 5.0
 _DOWN_SECONDS = 0.5
@@ -26,8 +27,9 @@ class Forwarder:
     Nothing is asked of an instance, and no answer of it is believed, before it has proved that it knows the token.
     """
 
-    def __init__(self, keys: PeerKeys | None) -> None:
+    def __init__(self, keys: PeerKeys | None, tls: ServerTls | None = None) -> None:
         self._keys = keys
+        self._tls = tls
         self._kept: dict[HostInfo, list[PeerConnection]] = {}
         self._down: dict[HostInfo, float] = {}
         self._lock = threading.Lock()
@@ -40,6 +42,9 @@ class Forwarder:
             self._refuse_down(host)
             status, body = self._ask(host, target)
         except (OSError, http.client.HTTPException) as exc:
+            distrusted = distrust(exc)
+            if distrusted is not None:
+                raise HttpError(502, f"the instance at {host} that has this is not asked: {distrusted}") from exc
             raise HttpError(503, f"the instance at {host} that has this cannot be reached ({exc}); ask again later") from exc
         try:
             answer: Any = json.loads(body)
@@ -72,7 +77,8 @@ class Forwarder:
             connection = known
             try:
                 if connection is None:
-                    connection = PeerConnection(host, self._keys, _TIMEOUT)
+                    context = None if self._tls is None else self._tls.for_peers()
+                    connection = PeerConnection(host, self._keys, _TIMEOUT, context)
                 found = connection.get(target, _MAX_ANSWER)
             except (OSError, http.client.HTTPException):
                 if connection is not None:

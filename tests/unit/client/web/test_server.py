@@ -29,8 +29,9 @@ from penstock import (
     Windowed,
 )
 from penstock.client.web.server import bind
+from penstock.spark.guide import Source
 from penstock.spark.messages import Application
-from penstock.spark.state_tables import Source, _read_source
+from penstock.spark.state_tables import _read_source
 from tests.harness.kafka import wait_until
 from tests.unit.client.web.served import Served
 
@@ -413,9 +414,11 @@ def test_should_refuse_addresses_that_others_can_reach_without_a_token() -> None
         bind("192.0.2.1:0", None)
     with pytest.raises(ConfigError, match="not known"):
         bind("no-such-host.invalid:80", None)
-    listening, host = bind("192.0.2.1:0", "secret")
+    with pytest.raises(ConfigError, match=r"plain text.*ssl\.certificate\.location.*plaintext\.allowed"):
+        bind("192.0.2.1:0", "secret")
+    listening, host = bind("192.0.2.1:0", "secret", confidential=True)
     with pytest.raises(StreamsError, match="another port"):
-        bind(f"192.0.2.1:{host.port}", "secret")
+        bind(f"192.0.2.1:{host.port}", "secret", confidential=True)
     listening.close()
 
 
