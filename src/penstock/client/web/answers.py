@@ -25,6 +25,7 @@ from penstock.runtime.queries.arrow_table import Columns, batches_of, columns_of
 from penstock.runtime.queries.entries import MAX_TIME, Entry, all_entries, entry
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
+from penstock.runtime.queries.patience import patiently
 from penstock.serdes import as_serializer
 
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1_000
@@ -77,9 +78,13 @@ class Answers:
         return self._read(name, task, f"keys/{quote(text, safe='')}", parameters, forwarded, read)
 
     def key_at_once(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json | None:
-        """The same where it is here and nothing has to be waited for; None where it has to be asked for with patience."""
+        """The same where it is here and nothing has to be waited for; None where it has to be asked for with patience.
+
+        This runs on the thread that answers everybody: not where a serde of the user's own could hold it up.
+        """
         store = self._store(name)
-        if store.kind not in ("key_value", "versioned") or self._queries.stores.is_global(name):
+        known = store.kind in ("key_value", "versioned") and store.has_own_serdes
+        if not known or self._queries.stores.is_global(name):
             return None
         key = parse_key(store, text)
         task = self._task_of(store, key)
@@ -284,7 +289,7 @@ def _arrow_stream(leases: list[Lease], columns: Columns) -> Generator[bytes, Non
         yield b""
         with pa.ipc.new_stream(sink, schema_of(columns)) as writer:
             for lease in leases:
-                for batch in batches_of(all_entries(lease.store), columns):
+                for batch in batches_of(patiently(all_entries(lease.store)), columns):
                     writer.write_batch(batch)
                     yield sink.getvalue()
                     sink.seek(0)
@@ -358,7 +363,7 @@ def _get(typed: Any, store: ReadableStore, key: Any, parameters: Parameters) -> 
 
 def _page(typed: Any, store: ReadableStore, low: Any, high: Any, count: int) -> Iterator[tuple[bytes, Json]]:
     with typed.range(low, high) as entries:
-        for key, value in islice(entries, count):
+        for key, value in islice(patiently(entries), count):
             found = entry(key, value, store.values)
             answer = {"key": as_json(key), "value": as_json(found.value)}
             yield _raw(store, key), answer if found.timestamp is None else {**answer, "timestamp": found.timestamp}
@@ -367,7 +372,7 @@ def _page(typed: Any, store: ReadableStore, low: Any, high: Any, count: int) -> 
 def _windows(typed: Any, store: ReadableStore, key: Any, low: int, high: int) -> Iterator[Json]:
     if store.kind == "session":
         with typed.find_sessions(key, low, high) as sessions:
-            for windowed, value in sessions:
+            for windowed, value in patiently(sessions):
                 found = entry(key, value, store.values, session=True)
                 yield {
                     "key": as_json(key),
@@ -378,7 +383,7 @@ def _windows(typed: Any, store: ReadableStore, key: Any, low: int, high: int) ->
         return
     size = store.window_size or 0
     with typed.fetch_range(key, low, high) as windows:
-        for start, value in windows:
+        for start, value in patiently(windows):
             found = entry(key, value, store.values)
             answer = {"key": as_json(key), "start": start, "end": min(start + size, MAX_TIME), "value": as_json(found.value)}
             yield answer if found.timestamp is None else {**answer, "timestamp": found.timestamp}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -20,15 +18,20 @@ from starlette.routing import Route
 from penstock.client.web.answers import Answers
 from penstock.client.web.deadline import Deadline
 from penstock.client.web.errors import HttpError, http_error
-from penstock.client.web.guard import REQUEST_SECONDS, App, Guard
+from penstock.client.web.guard import PATIENCE, REQUEST_SECONDS, App, Guard
 from penstock.client.web.openapi import openapi
 from penstock.client.web.page import PAGE
+from penstock.client.web.rooms import Room
+from penstock.errors import PenstockError
+from penstock.runtime.queries.patience import Patience
 from penstock.spark.state_tables import FORWARDED
 
 _log = logging.getLogger(__name__)
 
-# Readers wait for disks and for other instances, not for the processor: a few threads are enough for all of them.
-_THREADS = 8
+# Readers wait for disks and for other instances, not for the processor: a few threads are enough for each kind of read, and
+# most of them may be with one store. What other instances ask has its own: two that wait for each other would wait for ever.
+# So has what tells of the application, which is asked for most when something hangs.
+_ROOMS = {"keys": (4, 3), "windows": (3, 2), "ranges": (3, 2), "peers": (4, 3), "tables": (2, 2), "info": (2, 2)}
 
 # A table holds a view of each partition until it is sent; others need some of the few there can be.
 _TABLES = 2
@@ -49,25 +52,26 @@ class WebApplication:
         self._app_info = app_info
         self._metrics = metrics
         self._tables = 0
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="penstock-http")
+        self._rooms = {kind: Room(kind, *sizes) for kind, sizes in _ROOMS.items()}
         routes = [
             Route("/", self._page),
-            Route("/api/app", self._json(lambda request, forwarded: self._app_info())),
-            Route("/api/stores", self._json(lambda request, forwarded: answers.stores())),
-            Route("/api/stores/{store}/keys/{key:path}", self._json(self._key, self._key_at_once)),
-            Route("/api/stores/{store}/range", self._json(self._range)),
+            Route("/api/app", self._json("info", lambda request, forwarded: self._app_info())),
+            Route("/api/stores", self._json("info", lambda request, forwarded: answers.stores())),
+            Route("/api/stores/{store}/keys/{key:path}", self._json("keys", self._key, self._key_at_once)),
+            Route("/api/stores/{store}/range", self._json("ranges", self._range)),
             Route("/api/stores/{store}/table", self._table),
-            Route("/api/stores/{store}/windows/{key:path}", self._json(self._windows)),
-            Route("/api/stores/{store}/metadata/{key:path}", self._json(self._metadata)),
+            Route("/api/stores/{store}/windows/{key:path}", self._json("windows", self._windows)),
+            Route("/api/stores/{store}/metadata/{key:path}", self._json("keys", self._metadata)),
             Route("/metrics", self._prometheus),
-            Route("/openapi.json", self._json(lambda request, forwarded: openapi())),
+            Route("/openapi.json", self._json("info", lambda request, forwarded: openapi())),
         ]
         starlette = Starlette(routes=routes, exception_handlers={HTTPException: _refused, 500: _failed})
         self.asgi: App = Guard(starlette, token, host)
 
     def close(self) -> None:
         """Answer no more."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for room in self._rooms.values():
+            room.close()
 
     # -- paths ---------------------------------------------------------------------------------------------------------
 
@@ -77,25 +81,27 @@ class WebApplication:
 
     async def _prometheus(self, request: Request) -> Response:
         try:
-            text = await self._in_thread(self._metrics)
+            text = await self._in_thread("info", request, self._metrics)
         except Exception as exc:  # noqa: BLE001 - told to the client
             return _error(http_error(exc))
-        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4", headers=_NO_STORE)
 
     async def _table(self, request: Request) -> Response:
         """What this instance has of a store, as an Arrow stream: for other instances, whose tables show all of it."""
         if self._tables >= _TABLES:
             return _error(HttpError(503, f"{_TABLES} tables are being read; ask again later"))
         self._tables += 1
+        name, parameters = request.path_params["store"], _parameters(request)
+        patience = Patience(REQUEST_SECONDS)
         try:
-            parts = await self._in_thread(lambda: self._answers.table(request.path_params["store"], _parameters(request)))
+            parts = await self._read("tables", request, patience, lambda: self._answers.table(name, parameters))
         except Exception as exc:  # noqa: BLE001 - told to the client
             self._tables -= 1
             return _error(http_error(exc))
         except BaseException:
             self._tables -= 1
             raise
-        return _Parts(parts, self._threads, self._table_sent)
+        return _Parts(parts, patience, lambda call: self._read("tables", request, patience, call), self._table_sent)
 
     def _table_sent(self) -> None:
         self._tables -= 1
@@ -116,26 +122,42 @@ class WebApplication:
         return self._answers.metadata(request.path_params["store"], _tail(request, "metadata"))
 
     def _json(
-        self, answer: Callable[[Request, bool], Any], at_once: Callable[[Request, bool], Any] | None = None
+        self, kind: str, answer: Callable[[Request, bool], Any], at_once: Callable[[Request, bool], Any] | None = None
     ) -> Callable[[Request], Any]:
         """An endpoint that answers on a thread, which costs more than to look up a key: what `at_once` can tell needs none."""
 
         async def endpoint(request: Request) -> Response:
             forwarded = FORWARDED.lower() in request.headers
+            room = "peers" if forwarded and kind != "info" else kind
             try:
                 known = None if at_once is None else at_once(request, forwarded)
-                found = _dump(known) if known is not None else await self._in_thread(lambda: _dump(answer(request, forwarded)))
+                found = (
+                    _dump(known)
+                    if known is not None
+                    else await self._in_thread(room, request, lambda: _dump(answer(request, forwarded)))
+                )
             except Exception as exc:  # noqa: BLE001 - told to the client
                 return _error(http_error(exc))
             return Response(found, media_type="application/json", headers=_NO_STORE)
 
         return endpoint
 
-    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+    async def _in_thread(self, kind: str, request: Request, call: Callable[[], Any]) -> Any:
+        patience = Patience(REQUEST_SECONDS)
+        try:
+            return await self._read(kind, request, patience, call)
+        finally:
+            patience.give_up()
+
+    async def _read(self, kind: str, request: Request, patience: Patience, call: Callable[[], Any]) -> Any:
+        """Read on a thread of that kind. Both the client and the thread are free when the time is over, or the client gone."""
+        request.scope[PATIENCE] = patience
+        patience.renew()
         try:
             async with Deadline(REQUEST_SECONDS):
-                return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+                return await self._rooms[kind].run(request.path_params.get("store", ""), patience, call)
         except TimeoutError as exc:
+            patience.give_up()
             raise HttpError(503, f"the answer took longer than {REQUEST_SECONDS:.0f} s; ask for less, or later") from exc
 
 
@@ -148,22 +170,31 @@ class _Parts(Response):
 
     media_type = "application/vnd.apache.arrow.stream"
 
-    def __init__(self, parts: Generator[bytes, None, None], threads: ThreadPoolExecutor, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        parts: Generator[bytes, None, None],
+        patience: Patience,
+        read: Callable[[Callable[[], Any]], Awaitable[Any]],
+        on_end: Callable[[], None],
+    ) -> None:
         super().__init__(headers=_NO_STORE)
         del self.headers["content-length"]
-        self._parts, self._threads, self._on_end = parts, threads, on_end
+        self._parts, self._patience, self._read, self._on_end = parts, patience, read, on_end
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        loop = asyncio.get_running_loop()
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            while (part := await loop.run_in_executor(self._threads, next, self._parts, None)) is not None:
+            while (part := await self._read(lambda: next(self._parts, None))) is not None:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
+        except (HttpError, PenstockError) as exc:  # without its end the answer is no table: the client is told by that
+            _log.info("a table was not sent to its end: %s", exc)
         finally:
             self._on_end()
-            with contextlib.suppress(RuntimeError):  # closed while the server is, or a part is being read: it ends then
-                loop.run_in_executor(self._threads, self._parts.close)
+            self._patience.give_up()
+            # A part that is being read ends now, and the generator with it; else it is at rest, and gives its leases back here.
+            with contextlib.suppress(ValueError):
+                self._parts.close()
 
 
 _NO_STORE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}

@@ -11,7 +11,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from penstock.client.web.errors import HttpError
+from penstock.errors import PenstockError
 from penstock.query.metadata import HostInfo
+from penstock.runtime.queries.patience import current
 from penstock.spark.state_tables import FORWARDED
 
 _TIMEOUT = 5.0
@@ -63,13 +65,18 @@ class Forwarder:
         while True:
             with self._lock:
                 known = self._kept[host].pop() if self._kept.get(host) else None
-            connection = known or http.client.HTTPConnection(host.host, host.port, timeout=_TIMEOUT)
+            connection = known or http.client.HTTPConnection(host.host, host.port)
             try:
+                _wait_at_most(connection, current().limit(_TIMEOUT))
                 connection.request("GET", target, headers=self._headers)
                 response = connection.getresponse()
-                body = response.read(_MAX_ANSWER)
+                body = _body(response)
+            except PenstockError:  # who asked has given up; the other side is told by that
+                connection.close()
+                raise
             except (OSError, http.client.HTTPException):
                 connection.close()
+                current().check()
                 if known is None:
                     self._down[host] = time.monotonic() + _DOWN_SECONDS
                     raise
@@ -83,3 +90,20 @@ class Forwarder:
                 self._kept.setdefault(host, []).append(connection)
                 return
         connection.close()
+
+
+def _wait_at_most(connection: http.client.HTTPConnection, seconds: float) -> None:
+    """For the connection, and for each part of what comes."""
+    connection.timeout = max(0.001, seconds)
+    if connection.sock is not None:
+        connection.sock.settimeout(connection.timeout)
+
+
+def _body(response: http.client.HTTPResponse) -> bytes:
+    """All of an answer, unless it comes so slowly that who asked gives up."""
+    parts, left = [], _MAX_ANSWER
+    while left and (part := response.read1(min(left, 65_536))):
+        current().check()
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)

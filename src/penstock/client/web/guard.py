@@ -15,14 +15,21 @@ MAX_TARGET = 8_192
 
 MAX_BODY = 64 * 1024
 MAX_AT_ONCE = 64
+MAX_INFO_AT_ONCE = 32
 REQUEST_SECONDS = 15.0
 SEND_SECONDS = 20.0
 TABLE_SECONDS = 600.0
+
+PATIENCE = "penstock.patience"
+"""Where a request's scope has the `Patience` of who answers it: given up when the client is gone."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# What tells of the application is not counted among the queries: it is asked for most when they hang.
+_INFO_PATHS = frozenset({"/", "/api/app", "/api/stores", "/metrics", "/openapi.json"})
 
 # The page itself holds no data: it asks for the token and sends it with what it reads.
 _OPEN_PATHS = frozenset({"/"})
@@ -45,7 +52,7 @@ class Guard:
         self._app = app
         self._token = token
         self._host = host
-        self._running = 0
+        self._running = {"queries": 0, "requests": 0}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it."""
@@ -55,7 +62,8 @@ class Guard:
         if refusal is not None:
             await _answer(send, *refusal)
             return
-        self._running += 1
+        kind = _kind(scope)
+        self._running[kind] += 1
         try:
             # A table may take longer than a page; its parts are sent one by one, and each has to be taken in time.
             table = scope["path"].endswith("/table")
@@ -67,7 +75,7 @@ class Guard:
                 if not sending.started:
                     await _answer(send, 503, f"the answer took longer than {REQUEST_SECONDS:.0f} s")
         finally:
-            self._running -= 1
+            self._running[kind] -= 1
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -82,8 +90,9 @@ class Guard:
                 return unknown
         if scope["method"] not in ("GET", "HEAD"):
             return 405, f"{scope['method']} is not allowed: queries only read, use GET"
-        if self._running >= MAX_AT_ONCE:
-            return 503, f"{MAX_AT_ONCE} queries are being answered; ask again later"
+        kind, most = _kind(scope), MAX_INFO_AT_ONCE if scope["path"] in _INFO_PATHS else MAX_AT_ONCE
+        if self._running[kind] >= most:
+            return 503, f"{most} {kind} are being answered; ask again later"
         return None
 
     def _refuse_stranger(self, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
@@ -98,6 +107,10 @@ class Guard:
     def _is_name_of_here(self, host: str) -> bool:
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
         return name.strip("[]").lower() in ("", self._host.lower(), "localhost") or is_loopback(name.strip("[]"))
+
+
+def _kind(scope: Scope) -> str:
+    return "requests" if scope["path"] in _INFO_PATHS else "queries"
 
 
 class _PatientSend:

@@ -12,9 +12,10 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from penstock.client.web.guard import App, is_loopback
+from penstock.client.web.guard import PATIENCE, App, is_loopback
 from penstock.errors import ConfigError, StreamsError
 from penstock.query.metadata import HostInfo
+from penstock.runtime.queries.patience import Patience
 
 _log = logging.getLogger(__name__)
 
@@ -125,10 +126,13 @@ class _ImpatientProtocol(H11Protocol):
             self._waiting = self.loop.call_later(_HEADER_SECONDS, self._give_up)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any more."""
+        """Nothing is waited for any more, and what is being read for this client need not be."""
         if self._waiting is not None:
             self._waiting.cancel()
         super().connection_lost(exc)
+        patience = self.scope.get(PATIENCE) if self.scope else None
+        if isinstance(patience, Patience):
+            patience.give_up()
 
     def _give_up(self) -> None:
         self._waiting = None
