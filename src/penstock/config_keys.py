@@ -342,7 +342,8 @@ def _keys() -> tuple[ConfigKey, ...]:
         key("application.server.token", Type.STRING, None, _MEDIUM, "The token callers of the query server must send."),
         key("metrics.port", Type.INT, None, _LOW,
             "The port on which metrics are served for Prometheus; 0: one that is free; default: none.", between(0, 65535)),
-        key("metrics.host", Type.STRING, "127.0.0.1", _LOW, "The address on which metrics are served; 0.0.0.0: all."),
+        key("metrics.host", Type.STRING, "127.0.0.1", _LOW,
+            "The address on which metrics are served; one that others reach needs application.server.token."),
     )  # fmt: skip
 
 

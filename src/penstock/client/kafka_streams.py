@@ -181,7 +181,8 @@ class KafkaStreams(QueryMethods):
         self._admin = Admin(admin_config(config, self._client_id))
         if config["metrics.port"] is not None:
             name = f"{self._client_id}-metrics"
-            self._metrics_server = MetricsServer(config["metrics.host"], config["metrics.port"], self.metrics_text, name)
+            token = config["application.server.token"] or None
+            self._metrics_server = MetricsServer(config["metrics.host"], config["metrics.port"], self.metrics_text, name, token)
         if config["application.server"]:
             self._web = WebService(config)
         prepared = self._prepared = prepare(self._topology, config, self._admin)

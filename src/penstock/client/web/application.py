@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
@@ -12,15 +11,15 @@ from urllib.parse import unquote_to_bytes
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from penstock.client.web.answers import Answers
-from penstock.client.web.deadline import Deadline
 from penstock.client.web.errors import HttpError, http_error
-from penstock.client.web.guard import PATIENCE, REQUEST_SECONDS, App, Guard
+from penstock.client.web.guard import REQUEST_SECONDS, App, Guard
 from penstock.client.web.openapi import openapi
 from penstock.client.web.page import PAGE
+from penstock.client.web.responses import NO_STORE, dump, error_response, failed, metrics_route, read_in, refused
 from penstock.client.web.rooms import Room
 from penstock.errors import PenstockError
 from penstock.runtime.queries.patience import Patience
@@ -50,7 +49,6 @@ class WebApplication:
     ) -> None:
         self._answers = answers
         self._app_info = app_info
-        self._metrics = metrics
         self._tables = 0
         self._rooms = {kind: Room(kind, *sizes) for kind, sizes in _ROOMS.items()}
         routes = [
@@ -62,10 +60,10 @@ class WebApplication:
             Route("/api/stores/{store}/table", self._table),
             Route("/api/stores/{store}/windows/{key:path}", self._json("windows", self._windows)),
             Route("/api/stores/{store}/metadata/{key:path}", self._json("keys", self._metadata)),
-            Route("/metrics", self._prometheus),
+            metrics_route(self._rooms["info"], metrics),
             Route("/openapi.json", self._json("info", lambda request, forwarded: openapi())),
         ]
-        starlette = Starlette(routes=routes, exception_handlers={HTTPException: _refused, 500: _failed})
+        starlette = Starlette(routes=routes, exception_handlers={HTTPException: refused, 500: failed})
         self.asgi: App = Guard(starlette, token, host)
 
     def close(self) -> None:
@@ -79,17 +77,10 @@ class WebApplication:
         policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
         return HTMLResponse(PAGE, headers={"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"})
 
-    async def _prometheus(self, request: Request) -> Response:
-        try:
-            text = await self._in_thread("info", request, self._metrics)
-        except Exception as exc:  # noqa: BLE001 - told to the client
-            return _error(http_error(exc))
-        return PlainTextResponse(text, media_type="text/plain; version=0.0.4", headers=_NO_STORE)
-
     async def _table(self, request: Request) -> Response:
         """What this instance has of a store, as an Arrow stream: for other instances, whose tables show all of it."""
         if self._tables >= _TABLES:
-            return _error(HttpError(503, f"{_TABLES} tables are being read; ask again later"))
+            return error_response(HttpError(503, f"{_TABLES} tables are being read; ask again later"))
         self._tables += 1
         name, parameters = request.path_params["store"], _parameters(request)
         patience = Patience(REQUEST_SECONDS)
@@ -97,7 +88,7 @@ class WebApplication:
             parts = await self._read("tables", request, patience, lambda: self._answers.table(name, parameters))
         except Exception as exc:  # noqa: BLE001 - told to the client
             self._tables -= 1
-            return _error(http_error(exc))
+            return error_response(http_error(exc))
         except BaseException:
             self._tables -= 1
             raise
@@ -132,13 +123,13 @@ class WebApplication:
             try:
                 known = None if at_once is None else at_once(request, forwarded)
                 found = (
-                    _dump(known)
+                    dump(known)
                     if known is not None
-                    else await self._in_thread(room, request, lambda: _dump(answer(request, forwarded)))
+                    else await self._in_thread(room, request, lambda: dump(answer(request, forwarded)))
                 )
             except Exception as exc:  # noqa: BLE001 - told to the client
-                return _error(http_error(exc))
-            return Response(found, media_type="application/json", headers=_NO_STORE)
+                return error_response(http_error(exc))
+            return Response(found, media_type="application/json", headers=NO_STORE)
 
         return endpoint
 
@@ -150,15 +141,7 @@ class WebApplication:
             patience.give_up()
 
     async def _read(self, kind: str, request: Request, patience: Patience, call: Callable[[], Any]) -> Any:
-        """Read on a thread of that kind. Both the client and the thread are free when the time is over, or the client gone."""
-        request.scope[PATIENCE] = patience
-        patience.renew()
-        try:
-            async with Deadline(REQUEST_SECONDS):
-                return await self._rooms[kind].run(request.path_params.get("store", ""), patience, call)
-        except TimeoutError as exc:
-            patience.give_up()
-            raise HttpError(503, f"the answer took longer than {REQUEST_SECONDS:.0f} s; ask for less, or later") from exc
+        return await read_in(self._rooms[kind], request, patience, call)
 
 
 class _Parts(Response):
@@ -177,7 +160,7 @@ class _Parts(Response):
         read: Callable[[Callable[[], Any]], Awaitable[Any]],
         on_end: Callable[[], None],
     ) -> None:
-        super().__init__(headers=_NO_STORE)
+        super().__init__(headers=NO_STORE)
         del self.headers["content-length"]
         self._parts, self._patience, self._read, self._on_end = parts, patience, read, on_end
 
@@ -197,9 +180,6 @@ class _Parts(Response):
                 self._parts.close()
 
 
-_NO_STORE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-
-
 def _tail(request: Request, word: str) -> str:
     """The key at the end of the path, from the bytes that were sent: what is not UTF-8 is refused, not replaced."""
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
@@ -216,24 +196,3 @@ def _parameters(request: Request) -> dict[str, str]:
         for name, value in request.query_params.items()
         if name in ("from", "to", "limit", "as_of", "stale", "partition")
     }
-
-
-def _dump(found: Any) -> bytes:
-    return json.dumps(found, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace")
-
-
-def _error(error: HttpError) -> Response:
-    if error.status >= 500:
-        _log.info("a query could not be answered: %s", error.reason)
-    return Response(_dump({"error": error.reason}), error.status, headers=_NO_STORE, media_type="application/json")
-
-
-async def _refused(request: Request, exc: Exception) -> Response:
-    status = exc.status_code if isinstance(exc, HTTPException) else 500
-    reasons = {404: f"there is nothing at {request.url.path}; see /openapi.json", 405: "queries only read: use GET"}
-    return _error(HttpError(status, reasons.get(status, str(exc))))
-
-
-async def _failed(request: Request, exc: Exception) -> Response:
-    _log.warning("a query failed", exc_info=exc)
-    return _error(HttpError(500, "the query failed; the application's log says why"))

@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from penstock.client.web import cross_site
 from penstock.client.web.deadline import Deadline
 
 MAX_TARGET = 8_192
@@ -38,6 +39,7 @@ _HEADERS = [
     (b"content-type", b"application/json"),
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
+    *cross_site.HEADERS,
 ]
 
 
@@ -45,7 +47,7 @@ class Guard:
     """Refuses with a status and a reason before the application sees a request.
 
     Without a token only this host may ask, and only under a name of this host: a page from elsewhere whose name was made to
-    point here is refused (DNS rebinding).
+    point here is refused (DNS rebinding). Pages of other sites are refused in any case (`cross_site`).
     """
 
     def __init__(self, app: App, token: str | None, host: str) -> None:
@@ -84,6 +86,9 @@ class Guard:
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > MAX_BODY or b"transfer-encoding" in headers:
             return 413, "a query has no body"
+        foreign = cross_site.refusal_of(scope["path"], headers)
+        if foreign is not None:
+            return foreign
         if scope["path"] not in _OPEN_PATHS:
             unknown = self._refuse_stranger(headers)
             if unknown is not None:
@@ -122,7 +127,9 @@ class _PatientSend:
         self.started = False
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
-        self.started = True
+        if not self.started:
+            self.started = True
+            message = {**message, "headers": [*message.get("headers", ()), *cross_site.HEADERS]}
         if self._seconds is None:
             await self._send(message)
         else:

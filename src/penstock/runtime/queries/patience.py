@@ -39,7 +39,7 @@ class Patience:
 
     def __init__(self, seconds: float) -> None:
         self._deadline = time.monotonic() + seconds
-        self._seconds = seconds
+        self.seconds = seconds
         self._before: list[Patience | None] = []
         self.given_up = False
         self.on_give_up: Callable[[], object] = _nothing
@@ -47,7 +47,7 @@ class Patience:
 
     def renew(self) -> None:
         """From now on as long as at the beginning; who has given up stays so."""
-        self._deadline = time.monotonic() + self._seconds
+        self._deadline = time.monotonic() + self.seconds
 
     def give_up(self) -> None:
         """Nobody waits for the answer any more."""
@@ -65,7 +65,7 @@ class Patience:
         if self.given_up:
             raise StateStoreNotAvailableError("the reader has given up: nobody waits for the answer any more")
         if time.monotonic() > self._deadline:
-            raise StateStoreNotAvailableError(f"the answer took longer than {self._seconds:g} s; ask for less, or later")
+            raise StateStoreNotAvailableError(f"the answer took longer than {self.seconds:g} s; ask for less, or later")
 
     def limit(self, seconds: float) -> float:
         """So long, or as long as there is time left."""
