@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from penstock.client.web.answers import Answers
 from penstock.client.web.errors import HttpError, http_error
+from penstock.client.web.everywhere import BEYOND_HOME
 from penstock.client.web.guard import REQUEST_SECONDS, App, Guard
 from penstock.client.web.openapi import openapi
 from penstock.client.web.page import PAGE
@@ -194,5 +195,5 @@ def _parameters(request: Request) -> dict[str, str]:
     return {
         name: value
         for name, value in request.query_params.items()
-        if name in ("from", "to", "limit", "as_of", "stale", "partition")
+        if name in ("from", "to", "limit", "as_of", "stale", "partition", BEYOND_HOME)
     }

@@ -44,7 +44,7 @@ class Forwarder:
         except ValueError as exc:
             raise HttpError(502, f"the instance at {host} answered with status {status} and no JSON") from exc
         if status != 200:
-            raise HttpError(status, str(answer.get("error", answer)))
+            raise HttpError(status, str(answer.get("error", answer)), answer.get("partitions"))
         return answer
 
     def close(self) -> None:

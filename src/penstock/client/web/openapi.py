@@ -80,8 +80,13 @@ def _get(summary: str, parameters: list[dict[str, Any]], schema: dict[str, Any])
     reasons = {
         "400": "A bad key or range",
         "401": "No token, or a wrong one",
-        "404": "No such store or key",
-        "503": "Not available now; ask again later",
+        "403": "A page of another site asks; or, without a token, another host",
+        "404": "No such store, or no such key in any partition",
+        "405": "Not a GET",
+        "413": "A body",
+        "414": "The address is too long",
+        "502": "Another instance answers what cannot be understood",
+        "503": "Not available now, or not all of it; ask again later",
     }
     responses: dict[str, Any] = {"200": {"description": summary, "content": {"application/json": {"schema": schema}}}}
     responses |= {status: {"description": reason, **error} for status, reason in reasons.items()}

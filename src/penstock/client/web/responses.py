@@ -34,7 +34,8 @@ def error_response(error: HttpError) -> Response:
     """A status and a reason."""
     if error.status >= 500:
         _log.info("a query could not be answered: %s", error.reason)
-    return Response(dump({"error": error.reason}), error.status, headers=NO_STORE, media_type="application/json")
+    found = {"error": error.reason, **({} if error.partitions is None else {"partitions": sorted(error.partitions)})}
+    return Response(dump(found), error.status, headers=NO_STORE, media_type="application/json")
 
 
 async def refused(request: Request, exc: Exception) -> Response:
