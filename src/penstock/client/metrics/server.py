@@ -30,7 +30,7 @@ class MetricsServer:
         self._socket = _bind(host, port, token)
         self._room = Room("metrics", 2, 2)
         app = Starlette(routes=[metrics_route(self._room, text)], exception_handlers={HTTPException: refused, 500: failed})
-        self._server = QueryServer(self._socket, Guard(app, token, host), name)
+        self._server = QueryServer(self._socket, Guard(app, token, host), name=name)
         self._server.start()
         _log.info("metrics are served at http://%s/metrics", HostInfo(host, self.port))
 

@@ -69,7 +69,7 @@ def listen(what: str, family: int, address: Any, *, or_anywhere: bool = False) -
 class QueryServer:
     """Serves an ASGI application on a thread of its own; every server of an application is one, with the same limits."""
 
-    def __init__(self, listening: socket.socket, app: App, name: str = "penstock-query-server") -> None:
+    def __init__(self, listening: socket.socket, app: App, *, name: str = "penstock-query-server") -> None:
         self._socket = listening
         config = uvicorn.Config(
             app,
