@@ -46,6 +46,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, check_client_settings, member_config
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInfo
+from penstock.log_lines import tell_again
 from penstock.metrics import Metric, MetricName
 from penstock.query.metadata import HostInfo
 from penstock.runtime.carry_over import OffsetAndMetadata
@@ -200,7 +201,7 @@ class KafkaStreams(QueryMethods):
             self._on_failure,
             self._restore_events(),
             lambda: self._summary.tell({thread.index: thread for thread in self._threads.alive()}),
-            self._metrics.answered,
+            self._on_answers,
             self._on_account,
         )
         events.standbys = standby_events(lambda: self._standby_listener, self._metrics.updated, self._metrics.updaters_worked)
@@ -496,6 +497,11 @@ class KafkaStreams(QueryMethods):
 
         others = [self._metrics.restored] if self._web is None else [self._metrics.restored, self._web.history.restore]
         return RestoreEvents(lambda: self._restore_listener, thread_of, *others)
+
+    def _on_answers(self, answers: Mapping[int, LaneAnswer]) -> None:
+        self._metrics.answered(answers)
+        for lane, answer in answers.items():
+            tell_again(f"stream-thread [{self._thread_name(lane) or lane + 1}]", answer.logs)
 
     def _on_account(self, turn: Turn, answers: Mapping[int, LaneAnswer], seconds: float) -> None:
         self._metrics.turned(turn, answers, seconds)
