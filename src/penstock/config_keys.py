@@ -362,7 +362,8 @@ def _keys() -> tuple[ConfigKey, ...]:
             "Whether the query server may speak plain text with other hosts, behind a proxy or a mesh that encrypts."),
         key("metrics.port", Type.INT, None, _LOW,
             "The port on which metrics are served for Prometheus; 0: one that is free; default: none.", between(0, 65535)),
-        key("metrics.host", Type.STRING, "127.0.0.1", _LOW, "The address on which metrics are served; 0.0.0.0: all."),
+        key("metrics.host", Type.STRING, "127.0.0.1", _LOW,
+            "The address on which metrics are served; one that others reach needs application.server.token."),
     )  # fmt: skip
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.ids import TaskId
 from penstock.record import Headers, ProducedRecord
+
+LOGGER = __name__
+"""The logger that tells of each dead letter."""
+
+_log = logging.getLogger(LOGGER)
 
 HEADER_ERRORS_EXCEPTION = "__streams.errors.exception"
 HEADER_ERRORS_STACKTRACE = "__streams.errors.stacktrace"
@@ -97,6 +104,16 @@ class DeadLetter:
             int(partition) if partition and partition.isdigit() else None,
             int(offset) if offset and offset.isdigit() else None,
         )
+
+
+def tell(count: int, letters: Sequence[DeadLetter]) -> None:
+    """Log so many dead letters, of which these are the last."""
+    if count > len(letters):
+        _log.warning("%d records went to dead letter topics; the last %d of them are:", count, len(letters))
+    for letter in letters:
+        origin = "a record" if letter.topic is None else f"the record at {letter.topic}-{letter.partition} @ {letter.offset}"
+        why = ": ".join(text for text in (letter.exception, letter.message) if text) or "the handler gave no reason"
+        _log.warning("%s went to the dead letter topic %s: %s", origin, letter.to, why)
 
 
 def exception_name(exception: BaseException) -> str:

@@ -212,7 +212,9 @@ def test_should_skip_what_a_processor_fails_on_where_the_handler_says_so(kafka: 
 
 @pytest.mark.parametrize("grouped", [False, True], ids=["direct", "before a shuffle"])
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-def test_should_send_poison_records_to_the_dead_letter_topic(guarantee: str, grouped: bool, kafka: Kafka, run: Run) -> None:
+def test_should_send_poison_records_to_the_dead_letter_topic(
+    guarantee: str, grouped: bool, kafka: Kafka, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
     source, out, dead = topics(kafka, "in", "out", "dead", partitions=1)
     now = int(time.time() * 1000)
     good = [Message(b"k", n.to_bytes(8, "big"), now + n) for n in range(3)]
@@ -223,13 +225,17 @@ def test_should_send_poison_records_to_the_dead_letter_topic(guarantee: str, gro
         "deserialization.exception.handler": "log_and_continue",
         "errors.dead.letter.queue.topic.name": dead,
     }
-    run(numbers(source, out, grouped=grouped), config)
+    streams = run(numbers(source, out, grouped=grouped), config)
     assert [int.from_bytes(m.value or b"", "big") for m in kafka.read(out, 3)] == [1, 2, 3]
     letters = kafka.read(dead, 2)
     assert [(m.key, m.value) for m in letters] == [(b"bad", b"not a number"), (b"worse", b"!")]
     headers = dict(letters[0].headers)
     assert headers["__streams.errors.topic"] == source.encode()
     assert headers["__streams.errors.offset"] == b"1"
+    who = f"stream-thread [{streams._client_id}-StreamThread-1]: "
+    for offset in (1, 4):
+        told = f"{who}the record at {source}-0 @ {offset} went to the dead letter topic {dead}: "
+        wait_until(lambda t=told: [r for r in caplog.records if r.getMessage().startswith(t)], "the driver's log tells of it")
 
 
 def test_should_fail_on_a_poison_record_by_default(kafka: Kafka, run: Run) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 
 from penstock.client import pace
-from tests.harness.kafka import Kafka, unique, wait_until
+from tests.harness.kafka import Kafka, Message, unique, wait_until
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
 from tests.integration.topologies import count_by_key, remembering, word_count
 
@@ -89,6 +91,39 @@ def test_should_show_the_parts_of_a_turn_with_a_shuffle(kafka: Kafka, run: Run, 
     wait_until(lambda: value(streams, "process-total", "stream-thread-metrics") == 80, "all words are counted")
     assert value(streams, "shuffle-time-total", "penstock-turn-metrics") > 0
     assert value(streams, "record-total", "penstock-turn-metrics") == 20
+
+
+def test_should_tell_of_warnings_and_dead_letters_of_workers_before_a_shuffle(
+    kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pace, "_SPREAD_ABOVE", 3)
+    source, out, dead = topics(kafka, "in", "out", "dead", partitions=2)
+    config = {
+        "application.id": unique("told"),
+        "num.stream.threads": 2,
+        "application.server": "localhost:0",
+        "processing.exception.handler": "log_and_continue",
+        "errors.dead.letter.queue.topic.name": dead,
+    }
+    streams = run(word_count(source, out), config)
+    before = time.time() * 1000
+    kafka.feed(source, [*texts(*((str(i), "a b c d") for i in range(20))), Message(b"bad", None, int(before))])
+    assert counts(kafka, out, 80) == up_to(a=20, b=20, c=20, d=20)
+
+    def app() -> Any:
+        with urllib.request.urlopen(f"http://{streams.server_host}/api/app", timeout=30) as answer:
+            return json.load(answer)
+
+    (letter,) = wait_until(lambda: app()["dead_letters"], "the page tells of the dead letter")
+    assert (letter["topic"], letter["to"], letter["exception"]) == (source, dead, "TypeError")
+    assert letter["time"] >= before - 1
+    origin = f"{source}-{letter['partition']} @ {letter['offset']}"
+    told = wait_until(
+        lambda: [e for e in app()["errors"] if e["message"].startswith("stream-thread [")], "it tells of the warning"
+    )
+    assert told[0]["level"] == "WARNING"
+    assert before - 1 <= told[0]["time"] <= time.time() * 1000 + 1
+    wait_until(lambda: [r for r in caplog.records if origin in r.getMessage() and dead in r.getMessage()], "so does the log")
 
 
 def test_should_sum_up_in_the_log(kafka: Kafka, run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -206,6 +207,7 @@ def test_should_answer_over_http_for_every_key_of_two_instances(kafka: Kafka, ru
     assert report(first, customers) == [("Ada", 100, 1), ("Bob", 101, 1)]
 
     table = first.store_dataframe("balances")
+    ranges = Ranges(first)
     second = run(topology(), {**config, "state.dir": str(tmp_path / "2")})
     wait_until(lambda: {s.state.name for s in (first, second)} == {"RUNNING"}, "both run")
     wait_until(lambda: len({m.host_info for m in first.metadata_for_all_streams_clients()}) == 2, "each knows of the other")
@@ -228,9 +230,58 @@ def test_should_answer_over_http_for_every_key_of_two_instances(kafka: Kafka, ru
         assert [(w["key"], w["value"]) for w in windows] == [(accounts[3], 1)]
 
     assert {row.key for row in table.collect()} == set(accounts)  # half of it is with the second now
+    # Whoever writes may have partitioned otherwise: at most one of these is where its key belongs.
+    for partition in range(4):
+        kafka.feed("transfers", [Message(b"astray-%d" % partition, (7).to_bytes(8, "big"), NOW)], partition=partition)
+    astray = {f"astray-{partition}" for partition in range(4)}
+
+    def astray_found(streams: KafkaStreams) -> bool:
+        try:
+            found = [get(streams, f"/api/stores/balances/keys/astray-{partition}") for partition in range(4)]
+            get(streams, "/api/stores/balances/keys/nobody", status=404)
+        except AssertionError:
+            return False  # not read yet
+        return [entry["partition"] for entry in found] == [0, 1, 2, 3]
+
+    for streams in (first, second):
+        wait_until(lambda s=streams: astray_found(s), "keys are found where they do not belong")
     second.close()
     wait_until(lambda: all_found(first) == {str(first.server_host)}, "the first has all of it again")
-    assert {row.key for row in table.collect()} == set(accounts)
+    assert {row.key for row in table.collect()} == {*accounts, *astray}
+    statuses, counts = ranges.stop()
+    assert (statuses <= {200, 503}, 200 in statuses) == (True, True)
+    assert min(counts) >= 24, "a range was of a part of the store"
+
+
+class Ranges:
+    """Reads all of a store again and again, whatever happens to it."""
+
+    def __init__(self, streams: KafkaStreams) -> None:
+        self._streams = streams
+        self._statuses: set[int] = set()
+        self._counts: set[int] = set()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def stop(self) -> tuple[set[int], set[int]]:
+        """The statuses that came, and how many entries those with an answer had."""
+        self._stopped.set()
+        self._thread.join()
+        return self._statuses, self._counts
+
+    def _run(self) -> None:
+        host = self._streams.server_host
+        assert host is not None
+        while not self._stopped.wait(0.02):
+            connection = http.client.HTTPConnection(host.host, host.port, timeout=30)
+            connection.request("GET", "/api/stores/balances/range?limit=1000", headers={"Authorization": "Bearer secret"})
+            response = connection.getresponse()
+            body = json.load(response)
+            connection.close()
+            self._statuses.add(response.status)
+            if response.status == 200:
+                self._counts.add(len(body["entries"]))
 
 
 def get(streams: KafkaStreams, path: str, token: str | None = "secret", status: int = 200) -> Any:

@@ -47,6 +47,7 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, check_client_settings, member_config
 from penstock.kafka.group_protocol import DEFAULT_LIMIT
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInfo
+from penstock.log_lines import tell_again
 from penstock.metrics import Metric, MetricName
 from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
@@ -184,8 +185,7 @@ class KafkaStreams(QueryMethods):
         self._directory.clean_outdated_dirs_on_startup(config["state.cleanup.dir.max.age.ms"])
         self._admin = Admin(admin_config(config, self._client_id))
         if config["metrics.port"] is not None:
-            name = f"{self._client_id}-metrics"
-            self._metrics_server = MetricsServer(config["metrics.host"], config["metrics.port"], self.metrics_text, name)
+            self._metrics_server = MetricsServer(config, self.metrics_text, f"{self._client_id}-metrics")
         if config["application.server"]:
             self._web = WebService(config)
         prepared = self._prepared = prepare(self._topology, config, self._admin)
@@ -204,7 +204,7 @@ class KafkaStreams(QueryMethods):
             self._on_failure,
             self._restore_events(),
             lambda: self._summary.tell({thread.index: thread for thread in self._threads.alive()}),
-            self._metrics.answered,
+            self._on_answers,
             self._on_account,
         )
         events.standbys = standby_events(lambda: self._standby_listener, self._metrics.updated, self._metrics.updaters_worked)
@@ -521,6 +521,11 @@ class KafkaStreams(QueryMethods):
 
         others = [self._metrics.restored] if self._web is None else [self._metrics.restored, self._web.history.restore]
         return RestoreEvents(lambda: self._restore_listener, thread_of, *others)
+
+    def _on_answers(self, answers: Mapping[int, LaneAnswer]) -> None:
+        self._metrics.answered(answers)
+        for lane, answer in answers.items():
+            tell_again(f"stream-thread [{self._thread_name(lane) or lane + 1}]", answer.logs)
 
     def _on_account(self, turn: Turn, answers: Mapping[int, LaneAnswer], seconds: float) -> None:
         self._metrics.turned(turn, answers, seconds)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from penstock.client.copies import Copies
 from penstock.client.events import Events
@@ -34,6 +35,21 @@ from penstock.spark.plan import Plan
 _log = logging.getLogger(__name__)
 
 _PLACED_EVERY = 1.0
+
+
+class Lags(NamedTuple):
+    """How many records each task has still to read, and how many there are to read in each partition.
+
+    All tasks behind a shuffle read all partitions before it: the lags of tasks add up to more than there is to read.
+    """
+
+    tasks: Mapping[TaskId, int]
+    partitions: Mapping[TopicPartition, int]
+
+    @property
+    def total(self) -> int:
+        """How many records there are to read, each counted once: for the task that is furthest behind."""
+        return sum(self.partitions.values())
 
 
 class OwnedTasks:
@@ -107,19 +123,23 @@ class OwnedTasks:
         """Whether a task is open and restored in the lane that it belongs to: what it has committed can be read."""
         return self._ready.get(task) == self.owners.get(task, -1)
 
-    def lags(self, ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]]) -> dict[TaskId, int]:
-        """How many records each task has still to read, given where the topics end."""
+    def lags(self, ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]]) -> Lags:
+        """How many records are still to be read, given where the topics end."""
         positions = self.positions
         found = ends(positions.sources())
-        lags = {}
+        tasks: dict[TaskId, int] = {}
+        partitions: dict[TopicPartition, int] = {}
         for task in dict(self.owners):
             at: dict[TopicPartition, int] = {}
             for partition in positions.inputs(task):
                 at |= positions.vectors.get(partition, {})
                 if partition in positions.fetched:
                     at[partition] = positions.fetched[partition]
-            lags[task] = sum(max(0, found[partition] - position) for partition, position in at.items() if partition in found)
-        return lags
+            behind = {partition: max(0, found[partition] - position) for partition, position in at.items() if partition in found}
+            tasks[task] = sum(behind.values())
+            for partition, lag in behind.items():
+                partitions[partition] = max(lag, partitions.get(partition, 0))
+        return Lags(tasks, partitions)
 
     # -- from generation to generation ---------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 
 from penstock.ids import TaskId, TopicPartition
+from penstock.log_lines import tell_again
 from penstock.spark.messages import RestoreProgress
 from penstock.spark.standby_worker import Loaded, UpdateAnswer
 from penstock.spark.updaters import HERE, Updaters
@@ -188,6 +189,7 @@ class Standbys:
             except Exception as exc:  # noqa: BLE001 - an executor that is gone shows as one of many exceptions
                 _log.warning("copies on %s do not answer: %s", host or "this machine", str(exc).partition("\n")[0])
                 continue
+            tell_again(f"copies on {host or 'this machine'}", answer.logs)
             for task, reason in answer.failures.items():
                 _log.info("a copy of task %s is tried again: %s", task, reason)
             for loaded in answer.copies:

@@ -26,17 +26,20 @@ from penstock.peers.session import (
 )
 from penstock.query.metadata import HostInfo
 from penstock.query.server_tls import peer_connection
+from penstock.runtime.queries.patience import current
 
 FORWARDED = "X-Penstock-Forwarded"
 """Says that an instance of the application asks: it gets what is there and nothing else."""
 
 _MAX_OPENING = 4_096
 _OPENING_SECONDS = 10.0
+_SHORTEST = 0.001  # a timeout of 0 would mean something else
+_PART = 65_536
 
 
 def connect(host: HostInfo, timeout: float, tls: ssl.SSLContext | None = None) -> http.client.HTTPConnection:
     """A connection that has been made, within TLS where that is given, over which nothing has been sent."""
-    connection = peer_connection(host.host, host.port, tls, timeout)
+    connection = peer_connection(host.host, host.port, tls, max(_SHORTEST, timeout))
     connection.connect()
     return connection
 
@@ -59,6 +62,12 @@ class PeerConnection:
         except BaseException:
             self.close()
             raise
+
+    def wait_at_most(self, seconds: float) -> None:
+        """For each part of what comes from now on."""
+        self._connection.timeout = max(_SHORTEST, seconds)
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(self._connection.timeout)
 
     def get(self, target: str, limit: int) -> tuple[int, bytes]:
         """Status and body, which the other has signed."""
@@ -88,9 +97,7 @@ class PeerConnection:
         return self._connection.getresponse(), exchange
 
     def _body(self, response: http.client.HTTPResponse, exchange: Exchange | None, limit: int) -> bytes:
-        body = response.read(limit + 1)
-        if len(body) > limit:
-            raise http.client.HTTPException(f"its answer is larger than {limit} bytes")
+        body = _all_of(response, limit)
         if exchange is not None:
             try:
                 proof = bytes.fromhex(response.getheader(PROOF_HEADER) or "")
@@ -171,6 +178,18 @@ class _Parts(io.RawIOBase):
                 raise UnprovenError("its answer ended before its end was told")
             found += some
         return bytes(found)
+
+
+def _all_of(response: http.client.HTTPResponse, limit: int) -> bytes:
+    """The whole of an answer, unless it comes so slowly that who asked gives up."""
+    found = bytearray()
+    while part := response.read1(_PART):
+        current().check()
+        found += part
+        if len(found) > limit:
+            raise http.client.HTTPException(f"its answer is larger than {limit} bytes")
+    response.read()  # the connection is free for the next request only when the end has been asked for
+    return bytes(found)
 
 
 def _json(body: bytes) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock import serde_codecs as codecs
 from penstock.serde_list import ListDeserializer
-from penstock.serdes import as_deserializer
+from penstock.serdes import as_deserializer, as_serializer
 
 _TYPES = {
     codecs.deserialize_string: "string",
@@ -47,6 +47,19 @@ def sql_type(serde: Any) -> str:
 def is_text(serde: Any) -> bool:
     """Whether keys of a serde are text, and so stand in a path as they are."""
     return as_deserializer(serde) in (codecs.deserialize_string, codecs.deserialize_uuid)
+
+
+def is_own(serde: Any) -> bool:
+    """Whether a serde is one of the library's simple ones, which take a moment.
+
+    >>> from penstock.serdes import Serdes
+    >>> is_own(Serdes.json()), is_own(Serdes.list_of(Serdes.long())), is_own(Serdes.serde(Serdes.json().serializer, print))
+    (True, True, False)
+    """
+    deserializer = as_deserializer(serde)
+    if isinstance(deserializer, ListDeserializer):
+        return is_own(deserializer.inner)
+    return all(getattr(half, "__module__", None) == codecs.__name__ for half in (deserializer, as_serializer(serde)))
 
 
 def as_column(value: Any, kind: str) -> Any:

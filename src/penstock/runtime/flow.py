@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from penstock.dead_letters import DeadLetter
+from penstock.dead_letters import DeadLetter, tell
+from penstock.log_lines import LogLine
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.nodes import Node
 
@@ -15,11 +16,14 @@ Edge = tuple[str, str]
 
 @dataclass
 class Flow:
-    """Records by edge (from node, to node), how many dead letters there were, and the last of them."""
+    """Records by edge (from node, to node), how many dead letters there were, and the last of them; and what was logged, where
+    that has no other way to the driver: before a shuffle.
+    """
 
     edges: Counter[Edge] = field(default_factory=Counter)
     dead: int = 0
     dead_letters: list[DeadLetter] = field(default_factory=list)
+    logs: tuple[LogLine, ...] = ()
 
     def take(self, nodes: Iterable[Node]) -> None:
         """Add what these nodes forwarded since they were last asked."""
@@ -32,8 +36,9 @@ class Flow:
             node.forwarded_to.clear()
 
     def take_dead_letters(self, collector: RecordCollector) -> None:
-        """Add what this collector took since it was last asked."""
+        """Add what this collector took since it was last asked, and log it."""
         dead, letters = collector.take_dead_letters()
+        tell(dead, letters)
         self.dead += dead
         self.dead_letters += letters
 
@@ -42,6 +47,7 @@ class Flow:
         self.edges.update(other.edges)
         self.dead += other.dead
         self.dead_letters += other.dead_letters
+        self.logs += other.logs
 
     def __bool__(self) -> bool:
-        return bool(self.edges) or bool(self.dead)
+        return bool(self.edges) or bool(self.dead) or bool(self.logs)

@@ -100,14 +100,18 @@ class Channel:
     @property
     def is_quiet(self) -> bool:
         """Whether it is open and nothing has come: what comes unasked is the end of the connection."""
+        return not self.has_come(0.0)
+
+    def has_come(self, seconds: float) -> bool:
+        """Whether something comes within so many seconds: a message, or the end of the connection."""
         try:
             if isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
-                return False
+                return True
             waiting = select.poll()
             waiting.register(self._socket.fileno(), select.POLLIN | select.POLLHUP | select.POLLERR)
-            return not waiting.poll(0)
+            return bool(waiting.poll(seconds * 1000))
         except (OSError, ValueError):
-            return False  # closed
+            return True  # closed
 
     def shut_down(self) -> None:
         """End the connection under whoever waits for it on another thread."""

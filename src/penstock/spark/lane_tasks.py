@@ -285,14 +285,19 @@ class LaneTasks:
         opened.advance_position(commit.offsets)
         return commit
 
-    def take_flow(self) -> Flow:
-        """What went through the topology since this was last asked, also before a shuffle."""
-        flow = Flow()
+    def take_flow(self) -> Flow | None:
+        """What went through the topology since this was last asked, also before a shuffle; None where nobody looks at it.
+
+        Dead letters are logged in any case.
+        """
+        flow, looked_at = Flow(), bool(self._application.config["application.server"])
         for task in (*(opened.task for opened in self.running.values()), *self._before_shuffle.values()):
-            flow.take(task.topology.nodes)
             flow.take_dead_letters(task.collector)
-        flow.take(self._globals.nodes)
-        return flow
+            if looked_at:
+                flow.take(task.topology.nodes)
+        if looked_at:
+            flow.take(self._globals.nodes)
+        return flow if looked_at else None
 
     # -- what readers ask ----------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from penstock.config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange
+from penstock.log_lines import LogLine
 from penstock.metrics_transfer import MetricsUpdate
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.flow import Flow
@@ -123,6 +124,7 @@ class LaneAnswer:
     seconds: dict[str, float] = field(default_factory=dict)
     lost: bool = False
     failure: Failure | None = None
+    logs: tuple[LogLine, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from penstock.ids import TaskId
 from penstock.query.position import Position
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
+from penstock.runtime.queries.patience import current
 from penstock.spark.channel import GONE, Address, Channel, answer_of, connect
 from penstock.spark.entry_forms import entries_of
 from penstock.spark.messages import Application
@@ -67,6 +68,7 @@ class LanePartition(StorePartition):
                 if not lost:
                     self._on_lost()
                     lost = True
+            current().check()
             time.sleep(0.05)
 
     def close(self) -> None:
@@ -195,11 +197,22 @@ class LaneEngine(StateStore):
     def _asked(self, *request: Any) -> tuple[Any, ...]:
         try:
             return _ask(self._channel, *request)
+        except StateStoreNotAvailableError:
+            self._iterating = True  # as below, where the reader has given up
+            raise
         except GONE as exc:
             self._iterating = True  # what may still come is nobody's answer any more
             raise StateStoreNotAvailableError(f"store {self._name}: its lane went away while it was read ({exc})") from exc
 
 
 def _ask(channel: Channel, *request: Any) -> tuple[Any, ...]:
+    """The answer, as long as the reader waits for it; a channel whose answer nobody has taken is of no use any more."""
     channel.send(*request)
-    return answer_of(channel.receive(_ANSWER_SECONDS))
+    patience, deadline = current(), time.monotonic() + _ANSWER_SECONDS
+    try:
+        while (left := deadline - time.monotonic()) > 0 and not channel.has_come(patience.step(left)):
+            patience.check()
+    except StateStoreNotAvailableError:
+        channel.close()
+        raise
+    return answer_of(channel.receive(max(0.001, left)))

@@ -21,6 +21,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, restore_consumer_config
 from penstock.kafka.fetch import FetchRange, RangeFetcher
+from penstock.log_lines import LogLine, kept_lines
 from penstock.metrics import Metrics
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.standby_task import StandbyTask
@@ -72,6 +73,7 @@ class UpdateAnswer:
     batches: tuple[Loaded, ...] = ()
     failures: dict[TaskId, str] = field(default_factory=dict)
     busy_seconds: float = 0.0
+    logs: tuple[LogLine, ...] = ()
 
 
 def run_updates(turn: UpdateTurn, rows: Iterator[Any]) -> Iterator[UpdateAnswer]:
@@ -117,6 +119,7 @@ class StandbyUpdater:
     def __init__(self, application: Application) -> None:
         self._application = application
         config = application.config
+        kept_lines()
         client_id = f"{application.client_id}-StateUpdater"
         self._fetcher = RangeFetcher(restore_consumer_config(config, f"{client_id}-restore-consumer"))
         self._admin = Admin(admin_config(config, client_id))
@@ -152,7 +155,8 @@ class StandbyUpdater:
         with self._changed:
             copies = tuple(copy.loaded(p) for copy in self._copies.values() for p in copy.offsets)
             worker = f"{socket.gethostname()}:{os.getpid()}"
-            answer = UpdateAnswer(worker, copies, tuple(self._batches), dict(self._failures), self._busy_seconds)
+            batches, logs = tuple(self._batches), kept_lines().take()
+            answer = UpdateAnswer(worker, copies, batches, dict(self._failures), self._busy_seconds, logs)
             self._busy_seconds = 0.0
             self._batches.clear()
             self._failures.clear()

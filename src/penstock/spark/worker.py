@@ -27,6 +27,7 @@ from penstock.errors import PenstockError, StreamsError, TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.kafka.clients import producer_config
 from penstock.kafka.produce import LaneProducer
+from penstock.log_lines import LogLine, kept_lines
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.flow import Flow
 from penstock.runtime.task import TaskCommit
@@ -46,10 +47,12 @@ _looked_at = time.monotonic()
 def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[LaneAnswer]:
     """One turn of a lane. `rows` are the blobs of a shuffle, or one row that means nothing."""
     blobs = [row for row in rows if isinstance(row, tuple)]  # all of it: nothing is begun before the shuffle has been read
+    logs = kept_lines()
     answer = LaneAnswer(f"{socket.gethostname()}:{os.getpid()}", executor_id())
     failed = [blob for _, blob in blobs if isinstance(blob, Failure)]
     if failed:
         answer.failure = failed[0]
+        answer.logs = _logs_of(blobs)
         yield answer
         return
     try:
@@ -66,12 +69,14 @@ def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[Lane
             lane = _LANES[turn.key, turn.lane]
             with lane.queries.turn, _no_collections():
                 batches, flow = _batches(blobs)
+                answer.logs, flow.logs = flow.logs, ()
                 lane.process(turn, batches, answer)
                 if answer.flow is not None:
                     answer.flow.add(flow)
     except Exception as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides
         answer.failure = _failure(exc)
         _drop_lane(turn)
+    answer.logs += logs.take()
     yield answer
 
 
@@ -82,6 +87,7 @@ def run_stage(
 
     It changes nothing, so that Spark may repeat it; an error of the user's code travels to every lane instead.
     """
+    logs = kept_lines()
     try:
         stage = _stage_lane(application).tasks
         with _no_collections():
@@ -89,10 +95,13 @@ def run_stage(
     except Exception as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides
         failure = _failure(exc)
         yield from ((lane, failure) for lane in sorted(set(owners.values())))
+        yield min(owners.values()), pickle.dumps((None, Flow(logs=logs.take())))
         return
     for target, batch in batches.items():
         yield owners[target], pickle.dumps((target, batch.to_bytes()))
-    if unpacked(application).config["application.server"] and (flow := stage.take_flow()):
+    flow = stage.take_flow() or Flow()
+    flow.logs = logs.take()
+    if flow:
         yield min(owners.values()), pickle.dumps((None, flow))
 
 
@@ -145,6 +154,7 @@ def close_lane(key: str, lane: int, rows: Iterator[Any]) -> Iterator[bool]:
     worker = _LANES.pop((key, lane), None)
     if worker is not None:
         worker.close()
+        kept_lines().spill()
     yield True
 
 
@@ -195,8 +205,7 @@ class LaneWorker:
             for commit in commits:
                 self.tasks.post_commit(commit.task_id, self.producer)
             clock.lap("store")
-            if self.application.config["application.server"]:
-                answer.flow = self.tasks.take_flow()
+            answer.flow = self.tasks.take_flow()
             if turn.with_metrics:
                 answer.metrics = self.tasks.metrics.update()
         except BaseException:
@@ -323,6 +332,12 @@ def _batches(blobs: Iterable[tuple[int, bytes]]) -> tuple[dict[TopicPartition, S
         else:
             found.setdefault(target, []).append(ShuffledBatch.from_bytes(data))
     return {target: ShuffledBatch.concat(batches) for target, batches in found.items()}, flow
+
+
+def _logs_of(blobs: Iterable[tuple[int, bytes | Failure]]) -> tuple[LogLine, ...]:
+    """What was logged before a shuffle that has failed."""
+    told = [pickle.loads(blob) for _, blob in blobs if not isinstance(blob, Failure)]
+    return tuple(line for target, flow in told if target is None for line in flow.logs)
 
 
 def _refuse_second_attempts() -> None:

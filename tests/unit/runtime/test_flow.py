@@ -53,7 +53,9 @@ def test_should_count_records_by_edge(harness: Harness, count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [10, 200])
-def test_should_tell_of_dead_letters_and_keep_the_last_of_them(harness: Harness, count: int) -> None:
+def test_should_tell_of_dead_letters_and_keep_the_last_of_them(
+    harness: Harness, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
     harness.add("in", *((f"{n}", "seven" if n < count - 2 else "8", n) for n in range(count)))
     harness.task.process_all()
     flow = taken(harness)
@@ -63,6 +65,12 @@ def test_should_tell_of_dead_letters_and_keep_the_last_of_them(harness: Harness,
     assert last.message is not None
     assert "seven" in last.message
     assert flow.edges[FILTER, SINK] == 2
+    logged = [record for record in caplog.records if record.name == "penstock.dead_letters"]
+    assert {record.levelname for record in logged} == {"WARNING"}
+    origin = f"the record at in-1 @ {count - 3} went to the dead letter topic dead: ValueError: "
+    assert logged[-1].getMessage().startswith(origin)
+    assert logged[-1].getMessage().endswith(last.message)
+    assert len(logged) == len(flow.dead_letters) + (count > 22)
     total = Flow()
     total.add(flow)
     total.add(flow)

@@ -1,67 +1,74 @@
-"""A small server for metrics alone: `GET /metrics`, on the loopback address unless `metrics.host` says otherwise."""
+"""A server for metrics alone: `GET /metrics`, on the loopback address unless `metrics.host` says otherwise.
+
+It is a query server with one path, behind the same guard: as many connections and requests at a time, as much patience, the same
+token, and nothing for pages of other sites.
+"""
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import socket
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.client.metrics.prometheus import CONTENT_TYPE
-from penstock.errors import StreamsError
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+
+from penstock.client.web.guard import Guard
+from penstock.client.web.headers import SafeHeaders
+from penstock.client.web.responses import failed, metrics_route, refused
+from penstock.client.web.rooms import Room
+from penstock.client.web.server import QueryServer, listen
+from penstock.errors import ConfigError
+from penstock.peers.addresses import is_loopback
+from penstock.query.metadata import HostInfo
+from penstock.query.server_tls import server_tls
 
 _log = logging.getLogger(__name__)
 
 
 class MetricsServer:
-    """Answers with what `text()` gives, until closed."""
+    """Answers with what `text()` gives, until closed; with a token only those who send it."""
 
-    def __init__(self, host: str, port: int, text: Callable[[], str], name: str) -> None:
-        class Handler(_Handler):
-            render = staticmethod(text)
-
-        try:
-            self._server = ThreadingHTTPServer((host, port), Handler)
-        except OSError as exc:
-            raise StreamsError(
-                f"metrics cannot be served on {host}:{port}: {exc}; choose another metrics.port, or 0 for one that is free"
-            ) from exc
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name=name, daemon=True)
-        self._thread.start()
-        _log.info("metrics are served at http://%s:%d/metrics", host, self.port)
+    def __init__(self, config: Mapping[str, Any], text: Callable[[], str], name: str) -> None:
+        host, token = config["metrics.host"], config["application.server.token"] or None
+        tls = server_tls(config)
+        confidential = tls is not None or config["application.server.plaintext.allowed"]
+        self._socket = _bind(host, config["metrics.port"], token, confidential)
+        self._room = Room("metrics", 2, 2)
+        app = Starlette(routes=[metrics_route(self._room, text)], exception_handlers={HTTPException: refused, 500: failed})
+        context = None if tls is None else tls.for_server()
+        self._server = QueryServer(self._socket, SafeHeaders(Guard(app, token, host)), context, name=name)
+        self._server.start()
+        _log.info("metrics are served at %s://%s/metrics", "http" if tls is None else "https", HostInfo(host, self.port))
 
     @property
     def port(self) -> int:
         """The port, also where a free one was asked for."""
-        return int(self._server.server_address[1])
+        return int(self._socket.getsockname()[1])
 
     def close(self) -> None:
         """Stop serving and free the port."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()
+        self._room.close()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    render: Callable[[], str]
-
-    def do_GET(self) -> None:
-        if self.path.partition("?")[0] not in ("/metrics", "/"):
-            self.send_error(404, "only /metrics is here")
-            return
-        try:
-            body = self.render().encode()
-        except Exception as exc:  # noqa: BLE001 - the caller is told; the application goes on
-            _log.warning("metrics could not be read: %r", exc)
-            self.send_error(500, "metrics could not be read")
-            return
-        self.send_response(200)
-        self.send_header("Content-Type", CONTENT_TYPE)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        _log.debug("metrics: " + format, *args)
+def _bind(host: str, port: int, token: str | None, confidential: bool) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as exc:
+        raise ConfigError(f"metrics.host = {host!r} is not known ({exc}): give a name or an address of this host") from exc
+    if not all(is_loopback(str(info[4][0])) for info in found):
+        if not token:
+            raise ConfigError(
+                f"metrics.host = {host!r} can be reached from other hosts: set application.server.token to a secret that "
+                "Prometheus sends (authorization: credentials_file), or use 127.0.0.1"
+            )
+        if not confidential:
+            raise ConfigError(
+                f"metrics.host = {host!r} can be reached from other hosts, and the token would cross the network in plain text: "
+                "set application.server.ssl.certificate.location to a PEM file; or, where a proxy or a mesh in front of it "
+                "encrypts, application.server.plaintext.allowed = true"
+            )
+    family, _, _, _, address = sorted(found, key=lambda info: info[0] != socket.AF_INET)[0]
+    return listen(f"metrics.host = {host!r}, metrics.port = {port}", family, address)

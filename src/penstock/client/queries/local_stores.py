@@ -94,6 +94,10 @@ class LocalStores:
             self._tasks = plan, tasks
         return self._tasks[1].get(name, [])
 
+    def owned(self, name: str) -> set[TaskId]:
+        """Those of them that are active here, whether they can be read yet or not."""
+        return self._conductor.owners.keys() & self.tasks_of(name)
+
     # -- which partitions are here -------------------------------------------------------------------------------------
 
     def active(self, name: str, task: TaskId | None) -> LocalPartition | None:

@@ -70,6 +70,11 @@ class StateTables:
         others = {task: self._locations().host_of(task) for task in missing}
         unknown = [task.partition for task, host in others.items() if host == HostInfo.unavailable()]
         if unknown:
+            membership = self._locations().membership
+            if membership is None or len(set(membership.owners.values())) <= 1:  # nobody else can have them
+                raise StreamsRebalancingError(
+                    f"partitions {', '.join(map(str, unknown))} of store {name} are being opened or restored; ask again later"
+                )
             raise InvalidStateStoreError(
                 f"partitions {', '.join(map(str, unknown))} of store {name} are with other instances, and a table "
                 "shows the whole store: set application.server on all instances, so that they can be asked for their part"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import heapq
 import io
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -14,9 +12,10 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from penstock.client.queries.queries import Queries
-from penstock.client.web.errors import HttpError, http_error
+from penstock.client.web.errors import HttpError
+from penstock.client.web.everywhere import BEYOND_HOME, Asked, Everywhere
 from penstock.client.web.forwarding import Forwarder
-from penstock.errors import PenstockError, SerializationError, StreamsRebalancingError
+from penstock.errors import SerializationError, StreamsRebalancingError
 from penstock.ids import TaskId
 from penstock.query.columns import as_json, from_json, is_text, sql_type
 from penstock.query.metadata import HostInfo
@@ -24,6 +23,7 @@ from penstock.runtime.queries.arrow_table import Columns, batches_of, columns_of
 from penstock.runtime.queries.entries import MAX_TIME, Entry, all_entries, entry
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
+from penstock.runtime.queries.patience import patiently
 from penstock.serde_codecs import parse_json
 from penstock.serdes import as_serializer
 
@@ -39,7 +39,7 @@ class Answers:
     def __init__(self, queries: Queries, here: HostInfo, forwarder: Forwarder) -> None:
         self._queries = queries
         self._here = here
-        self._forward = forwarder
+        self._everywhere = Everywhere(queries, here, forwarder)
 
     # -- paths ---------------------------------------------------------------------------------------------------------
 
@@ -72,30 +72,36 @@ class Answers:
         if store.kind not in ("key_value", "versioned"):
             raise HttpError(400, f"store {name} has windows: ask /api/stores/{name}/windows/{{key}}")
         key = parse_key(store, text)
-        task = self._task_of(store, key)
-        read = partial(self._value, store, key, text, task, parameters)
-        return self._read(name, task, f"keys/{quote(text, safe='')}", parameters, forwarded, read)
+        asked = _asked(store, f"keys/{quote(text, safe='')}", parameters, forwarded)
+        found = self._everywhere.find(asked, self._everywhere.task_of(store, key), partial(self._value, store, key, parameters))
+        if found.answer is None:
+            raise HttpError(404, f"store {name} has no key {text}", found.partitions if forwarded else None)
+        return found.answer
 
     def key_at_once(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json | None:
-        """The same where it is here and nothing has to be waited for; None where it has to be asked for with patience."""
+        """The same where it is here and nothing has to be waited for; None where it has to be asked for with patience.
+
+        This runs on the thread that answers everybody: not where a serde of the user's own could hold it up.
+        """
         store = self._store(name)
-        if store.kind not in ("key_value", "versioned") or self._queries.stores.is_global(name):
+        known = store.kind in ("key_value", "versioned") and store.has_own_serdes
+        if not known or self._queries.stores.is_global(name) or BEYOND_HOME in parameters:
             return None
         key = parse_key(store, text)
-        task = self._task_of(store, key)
-        if self._elsewhere(task, forwarded) is not None:
+        task = self._everywhere.task_of(store, key)
+        if self._everywhere.is_elsewhere(task, forwarded):
             return None
         local = self._queries.stores.active(name, task)
         lease = local.reader.lease_at_once() if local is not None and local.running else None
         if lease is None:
             return None
         with lease:
-            return self._value(store, key, text, task, parameters, lease.store)
+            return self._value(store, key, parameters, lease.store, task)  # where it is not here, all others are to be asked
 
-    def _value(self, store: ReadableStore, key: Any, text: str, task: TaskId | None, parameters: Parameters, typed: Any) -> Json:
+    def _value(self, store: ReadableStore, key: Any, parameters: Parameters, typed: Any, task: TaskId | None) -> Json | None:
         found = _get(typed, store, key, parameters)
         if found is None:
-            raise HttpError(404, f"store {store.name} has no key {text}")
+            return None
         return {
             "key": as_json(key),
             "value": as_json(found.value),
@@ -114,21 +120,15 @@ class Answers:
         high = parse_key(store, parameters["to"]) if parameters.get("to") else None
         if low is not None and high is not None and _raw(store, low) > _raw(store, high):
             raise HttpError(400, "the range ends before it begins: `from` is after `to` in the order of the keys' bytes")
-        sources: list[Iterable[tuple[bytes, Json]]] = []
-        leases: list[Lease] = []
-        try:
-            for partition in self._local(name):
-                lease = partition.lease()
-                leases.append(lease)
-                sources.append(_page(lease.store, store, low, high, limit + 1))
-            if not forwarded:
-                sources += self._pages_of_others(store, parameters, limit)
-            merged = list(islice(heapq.merge(*sources, key=lambda found: found[0]), limit + 1))
-        finally:
-            for lease in leases:
-                lease.close()
-        following = merged[limit][1]["key"] if len(merged) > limit else None
-        return {"entries": [found for _, found in merged[:limit]], "next": following}
+        merged, partitions = self._everywhere.merged(
+            Asked(store, "range", {**parameters, "limit": str(limit + 1)}, forwarded),
+            limit + 1,
+            lambda typed: _page(typed, store, low, high, limit + 1),
+            lambda entries: [(_raw(store, from_json(found["key"], store.key_serde)), found) for found in entries],
+        )
+        following = merged[limit]["key"] if len(merged) > limit else None
+        page = {"entries": merged[:limit], "next": following}
+        return {**page, "partitions": sorted(partitions)} if forwarded else page
 
     def windows(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json:
         """The windows or sessions of a key in a range of time, oldest first."""
@@ -141,11 +141,14 @@ class Answers:
             raise HttpError(400, f"the range ends before it begins: from={low}, to={high}")
         limit = parse_limit(parameters)
 
-        def read(typed: Any) -> Json:
+        def read(typed: Any, task: TaskId | None) -> Json | None:
             found = list(islice(_windows(typed, store, key, low, high), limit + 1))
-            return {"entries": found[:limit], "next": found[limit]["start"] if len(found) > limit else None}
+            return {"entries": found[:limit], "next": found[limit]["start"] if len(found) > limit else None} if found else None
 
-        return self._read(name, self._task_of(store, key), f"windows/{quote(text, safe='')}", parameters, forwarded, read)
+        asked = _asked(store, f"windows/{quote(text, safe='')}", parameters, forwarded)
+        found = self._everywhere.find(asked, self._everywhere.task_of(store, key), read)
+        page = found.answer or {"entries": [], "next": None}
+        return {**page, "partitions": sorted(found.partitions)} if forwarded else page
 
     def table(self, name: str, parameters: Parameters) -> Generator[bytes, None, None]:
         """What is here of a store, all or one partition, as the parts of an Arrow stream; each partition is of one commit."""
@@ -171,74 +174,17 @@ class Answers:
         standbys = sorted(str(host) for host in found.standby_hosts)
         return {"partition": found.partition, "active": str(found.active_host), "standbys": standbys}
 
-    # -- where ---------------------------------------------------------------------------------------------------------
-
-    def _read(
-        self,
-        name: str,
-        task: TaskId | None,
-        path: str,
-        parameters: Parameters,
-        forwarded: bool,
-        read: Callable[[Any], Json],
-    ) -> Json:
-        """Read here, or let the instance do it that has the task.
-
-        Where neither can be done now, callers that allow it (`stale=true`) get what a copy has, and are told so.
-        """
-        try:
-            elsewhere = self._elsewhere(task, forwarded)
-            if elsewhere is not None:
-                return self._forward.get(elsewhere, f"/api/stores/{quote(name, safe='')}/{path}", parameters)
-            with self._lease(name, task) as lease:
-                return read(lease.store)
-        except (HttpError, PenstockError) as exc:
-            if http_error(exc).status != 503 or not parse_flag(parameters, "stale"):
-                raise
-            copy = next((local.reader for local in self._queries.stores.partitions(name) if local.reader.task_id == task), None)
-            if copy is not None:
-                with copy.lease() as lease:
-                    return {**read(lease.store), "stale": True}
-            return self._read_standby(name, task, path, parameters, forwarded, exc)
-
-    def _read_standby(
-        self, name: str, task: TaskId | None, path: str, parameters: Parameters, forwarded: bool, reason: Exception
-    ) -> Json:
-        """What another instance's copy has; the reason why it is needed where there is none."""
-        for host in () if task is None or forwarded else self._queries.locations.standby_hosts_of(task):
-            if host != self._here:
-                with contextlib.suppress(HttpError):
-                    return self._forward.get(host, f"/api/stores/{quote(name, safe='')}/{path}", parameters)
-        raise reason
-
     def _store(self, name: str) -> ReadableStore:
         """A store of an application that runs."""
         self._queries.check_running()
         return self._queries.stores.store(name)
 
-    def _task_of(self, store: ReadableStore, key: Any) -> TaskId | None:
-        """The task of a key; None where every instance has all of the store."""
-        if self._queries.stores.is_global(store.name):
-            return None
-        return self._queries.locations.task_of_key(store.name, key, store.key_serde)
-
-    def _elsewhere(self, task: TaskId | None, forwarded: bool) -> HostInfo | None:
-        """The other instance that has a task; None where it is here, or has to be."""
-        if task is None or forwarded:
-            return None
-        host = self._queries.locations.host_of(task)
-        return None if host in (self._here, HostInfo.unavailable()) else host
-
-    def _local(self, name: str) -> list[StorePartition]:
-        """The local partitions that may be read, which is all there are."""
-        found = self._queries.stores.partitions(name)
-        if any(not local.running for local in found if local.active):
-            raise StreamsRebalancingError(f"store {name} is being opened or restored; ask again later")
-        return [local.reader for local in found if local.active]
-
     def _wanted(self, name: str, partition: str | None) -> list[StorePartition]:
         if not partition:
-            return self._local(name)
+            here = self._everywhere.local(name)
+            if not here:
+                raise HttpError(503, f"no partition of store {name} is here now; ask again later")
+            return here
         if not partition.isascii() or not partition.isdigit() or len(partition) > 9:
             raise HttpError(400, f"partition={partition[:50]!r} is not the number of a partition")
         found = [local for local in self._queries.stores.partitions(name) if local.active and local.partition == int(partition)]
@@ -248,34 +194,12 @@ class Answers:
             raise StreamsRebalancingError(f"partition {partition} of store {name} is being opened or restored; ask again later")
         return [found[0].reader]
 
-    def _lease(self, name: str, task: TaskId | None) -> Lease:
-        local = self._queries.stores.active(name, task)
-        if local is None:
-            raise HttpError(
-                503, f"partition {task.partition if task else 0} of store {name} is not here now: it moves; ask again later"
-            )
-        if not local.running:
-            raise StreamsRebalancingError(
-                f"partition {local.partition} of store {name} is being opened or restored; ask again later"
-            )
-        return local.reader.lease()
 
-    def _pages_of_others(self, store: ReadableStore, parameters: Parameters, limit: int) -> list[list[tuple[bytes, Json]]]:
-        if self._queries.stores.is_global(store.name):
-            return []
-        locations = self._queries.locations
-        hosts = {locations.host_of(task) for task in self._queries.stores.tasks_of(store.name)} - {self._here}
-        if HostInfo.unavailable() in hosts:
-            local = {reader.task_id for reader in self._local(store.name)}
-            if set(self._queries.stores.tasks_of(store.name)) - local:
-                raise HttpError(503, f"some partitions of store {store.name} have no known host now; ask again later")
-            hosts.discard(HostInfo.unavailable())
-        pages = []
-        for host in sorted(hosts):
-            asked = {**parameters, "limit": str(limit + 1)}
-            page = self._forward.get(host, f"/api/stores/{quote(store.name, safe='')}/range", asked)
-            pages.append([(_raw(store, from_json(found["key"], store.key_serde)), found) for found in page["entries"]])
-        return pages
+def _asked(store: ReadableStore, path: str, parameters: Parameters, forwarded: bool) -> Asked:
+    """What was asked for of one key."""
+    beyond_home = forwarded and parse_flag(parameters, BEYOND_HOME)
+    passed_on = {name: value for name, value in parameters.items() if name != BEYOND_HOME}
+    return Asked(store, path, passed_on, forwarded, parse_flag(parameters, "stale"), beyond_home)
 
 
 def _arrow_stream(leases: list[Lease], columns: Columns) -> Generator[bytes, None, None]:
@@ -284,7 +208,7 @@ def _arrow_stream(leases: list[Lease], columns: Columns) -> Generator[bytes, Non
         yield b""
         with pa.ipc.new_stream(sink, schema_of(columns)) as writer:
             for lease in leases:
-                for batch in batches_of(all_entries(lease.store), columns):
+                for batch in batches_of(patiently(all_entries(lease.store)), columns):
                     writer.write_batch(batch)
                     yield sink.getvalue()
                     sink.seek(0)
@@ -358,7 +282,7 @@ def _get(typed: Any, store: ReadableStore, key: Any, parameters: Parameters) -> 
 
 def _page(typed: Any, store: ReadableStore, low: Any, high: Any, count: int) -> Iterator[tuple[bytes, Json]]:
     with typed.range(low, high) as entries:
-        for key, value in islice(entries, count):
+        for key, value in islice(patiently(entries), count):
             found = entry(key, value, store.values)
             answer = {"key": as_json(key), "value": as_json(found.value)}
             yield _raw(store, key), answer if found.timestamp is None else {**answer, "timestamp": found.timestamp}
@@ -367,7 +291,7 @@ def _page(typed: Any, store: ReadableStore, low: Any, high: Any, count: int) -> 
 def _windows(typed: Any, store: ReadableStore, key: Any, low: int, high: int) -> Iterator[Json]:
     if store.kind == "session":
         with typed.find_sessions(key, low, high) as sessions:
-            for windowed, value in sessions:
+            for windowed, value in patiently(sessions):
                 found = entry(key, value, store.values, session=True)
                 yield {
                     "key": as_json(key),
@@ -378,7 +302,7 @@ def _windows(typed: Any, store: ReadableStore, key: Any, low: int, high: int) ->
         return
     size = store.window_size or 0
     with typed.fetch_range(key, low, high) as windows:
-        for start, value in windows:
+        for start, value in patiently(windows):
             found = entry(key, value, store.values)
             answer = {"key": as_json(key), "start": start, "end": min(start + size, MAX_TIME), "value": as_json(found.value)}
             yield answer if found.timestamp is None else {**answer, "timestamp": found.timestamp}

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.client.conductor import Conductor
+from penstock.client.owned_tasks import Lags
 from penstock.client.queries.local_stores import LocalStores
 from penstock.client.queries.locations import Locations
 from penstock.client.state import State
 from penstock.client.web.edges import Edges
 from penstock.client.web.history import History
 from penstock.config import StreamsConfig
-from penstock.ids import TaskId, TopicPartition
+from penstock.ids import TopicPartition
 from penstock.query.metadata import HostInfo
 from penstock.spark.fleet import Fleet
 from penstock.topology.description import Processor, Sink, Source, TopologyDescription
 from penstock.topology.picture import draw_topology
+
+_log = logging.getLogger(__name__)
 
 _LAG_SECONDS = 1.0
 
@@ -56,14 +60,15 @@ class AppInfo:
         self._edges = Edges(description)
         self._thread_states = thread_states
         self._started = time.time()
-        self._lags: dict[TaskId, int] = {}
+        self._lags = Lags({}, {})
         self._lags_at = 0.0
+        self._asking: threading.Thread | None = None
         self._lag_lock = threading.Lock()
 
     def __call__(self) -> dict[str, Any]:
         """Everything."""
         failure = self._failure()
-        history, rates = self._history, self._history.rates()
+        history, rates, lags = self._history, self._history.rates(), self._known_lags()
         return {
             "application_id": self._config["application.id"],
             "host": str(self._here),
@@ -73,7 +78,11 @@ class AppInfo:
             "started": round(self._started * 1000),
             "time": round(time.time() * 1000),
             "threads": self._threads(),
-            "tasks": self._tasks(),
+            "tasks": self._tasks(lags),
+            "lag": lags.total,
+            "partitions": [
+                {"topic": p.topic, "partition": p.partition, "lag": lag} for p, lag in sorted(lags.partitions.items())
+            ],
             "instances": [
                 {"host": str(m.host_info), "stores": sorted(m.state_store_names), "partitions": len(m.topic_partitions)}
                 for m in self._locations().all()
@@ -99,9 +108,9 @@ class AppInfo:
             for index, lane in self._fleet.lanes.items()
         ]
 
-    def _tasks(self) -> list[dict[str, Any]]:
+    def _tasks(self, lags: Lags) -> list[dict[str, Any]]:
         plan, owners = self._stores.application.plan, self._conductor.owners
-        standbys, lags, locations = self._conductor.standby_hosts, self._task_lags(), self._locations()
+        standbys, locations = self._conductor.standby_hosts, self._locations()
         restoring = {progress["task"] for progress in self._history.restoring()}
         found = []
         for task in plan.tasks():
@@ -122,24 +131,35 @@ class AppInfo:
                     if standby
                     else None,
                     "host": None if host == HostInfo.unavailable() else str(host),
-                    "lag": self._conductor.standbys.lag(task) if standby and not active else lags.get(task),
+                    "lag": self._conductor.standbys.lag(task) if standby and not active else lags.tasks.get(task),
                     "inputs": [f"{t}-{task.partition}" for t in subtopology.source_topics if task.partition < plan.partitions[t]],
                     "stores": sorted(subtopology.stores),
                 }
             )
         return found
 
-    def _task_lags(self) -> dict[TaskId, int]:
-        """How many records each task has still to read; asked for at most once a second, whoever looks."""
+    def _known_lags(self) -> Lags:
+        """How many records are to be read; asked for at most once a second, whoever looks.
+
+        Brokers may be away: they are waited for a moment, then what was known last is shown.
+        """
         with self._lag_lock:
-            now = time.monotonic()
-            if now - self._lags_at > _LAG_SECONDS:
-                self._lags_at = now
-                try:
-                    self._lags = self._conductor.tasks.lags(self._ends)
-                except Exception:  # noqa: BLE001 - brokers may be away: the last that was known is shown
-                    return self._lags
-            return self._lags
+            asking = self._asking
+            if asking is None and time.monotonic() - self._lags_at > _LAG_SECONDS:
+                asking = self._asking = threading.Thread(target=self._ask_for_lags, name="penstock-lags", daemon=True)
+                asking.start()
+        if asking is not None:
+            asking.join(_LAG_SECONDS)
+        return self._lags
+
+    def _ask_for_lags(self) -> None:
+        try:
+            self._lags = self._conductor.tasks.lags(self._ends)
+        except Exception as exc:  # noqa: BLE001 - brokers may be away: the last that was known is shown
+            _log.debug("the lag cannot be told now: %s", exc)
+        with self._lag_lock:
+            self._lags_at = time.monotonic()
+            self._asking = None
 
 
 def topology_json(description: TopologyDescription) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from penstock.errors import (
     InvalidStateStoreError,
     PenstockError,
@@ -23,12 +25,13 @@ _NOT_NOW = (
 
 
 class HttpError(Exception):
-    """A status and a reason."""
+    """A status and a reason; where another instance asked for a key, also the partitions in which it is not."""
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, status: int, reason: str, partitions: Any = None) -> None:
         super().__init__(reason)
         self.status = status
         self.reason = reason
+        self.partitions = partitions
 
 
 def http_error(error: Exception) -> HttpError:

@@ -11,10 +11,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 from penstock.client.web.errors import HttpError
+from penstock.errors import PenstockError
 from penstock.peers.connection import PeerConnection
 from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
 from penstock.query.server_tls import ServerTls, distrust
+from penstock.runtime.queries.patience import current
 
 _TIMEOUT = 5.0
 _DOWN_SECONDS = 0.5
@@ -53,7 +55,7 @@ class Forwarder:
         if not isinstance(answer, dict):
             raise HttpError(502, f"the instance at {host} answered with status {status} and something else than was asked for")
         if status != 200:
-            raise HttpError(status, str(answer.get("error", answer)))
+            raise HttpError(status, str(answer.get("error", answer)), answer.get("partitions"))
         return answer
 
     def close(self) -> None:
@@ -78,11 +80,17 @@ class Forwarder:
             try:
                 if connection is None:
                     context = None if self._tls is None else self._tls.for_peers()
-                    connection = PeerConnection(host, self._keys, _TIMEOUT, context)
+                    connection = PeerConnection(host, self._keys, current().limit(_TIMEOUT), context)
+                connection.wait_at_most(current().limit(_TIMEOUT))
                 found = connection.get(target, _MAX_ANSWER)
+            except PenstockError:  # who asked has given up; the other side is told by that
+                if connection is not None:
+                    connection.close()
+                raise
             except (OSError, http.client.HTTPException):
                 if connection is not None:
                     connection.close()
+                current().check()
                 if known is None:
                     self._down[host] = time.monotonic() + _DOWN_SECONDS
                     raise

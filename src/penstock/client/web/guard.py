@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
+from penstock.client.web import cross_site
 from penstock.client.web.deadline import Deadline
 from penstock.client.web.peer_gate import PeerGate
 from penstock.peers.addresses import is_loopback
@@ -16,14 +17,21 @@ MAX_TARGET = 8_192
 
 MAX_BODY = 64 * 1024
 MAX_AT_ONCE = 64
+MAX_INFO_AT_ONCE = 32
 REQUEST_SECONDS = 15.0
 SEND_SECONDS = 20.0
 TABLE_SECONDS = 600.0
+
+PATIENCE = "penstock.patience"
+"""Where a request's scope has the `Patience` of who answers it: given up when the client is gone."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+# What tells of the application is not counted among the queries: it is asked for most when they hang.
+_INFO_PATHS = frozenset({"/", "/api/app", "/api/stores", "/metrics", "/openapi.json"})
 
 # The page itself holds no data: it asks for the token and sends it with what it reads.
 _OPEN_PATHS = frozenset({"/"})
@@ -32,6 +40,7 @@ _HEADERS = [
     (b"content-type", b"application/json"),
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
+    *cross_site.HEADERS,
 ]
 
 
@@ -39,7 +48,7 @@ class Guard:
     """Refuses with a status and a reason before the application sees a request.
 
     Without a token only this host may ask, and only under a name of this host: a page from elsewhere whose name was made to
-    point here is refused (DNS rebinding).
+    point here is refused (DNS rebinding). Pages of other sites are refused in any case (`cross_site`).
     """
 
     def __init__(self, app: App, token: str | None, host: str, peers: PeerGate | None = None) -> None:
@@ -47,7 +56,7 @@ class Guard:
         self._token = token
         self._host = host
         self._peers = peers
-        self._running = 0
+        self._running = {"queries": 0, "requests": 0}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it."""
@@ -65,7 +74,8 @@ class Guard:
         if refusal is not None:
             await _answer(send, *refusal)
             return
-        self._running += 1
+        kind = _kind(scope)
+        self._running[kind] += 1
         try:
             # A table may take longer than a page; its parts are sent one by one, and each has to be taken in time.
             table = scope["path"].endswith("/table")
@@ -77,7 +87,7 @@ class Guard:
                 if not sending.started:
                     await _answer(send, 503, f"the answer took longer than {REQUEST_SECONDS:.0f} s")
         finally:
-            self._running -= 1
+            self._running[kind] -= 1
 
     def _refusal(self, scope: Scope, is_peer: bool) -> tuple[int, str] | None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -86,14 +96,18 @@ class Guard:
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > MAX_BODY or b"transfer-encoding" in headers:
             return 413, "a query has no body"
+        foreign = cross_site.refusal_of(scope["path"], headers)
+        if foreign is not None:
+            return foreign
         if scope["path"] not in _OPEN_PATHS and not is_peer:
             unknown = self._refuse_stranger(headers)
             if unknown is not None:
                 return unknown
         if scope["method"] not in ("GET", "HEAD"):
             return 405, f"{scope['method']} is not allowed: queries only read, use GET"
-        if self._running >= MAX_AT_ONCE:
-            return 503, f"{MAX_AT_ONCE} queries are being answered; ask again later"
+        kind, most = _kind(scope), MAX_INFO_AT_ONCE if scope["path"] in _INFO_PATHS else MAX_AT_ONCE
+        if self._running[kind] >= most:
+            return 503, f"{most} {kind} are being answered; ask again later"
         return None
 
     def _refuse_stranger(self, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
@@ -110,6 +124,10 @@ class Guard:
         return name.strip("[]").lower() in ("", self._host.lower(), "localhost") or is_loopback(name.strip("[]"))
 
 
+def _kind(scope: Scope) -> str:
+    return "requests" if scope["path"] in _INFO_PATHS else "queries"
+
+
 class _PatientSend:
     """Sends to a client that reads; one that has stopped reading is given up: a part has so many seconds, else the whole."""
 
@@ -119,7 +137,9 @@ class _PatientSend:
         self.started = False
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
-        self.started = True
+        if not self.started:
+            self.started = True
+            message = {**message, "headers": [*message.get("headers", ()), *cross_site.HEADERS]}
         if self._seconds is None:
             await self._send(message)
         else:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from penstock.client.turns import Turn
+from penstock.dead_letters import LOGGER as DEAD_LETTERS
 from penstock.dead_letters import DeadLetter
 from penstock.runtime.flow import Edge, Flow
 from penstock.spark.messages import LaneAnswer, RestoreProgress
@@ -137,8 +138,8 @@ class History:
             return [asdict(letter) for letter in reversed(self._dead_letters)]
 
     def errors(self) -> list[dict[str, Any]]:
-        """The last warnings and errors, newest first."""
-        return list(self._errors)[::-1]
+        """The last warnings and errors of the driver and of its workers, newest first."""
+        return sorted(self._errors, key=lambda error: error["time"], reverse=True)
 
     def close(self) -> None:
         """Listen to the log no more."""
@@ -155,7 +156,9 @@ class _Collector(logging.Handler):
         self._errors = errors
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a line of the log."""
+        """Keep a line of the log; dead letters have a place of their own."""
+        if record.name == DEAD_LETTERS:
+            return
         self._errors.append(
             {"time": round(record.created * 1000), "level": record.levelname, "message": record.getMessage()[:2_000]}
         )

@@ -77,12 +77,13 @@ def _get(
     reasons = {
         "400": "A bad key or range",
         "401": "No token, or a wrong one",
-        "403": "Not for whoever asks: from another site, or without a token under a name that is not this host's",
-        "404": "No such store or key",
+        "403": "A page of another site asks; or, without a token, another host",
+        "404": "No such store, or no such key in any partition",
+        "405": "Not a GET",
         "413": "A query has no body",
         "414": "The address is too long",
         "502": "Another instance, which has the key, gave no answer that can be passed on",
-        "503": "Not available now; ask again later",
+        "503": "Not available now, or not all of it; ask again later",
     }
     responses: dict[str, Any] = {"200": {"description": summary, "content": {media_type: {"schema": schema}}}}
     responses |= {status: {"description": reason, **error} for status, reason in reasons.items()}

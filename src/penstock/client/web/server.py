@@ -15,10 +15,11 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from penstock.client.web.guard import App
+from penstock.client.web.guard import PATIENCE, App
 from penstock.errors import ConfigError, StreamsError
 from penstock.peers.addresses import advertised, is_loopback, refuse_unreachable
 from penstock.query.metadata import HostInfo
+from penstock.runtime.queries.patience import Patience
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +61,12 @@ def bind(server: str, token: str | None, confidential: bool = False) -> tuple[so
                 "in plain text: set application.server.ssl.certificate.location to a PEM file; or, where a proxy or a mesh in "
                 "front of it encrypts, application.server.plaintext.allowed = true"
             )
+    listening = listen(f"application.server = {server!r}", family, address, or_anywhere=True)
+    return listening, HostInfo(wanted.host, listening.getsockname()[1])
+
+
+def listen(what: str, family: int, address: Any, *, or_anywhere: bool = False) -> socket.socket:
+    """A listening socket; `what` names the setting, `or_anywhere` takes all addresses where that one is not this host's."""
     # asyncio sends small answers at once only where the protocol is named: 45 ms a request otherwise.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -67,14 +74,14 @@ def bind(server: str, token: str | None, confidential: bool = False) -> tuple[so
         try:
             listening.bind(address)
         except OSError as exc:
-            if exc.errno != errno.EADDRNOTAVAIL:
+            if exc.errno != errno.EADDRNOTAVAIL or not or_anywhere:
                 raise
-            listening.bind(("", wanted.port))
+            listening.bind(("", address[1]))
         listening.listen(128)
     except OSError as exc:
         listening.close()
-        raise StreamsError(f"application.server = {server!r}: cannot listen there ({exc}); choose another port") from exc
-    return listening, HostInfo(wanted.host, listening.getsockname()[1])
+        raise StreamsError(f"{what}: cannot listen there ({exc}); choose another port, or 0 for one that is free") from exc
+    return listening
 
 
 def _not_reachable(server: str, reason: ValueError) -> ConfigError:
@@ -86,9 +93,16 @@ def _not_reachable(server: str, reason: ValueError) -> ConfigError:
 
 
 class QueryServer:
-    """Serves an ASGI application on a thread of its own."""
+    """Serves an ASGI application on a thread of its own; every server of an application is one, with the same limits."""
 
-    def __init__(self, listening: socket.socket, app: App, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        listening: socket.socket,
+        app: App,
+        tls: ssl.SSLContext | None = None,
+        *,
+        name: str = "penstock-query-server",
+    ) -> None:
         self._socket = listening
         config = uvicorn.Config(
             app,
@@ -99,7 +113,7 @@ class QueryServer:
             log_config=None,
             access_log=False,
             server_header=False,
-            limit_concurrency=_MAX_CONNECTIONS,
+            limit_concurrency=2 * _MAX_CONNECTIONS,  # never reached: the protocol makes room before
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=2,
             h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
@@ -107,7 +121,7 @@ class QueryServer:
         config.load()
         config.ssl = tls
         self._server = _Server(config)
-        self._thread = threading.Thread(target=self._run, name="penstock-query-server", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         """Begin to answer."""
@@ -124,7 +138,7 @@ class QueryServer:
         try:
             asyncio.run(self._serve())
         except Exception:  # noqa: BLE001 - told in the log; the application goes on
-            _log.exception("the query server ended")
+            _log.exception("%s ended", self._thread.name)
 
     async def _serve(self) -> None:
         await self._server.serve([self._socket])
@@ -147,13 +161,19 @@ class _Server(uvicorn.Server):
 
 
 class _ImpatientProtocol(H11Protocol):
-    """Closes connections that begin a request and do not go on with it: they would be kept for ever."""
+    """Closes connections that begin a request and do not go on with it: they would be kept for ever.
+
+    There are so many connections at most. One more takes the place of the one that has been idle for longest, so that many
+    which say nothing keep nobody out who does.
+    """
 
     _waiting: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first request for a while."""
         super().connection_made(transport)
+        self._idle_since = self.loop.time()
+        self._make_room()
         self._waiting = self.loop.call_later(_HEADER_SECONDS, self._give_up)
 
     def data_received(self, data: bytes) -> None:
@@ -166,13 +186,31 @@ class _ImpatientProtocol(H11Protocol):
         elif not busy and self._waiting is None:
             self._waiting = self.loop.call_later(_HEADER_SECONDS, self._give_up)
 
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._idle_since = self.loop.time()
+        super().on_response_complete()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any more."""
+        """Nothing is waited for any more, and what is being read for this client need not be."""
         if self._waiting is not None:
             self._waiting.cancel()
         super().connection_lost(exc)
+        patience = self.scope.get(PATIENCE) if self.scope else None
+        if isinstance(patience, Patience):
+            patience.give_up()
 
     def _give_up(self) -> None:
         self._waiting = None
-        if self.cycle is None or self.cycle.response_complete:
+        if self._is_idle:
             self.transport.close()
+
+    @property
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _make_room(self) -> None:
+        there = [c for c in self.connections if isinstance(c, _ImpatientProtocol) and not c.transport.is_closing()]
+        if len(there) > _MAX_CONNECTIONS:
+            idle = [connection for connection in there if connection._is_idle]
+            min(idle, key=lambda connection: connection._idle_since).transport.close()  # this one at least is idle

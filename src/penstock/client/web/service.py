@@ -108,5 +108,7 @@ def basic_metrics(info: Callable[[], Mapping[str, Any]]) -> str:
         f"penstock_turns_total {totals.get('turns', 0)}",
         "# TYPE penstock_task_lag gauge",
         *(f'penstock_task_lag{{task_id="{task["id"]}"}} {task["lag"]}' for task in found["tasks"] if task["lag"] is not None),
+        "# TYPE penstock_partition_lag gauge",
+        *(f'penstock_partition_lag{{topic="{p["topic"]}",partition="{p["partition"]}"}} {p["lag"]}' for p in found["partitions"]),
     ]
     return "\n".join(lines) + "\n"

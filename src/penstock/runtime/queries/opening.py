@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from rocksdict import Cache
 from penstock.config import StreamsConfig
 from penstock.errors import InvalidStateStoreError
 from penstock.ids import TaskId
+from penstock.query.columns import is_own
 from penstock.runtime.queries.reader_context import ReaderContext
 from penstock.runtime.queries.secondary import SecondaryPartition
 from penstock.state.builders import AbstractStoreBuilder
@@ -67,6 +68,11 @@ class ReadableStore:
     def value_serde(self) -> Any:
         """The serde of its values, the default one where it was given none."""
         return self.builder.value_serde or self.config.default_value_serde
+
+    @cached_property
+    def has_own_serdes(self) -> bool:
+        """Whether only the library's own code is needed to read an entry: how long a user's takes is not known."""
+        return is_own(self.key_serde) and is_own(self.value_serde)
 
     def open_typed(self, engine: Any, task_id: TaskId, folder: Path) -> Any:
         """The typed layer over an engine, opened for reading."""

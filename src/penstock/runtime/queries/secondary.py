@@ -23,6 +23,7 @@ from penstock.errors import InvalidStateStoreError, ProcessorStateError, StateSt
 from penstock.ids import TaskId
 from penstock.query.position import Position
 from penstock.runtime.queries.partition import Lease, StorePartition
+from penstock.runtime.queries.patience import current
 from penstock.state.reading import innermost, rocksdb_of
 
 # Each costs memory for a copy of the writer's write buffer, and the open files of the store.
@@ -98,9 +99,10 @@ class SecondaryPartition(StorePartition):
 
     def _take(self) -> _Handle | None:
         """A free handle, or None and the permission to open one."""
-        deadline = time.monotonic() + _WAIT_SECONDS
+        deadline, patience = time.monotonic() + _WAIT_SECONDS, current()
         with self._changed:
             while True:
+                patience.check()
                 if self._closed:
                     raise InvalidStateStoreError(f"the application is closed: store {self.store_name} can no longer be read")
                 if self._free:
@@ -108,11 +110,13 @@ class SecondaryPartition(StorePartition):
                 if self._count < _MAX_HANDLES:
                     self._count += 1
                     return None
-                if not self._changed.wait(max(0.0, deadline - time.monotonic())):
+                left = deadline - time.monotonic()
+                if left <= 0:
                     raise StateStoreNotAvailableError(
                         f"{_MAX_HANDLES} iterators are open on partition {self.partition} of store {self.store_name}: close "
                         "them (they are context managers) before more are opened"
                     )
+                self._changed.wait(patience.step(left))
 
     def _open(self) -> _Handle:
         with self._changed:

@@ -7,6 +7,7 @@ import pytest
 
 from penstock.client.metrics.prometheus import render
 from penstock.client.metrics.server import MetricsServer
+from penstock.config import StreamsConfig
 from penstock.errors import StreamsError
 from penstock.metrics import Metric, MetricName
 
@@ -54,6 +55,10 @@ def test_should_show_text_as_a_label_and_numbers_that_are_none() -> None:
     assert render({}) == ""
 
 
+def serving_on(port: int) -> StreamsConfig:
+    return StreamsConfig({"application.id": "app", "bootstrap.servers": "localhost:9", "metrics.port": port})
+
+
 def test_should_serve_the_text_until_closed() -> None:
     texts = iter(["one 1\n", ValueError("no")])
 
@@ -63,7 +68,7 @@ def test_should_serve_the_text_until_closed() -> None:
             raise given
         return given
 
-    server = MetricsServer("127.0.0.1", 0, text, "metrics")
+    server = MetricsServer(serving_on(0), text, "metrics")
     address = f"http://127.0.0.1:{server.port}"
     with urllib.request.urlopen(f"{address}/metrics?x=1", timeout=30) as answer:
         assert answer.read() == b"one 1\n"
@@ -72,8 +77,8 @@ def test_should_serve_the_text_until_closed() -> None:
         urllib.request.urlopen(f"{address}/metrics", timeout=30)
     with pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(f"{address}/else", timeout=30)
-    with pytest.raises(StreamsError, match=r"another metrics\.port"):
-        MetricsServer("127.0.0.1", server.port, text, "second")
+    with pytest.raises(StreamsError, match=r"metrics\.port = .*another port"):
+        MetricsServer(serving_on(server.port), text, "second")
     server.close()
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"{address}/metrics", timeout=30)

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from penstock import InvalidStateStoreError, StateStoreMigratedError, TaskId, ValueAndTimestamp
+from penstock import InvalidStateStoreError, StateStoreMigratedError, StreamsRebalancingError, TaskId, ValueAndTimestamp
+from penstock.client.queries.locations import Locations
 from penstock.client.queries.tables import StateTables
+from penstock.kafka.membership import Membership
 from penstock.spark import guide
 from penstock.spark.guide import Guide, ask
 from penstock.spark.state_tables import _batches
@@ -60,6 +62,23 @@ def test_should_wait_while_a_partition_is_opened(world: World, guided: Guide) ->
     timer.start()
     assert rows(world, guided, 0) == []
     timer.join()
+
+
+def test_should_ask_for_other_instances_servers_only_where_there_are_others(world: World) -> None:
+    tables = StateTables(None, world.stores, lambda: world.locations)
+    units = {str(task): (task,) for task in world.plan.tasks()}
+    del world.conductor.owners[TaskId(0, 1)]
+
+    def owned_by(*processes: str) -> None:
+        owners = {unit: processes[number % len(processes)] for number, unit in enumerate(units)}
+        world.locations = Locations(world.plan, units, Membership(1, b"", (), owners, {}), frozenset())
+
+    owned_by("this")
+    with pytest.raises(StreamsRebalancingError, match="partitions 1 of store counts are being opened"):
+        tables._sources("counts")
+    owned_by("this", "that")
+    with pytest.raises(InvalidStateStoreError, match=r"set application\.server"):
+        tables._sources("counts")
 
 
 def test_should_say_what_is_wrong(world: World, guided: Guide, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,9 @@ from penstock import (
     StreamsConfig,
     TaskId,
     TimeWindows,
+    TopicPartition,
 )
+from penstock.client.owned_tasks import Lags
 from penstock.client.queries.local_stores import LocalStores
 from penstock.client.queries.locations import Locations
 from penstock.client.queries.queries import Queries
@@ -67,7 +69,13 @@ class Conductor:
         self.owners = dict.fromkeys(tasks, 0)
         self.standby_hosts: dict[TaskId, str] = {}
         self.is_open = True
-        self.tasks = SimpleNamespace(lags=lambda ends: dict.fromkeys(self.owners, 7))
+        # Each task reads its own partition and, with all others, that of a topic before a shuffle.
+        self.tasks = SimpleNamespace(
+            lags=lambda ends: Lags(
+                dict.fromkeys(self.owners, 7),
+                {TopicPartition("before", 0): 4, **{TopicPartition("in", task.partition): 3 for task in self.owners}},
+            )
+        )
         self.restoring: set[TaskId] = set()
 
     def is_ready(self, task: TaskId) -> bool:

@@ -68,7 +68,7 @@ def test_should_show_the_application_and_answer_queries_by_keyboard(page: Any, e
     page.goto(f"http://{served.address}/")
     shows(page, "#state", "RUNNING")
     assert page.inner_text("#total") == "1,234"
-    assert page.inner_text("#lag") == "21"
+    assert page.inner_text("#lag") == "13"
     assert page.locator("#tasks tr").count() == 3
     shows(page, '#picture text.rate[data-edge="in\\a KSTREAM-SOURCE-0000000000"]', "123.4/s")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
