@@ -94,9 +94,14 @@ class DeadLetter:
             found.get(HEADER_ERRORS_EXCEPTION),
             (found.get(HEADER_ERRORS_MESSAGE) or "")[:_SHOWN] or None,
             found.get(HEADER_ERRORS_TOPIC),
-            int(partition) if partition and partition.isdigit() else None,
-            int(offset) if offset and offset.isdigit() else None,
+            _number(partition),
+            _number(offset),
         )
+
+
+def _number(text: str | None) -> int | None:
+    """A number as the headers have it; a record of somebody else's may have anything there."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
 def exception_name(exception: BaseException) -> str:

@@ -21,6 +21,9 @@ class Flow:
     dead: int = 0
     dead_letters: list[DeadLetter] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.edges = Counter(self.edges)  # from another process it comes as a plain mapping
+
     def take(self, nodes: Iterable[Node]) -> None:
         """Add what these nodes forwarded since they were last asked."""
         for node in nodes:
