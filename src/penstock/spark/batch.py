@@ -179,8 +179,8 @@ class ShuffledBatch:
             outputs.append(ProducedColumns(topic, partition, keys[rows], values[rows], timestamps[rows], headers))
         return outputs
 
-    def to_bytes(self) -> bytes:
-        """One Arrow IPC stream."""
+    def to_bytes(self, head: bytes = b"") -> bytes:
+        """One Arrow IPC stream, behind a head whose length is a multiple of eight."""
         columns = {
             "key": self.keys,
             "value": self.values,
@@ -194,7 +194,7 @@ class ShuffledBatch:
             columns["side"] = self.side
         if self.weights is not None:
             columns["weight"], columns["rank"] = pa.array(self.weights), pa.array(self.ranks)
-        return write_columns(columns)
+        return write_columns(columns, head)
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> ShuffledBatch:

@@ -32,10 +32,11 @@ _SOMETIMES = {"headers": HEADERS, "side": SIDE, "weight": pa.int64(), "rank": pa
 _MAY_BE_NULL = frozenset({"key", "value", "side"})
 
 
-def write_columns(columns: Mapping[str, pa.Array]) -> bytes:
-    """The columns as bytes: the JVM moves them and never looks inside."""
+def write_columns(columns: Mapping[str, pa.Array], head: bytes = b"") -> bytes:
+    """The columns as bytes, behind a head whose length is a multiple of eight: the JVM moves them and never looks inside."""
     batch = pa.RecordBatch.from_pydict(dict(columns))
     sink = pa.BufferOutputStream()
+    sink.write(head)
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     found: bytes = sink.getvalue().to_pybytes()
@@ -84,7 +85,9 @@ def headers_of(column: pa.Array) -> list[Headers]:
     if flat.null_count or flat.field(0).null_count:
         raise SerializationError("a shuffled batch has a header without a name")
     try:
-        names = [name.decode("utf-8", "surrogatepass") for name in flat.field(0).to_pylist()]
+        encoded = flat.field(0).dictionary_encode()  # the same few names in nearly all rows
+        distinct = [name.decode("utf-8", "surrogatepass") for name in encoded.dictionary.to_pylist()]
+        names = list(map(distinct.__getitem__, encoded.indices.to_numpy().tolist()))
     except UnicodeDecodeError as exc:
         raise SerializationError(f"a shuffled batch has a header whose name is not text: {exc}") from exc
     pairs = tuple(zip(names, flat.field(1).to_pylist()))

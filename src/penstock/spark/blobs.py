@@ -32,7 +32,7 @@ _HEAD = struct.Struct(">cxHI")
 def batch_blob(target: TopicPartition, batch: ShuffledBatch) -> bytes:
     """Records for a partition."""
     topic = target.topic.encode()
-    return b"".join((_HEAD.pack(b"R", len(topic), target.partition), topic, bytes(-len(topic) % 8), batch.to_bytes()))
+    return batch.to_bytes(_HEAD.pack(b"R", len(topic), target.partition) + topic + bytes(-len(topic) % 8))
 
 
 def flow_blob(flow: Flow) -> bytes:
