@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIN    := $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header --no-annotate --no-emit-index-url
 
-.PHONY: help setup demo test test-all lint docs bench bench-quick bench-elastic lock clean check-python check-java
+.PHONY: help setup demo test test-all lint docs bench bench-quick bench-elastic lock pin-jars clean check-python check-java
 
 help:             ## Show the targets.
 	@grep -hE '^[a-z-]+: *.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,10 +22,12 @@ check-java:
 
 setup: check-python check-java $(STAMP)    ## Install penstock and its tools into .venv.
 
-$(STAMP): pyproject.toml requirements-dev.lock | check-python
+# What builds comes first: pyspark comes as source, and pip would fetch what builds it without a hash.
+$(STAMP): pyproject.toml requirements-build.lock requirements-dev.lock | check-python
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@$(PIP) --require-hashes -r requirements-build.lock
+	@$(PIP) --require-hashes --no-build-isolation -r requirements-dev.lock
+	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 demo: setup       ## WordCount end to end.
@@ -58,10 +62,13 @@ bench-quick: setup      ## WordCount and latency beside Kafka Streams, in under 
 bench-elastic: setup    ## Output while instances and executors come, go and die, beside Kafka Streams; about 15 minutes.
 	@$(BIN)/python -m bench.elastic
 
-lock: setup       ## Pin the development tools anew from pyproject.toml.
-	@$(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.10 --no-header --no-annotate --no-emit-index-url \
-	  --group dev pyproject.toml -o requirements-dev.lock
+lock: setup       ## Pin with hashes what pyproject.toml and the bench need beyond what is pinned.
+	@$(PIN) --group pyproject.toml:build -o requirements-build.lock
+	@$(PIN) --group dev --constraint requirements-build.lock pyproject.toml -o requirements-dev.lock
+	@for name in quix faust tools; do $(PIN) bench/requirements/$$name.in -o bench/requirements/$$name.lock; done
+
+pin-jars: setup   ## Write the hashes of the development broker's jars anew, from Maven Central.
+	@$(BIN)/python -m penstock.kafka.broker_jars
 
 clean:            ## Remove what the build made.
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/.venv-* bench/java/target

@@ -9,6 +9,7 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
+import penstock
 from bench import kafka_streams
 
 _ROOT = Path(__file__).parent.parent
@@ -20,7 +21,7 @@ def describe() -> dict[str, str]:
     return {
         "commit": _commit(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-        "penstock": version("penstock"),
+        "penstock": penstock.__version__,
         "pyspark": version("pyspark"),
         "confluent-kafka": version("confluent-kafka"),
         "Kafka Streams and broker": kafka_streams.version(),

@@ -24,18 +24,18 @@ from bench.processes import end_session
 from bench.runner import Result
 
 _HERE = Path(__file__).parent / "other_libraries"
-# The name of the script and of its environment, the package, and the part of the input: all of it would take Faust an hour.
-_LIBRARIES = {"Quix Streams": ("quix", "quixstreams", 0.1), "Faust": ("faust", "faust-streaming", 0.02)}
+# The name of the script and of its environment, and the part of the input: all of it would take Faust an hour.
+_LIBRARIES = {"Quix Streams": ("quix", 0.1), "Faust": ("faust", 0.02)}
 _SECONDS = 240.0
 
 
 def add(result: Result, bench: Bench, log: Callable[[str], None]) -> None:
     """Run the other libraries and add them to the result of job 1."""
     times = {}
-    for library, (name, package, share) in _LIBRARIES.items():
+    for library, (name, share) in _LIBRARIES.items():
         part, source = dataclasses.replace(bench, scale=bench.scale * share), f"lines-{name}"
         try:
-            seconds = _run(name, tools.environment(name, package), bench.bootstrap, source, feed_lines(part, source))
+            seconds = _run(name, tools.environment(name), bench.bootstrap, source, feed_lines(part, source))
         except (RuntimeError, TimeoutError, AssertionError) as exc:
             result.notes.append(f"{library} could not do the job here: {str(exc).strip().splitlines()[-1]}")
             log(result.notes[-1])

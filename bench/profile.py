@@ -150,7 +150,7 @@ def spark_tasks(lines: list[str]) -> str:
 def _spying(app: Application, folder: Path, snapshots: list[list[ProcessStat]]) -> Iterator[None]:
     """py-spy on each Python process: one record until RUNNING, another from then on; the processes at RUNNING and at the end."""
     try:
-        spy = tools.environment("tools", "py-spy") / "py-spy"
+        spy = tools.environment("tools") / "py-spy"
     except RuntimeError as exc:
         print(f"without py-spy: {exc}")
         yield

@@ -9,18 +9,20 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 
 
-def environment(name: str, *packages: str) -> Path:
-    """The `bin` folder of bench/.venv-NAME with these packages in it; raises RuntimeError where they do not install."""
-    folder = _HERE / f".venv-{name}"
+def environment(name: str) -> Path:
+    """The `bin` folder of bench/.venv-NAME with what bench/requirements/NAME.lock pins; raises RuntimeError where that fails."""
+    folder, lock = _HERE / f".venv-{name}", _HERE / "requirements" / f"{name}.lock"
     done = folder / "installed.txt"
-    wanted = "\n".join(packages)
+    wanted = lock.read_text()
     if not done.exists() or done.read_text() != wanted:
+        # Wheels only: what comes as source would run, and would fetch what builds it without a pin.
+        pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         for command in (
             [sys.executable, "-m", "venv", str(folder)],
-            [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages],
+            [*pip, "--require-hashes", "--only-binary", ":all:", "-r", str(lock)],
         ):
             ran = subprocess.run(command, capture_output=True, text=True, check=False)
             if ran.returncode:
-                raise RuntimeError(f"{', '.join(packages)} cannot be installed: {(ran.stderr or ran.stdout).strip()[-300:]}")
+                raise RuntimeError(f"{lock.name} cannot be installed: {(ran.stderr or ran.stdout).strip()[-300:]}")
         done.write_text(wanted)
     return folder / "bin"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -43,7 +44,8 @@ def _default(key: ConfigKey) -> str:
         return "required"
     if key.default in (None, "", ()):
         return ""
-    return f"`{str(key.default).replace(tempfile.gettempdir(), '<temporary folder>')}`"
+    default = str(key.default).replace(tempfile.gettempdir(), "<temporary folder>")
+    return f"`{default.replace(f'penstock-{os.getuid()}', 'penstock-<user id>')}`"
 
 
 def picture(example: str) -> str:

@@ -10,7 +10,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = ROOT / "src" / "penstock" / "__init__.py"
-OUTSIDE = re.compile(r"\]\(\.\./((?:examples|tests)/[^)#]+)\)")
+OUTSIDE = re.compile(r"\]\(\.\./((?:examples|tests)/[^)#]+|SECURITY\.md)\)")
 
 
 def groups() -> dict[str, list[str]]:
@@ -57,14 +57,14 @@ def on_config(config: Any) -> Any:
 def on_files(files: Files, config: Any) -> Files:
     """Add what is not in docs/: the README as the first page, the reference, and linked sources as they are."""
     overview = (ROOT / "README.md").read_text()
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "LICENSE"):
         files.append(File.generated(config, f"source/{name}.txt", content=(ROOT / name).read_text()))
         overview = overview.replace(f"({name})", f"(source/{name}.txt)")
     files.append(File.generated(config, "index.md", content=overview.replace("](docs/", "](")))
     for theme, names in groups().items():
         files.append(File.generated(config, f"reference/{slug(theme)}.md", content=reference_page(theme, names)))
     linked = {path for page in (ROOT / "docs").glob("*.md") for path in OUTSIDE.findall(page.read_text())}
-    for path in sorted(linked):
+    for path in sorted(linked - {"SECURITY.md"}):  # it is there already
         files.append(File.generated(config, f"source/{path}.txt", content=(ROOT / path).read_text()))
     return files
 

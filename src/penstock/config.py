@@ -37,6 +37,7 @@ from penstock.config_clients import (
 )
 from penstock.config_keys import KEYS, REQUIRED, TOPOLOGY_OPTIMIZATIONS
 from penstock.config_providers import resolve_references
+from penstock.config_secrets import MASK, is_secret, shown
 from penstock.errors import ConfigError
 from penstock.serdes import Serde, Serdes, resolve_serde
 from penstock.timestamps import TimestampExtractor, resolve_timestamp_extractor
@@ -45,12 +46,6 @@ _log = logging.getLogger(__name__)
 
 AT_LEAST_ONCE: Final = "at_least_once"
 EXACTLY_ONCE_V2: Final = "exactly_once_v2"
-
-MASK: Final = "[hidden]"
-_SECRET: Final = re.compile(
-    r"password|passphrase|secret|token|jaas\.config|credential|private|access\.?key|user\.info|ssl\.key(store)?\.(key|pem)",
-    re.IGNORECASE,
-)
 
 _DEPRECATED: Final[Mapping[str, str]] = {
     "cache.max.bytes.buffering": "statestore.cache.max.bytes",
@@ -139,8 +134,8 @@ class StreamsConfig(Mapping[str, Any]):
     __hash__ = None  # type: ignore[assignment]  # values may be mutable objects
 
     def __repr__(self) -> str:
-        shown = {key: MASK if is_secret(key) else value for key, value in self._originals.items()}
-        return f"StreamsConfig({shown!r})"
+        settings = {key: shown(key, value) for key, value in self._originals.items()}
+        return f"StreamsConfig({settings!r})"
 
     def __getstate__(self) -> tuple[dict[str, Any], dict[str, Any]]:
         return self._originals, self._values
@@ -288,15 +283,6 @@ class StreamsConfig(Mapping[str, Any]):
         return {key: str(value) for key, value in self._originals.items() if key.startswith(SPARK_PREFIX)}
 
 
-def is_secret(key: str) -> bool:
-    """Whether a key's value must not be shown.
-
-    >>> is_secret("consumer.sasl.password"), is_secret("poll.ms")
-    (True, False)
-    """
-    return _SECRET.search(key) is not None
-
-
 def verify_topology_optimization_configs(value: str) -> frozenset[str]:
     """The names behind a value of `topology.optimization`; ConfigError where one is not known."""
     names = re.split(r"\s*,\s*", value)
@@ -340,8 +326,8 @@ def _parse_value(key: str, value: Any) -> Any:
     try:
         return definition.parse(value)
     except ValueError as exc:
-        shown = MASK if is_secret(key) else repr(value)
-        raise ConfigError(f"{key} = {shown} is not allowed: expected {exc}") from None
+        found = MASK if is_secret(key) else repr(shown(key, value))
+        raise ConfigError(f"{key} = {found} is not allowed: expected {exc}") from None
 
 
 def _take_deprecated(originals: Mapping[str, Any], values: dict[str, Any], old: str, new: str) -> None:
@@ -360,7 +346,8 @@ def _check_tags(originals: Mapping[str, Any], values: Mapping[str, Any]) -> None
         if not tag.strip() or len(tag) > _MAX_TAG_KEY:
             raise ConfigError(f"{CLIENT_TAG_PREFIX}{tag} is not allowed: expected a tag's name of 1 to {_MAX_TAG_KEY} characters")
         if not value.strip() or len(value) > _MAX_TAG_VALUE:
-            raise ConfigError(f"{CLIENT_TAG_PREFIX}{tag} = {value!r} is not allowed: expected 1 to {_MAX_TAG_VALUE} characters")
+            key = f"{CLIENT_TAG_PREFIX}{tag}"
+            raise ConfigError(f"{key} = {shown(key, value)!r} is not allowed: expected 1 to {_MAX_TAG_VALUE} characters")
     for tag in values["rack.aware.assignment.tags"]:
         if tag not in tags:
             raise ConfigError(f"rack.aware.assignment.tags = {tag!r} is not allowed: set {CLIENT_TAG_PREFIX}{tag} too")

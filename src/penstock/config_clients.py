@@ -37,8 +37,8 @@ PRODUCER_KEYS: Final = _COMMON | frozenset(
 )  # fmt: skip
 ADMIN_KEYS: Final = _COMMON | frozenset(["bootstrap.controllers", "retries"])
 
-SECURITY_PREFIXES: Final = ("ssl.", "sasl.")
-"""Keys of every client, with names beyond Java's where librdkafka has its own (`sasl.username`, `ssl.ca.location`)."""
+SECURITY_PREFIXES: Final = ("ssl.", "sasl.", "https.")
+"""Keys of every client, with names beyond Java's where librdkafka has its own (`sasl.username`, `https.ca.location`)."""
 
 CONSUMER_PREFIX: Final = "consumer."
 MAIN_CONSUMER_PREFIX: Final = "main.consumer."

@@ -6,6 +6,7 @@ The keys and defaults are Kafka Streams' own (4.3); where penstock's default dif
 from __future__ import annotations
 
 import enum
+import os
 import re
 import tempfile
 from collections.abc import Callable, Mapping
@@ -206,7 +207,7 @@ def _keys() -> tuple[ConfigKey, ...]:
             "Names the application: its group, the prefix of its internal topics, its state folder.", _APPLICATION_ID),
         key("bootstrap.servers", Type.LIST, REQUIRED, _HIGH, "The Kafka brokers to ask first.", _SERVERS),
         key("num.standby.replicas", Type.INT, 0, _HIGH, "How many copies of each task's state are kept elsewhere.", at_least(0)),
-        key("state.dir", Type.STRING, str(Path(tempfile.gettempdir()) / "penstock"), _HIGH,
+        key("state.dir", Type.STRING, str(Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"), _HIGH,
             "The folder of the state stores; it must be this instance's own on a shared file system."),
         key("processing.exception.handler.global.enabled", Type.BOOLEAN, False, _HIGH,
             "Whether the processing exception handler is asked for global stores too."),
@@ -339,7 +340,26 @@ def _keys() -> tuple[ConfigKey, ...]:
             "How records cross a repartition: auto, always by Spark's shuffle, or always by the topic.",
             one_of("auto", "shuffle", "topic")),
         key("batch.max.records", Type.LONG, 500_000, _MEDIUM, "The most records one turn takes.", at_least(1)),
-        key("application.server.token", Type.STRING, None, _MEDIUM, "The token callers of the query server must send."),
+        key("application.server.token", Type.STRING, None, _MEDIUM,
+            "The token callers of the query server must send, and instances prove to each other that they know."),
+        key("sasl.oauthbearer.token.provider", Type.CLASS, None, _MEDIUM,
+            "Gives the tokens of sasl.mechanism = OAUTHBEARER: a function without arguments, its import path, or a class"
+            " whose objects are called so."),
+        key("application.server.ssl.certificate.location", Type.STRING, None, _MEDIUM,
+            "A PEM file with the query server's certificate and those between it and its authority: it speaks TLS then."),
+        key("application.server.ssl.key.location", Type.STRING, None, _MEDIUM,
+            "A PEM file with the certificate's key; default: it is in the certificate's file."),
+        key("application.server.ssl.key.password", Type.STRING, None, _MEDIUM, "The password of that key, if it has one."),
+        key("application.server.ssl.ca.location", Type.STRING, None, _MEDIUM,
+            "A PEM file with the authorities whose certificates other instances (and callers) show; default: the system's."),
+        key("application.server.ssl.client.auth", Type.STRING, "none", _MEDIUM,
+            "Whether callers of the query server have to show a certificate, besides the token.",
+            one_of("none", "requested", "required")),
+        key("application.server.ssl.enabled.protocols", Type.LIST, ("TLSv1.2", "TLSv1.3"), _LOW,
+            "The versions of TLS that the query server speaks.",
+            Allowed(lambda names: bool(names) and set(names) <= {"TLSv1.2", "TLSv1.3"}, "TLSv1.2, TLSv1.3 or both")),
+        key("application.server.plaintext.allowed", Type.BOOLEAN, False, _MEDIUM,
+            "Whether the query server may speak plain text with other hosts, behind a proxy or a mesh that encrypts."),
         key("metrics.port", Type.INT, None, _LOW,
             "The port on which metrics are served for Prometheus; 0: one that is free; default: none.", between(0, 65535)),
         key("metrics.host", Type.STRING, "127.0.0.1", _LOW, "The address on which metrics are served; 0.0.0.0: all."),

@@ -47,7 +47,8 @@ def _resolved(key: str, value: str, providers: Mapping[str, Lookup]) -> str:
         try:
             return provider(match.group(2) or "", match.group(3))
         except (OSError, KeyError) as exc:
-            raise ConfigError(f"{key} = {value!r}: there is no such value ({exc})") from None
+            # The reference says where to look; what stands around it may be a secret.
+            raise ConfigError(f"{key}: {match.group(0)} stands for no value ({exc})") from None
 
     return _REFERENCE.sub(replace, value)
 

@@ -36,6 +36,8 @@ class TaskId(NamedTuple):
     def parse(cls, text: str) -> TaskId:
         """The task id that `str` wrote; raises ValueError for anything else."""
         subtopology, separator, partition = text.partition("_")
-        if not (separator and subtopology.isdigit() and partition.isdigit()):
-            raise ValueError(f"not a task id: {text!r}; expected <sub-topology>_<partition>, for example 0_3")
-        return cls(int(subtopology), int(partition))
+        if separator and text.isascii() and subtopology.isdigit() and partition.isdigit() and len(text) <= 21:
+            task_id = cls(int(subtopology), int(partition))
+            if str(task_id) == text:
+                return task_id
+        raise ValueError(f"not a task id: {text[:50]!r}; expected <sub-topology>_<partition>, for example 0_3")

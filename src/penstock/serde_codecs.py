@@ -268,6 +268,42 @@ def deserialize_void(topic: str, data: bytes | None) -> None:
 _encode_json: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    if number - number != 0.0:
+        raise ValueError(f"{text[:40]} is larger than any number of 64 bits")
+    return number
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is Python's, JSON has no such number")
+
+
+_decode_json: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_number).decode
+
+
+def parse_json(text: str) -> Any:
+    """What JSON says, and nothing that cannot be written again; raises ValueError.
+
+    Python's own reader lets in `NaN` and `Infinity`, makes an infinity of `1e999`, and takes half of a surrogate pair for a
+    character, which UTF-8 cannot hold: all would fail far from here, where a result is written or a store is read.
+
+    >>> parse_json("[1.5]")
+    [1.5]
+    >>> parse_json("NaN")
+    Traceback (most recent call last):
+        ...
+    ValueError: NaN is Python's, JSON has no such number
+    """
+    value = _decode_json(text)
+    if "\\ud" in text or "\\uD" in text:
+        try:
+            _encode_json(value).encode()
+        except UnicodeEncodeError as exc:
+            raise ValueError("it has half of a surrogate pair, which is no character") from exc
+    return value
+
+
 def serialize_json(topic: str, value: Any) -> bytes | None:
     """Compact JSON in UTF-8, fields in the order of the dict."""
     if value is None:
@@ -279,10 +315,10 @@ def serialize_json(topic: str, value: Any) -> bytes | None:
 
 
 def deserialize_json(topic: str, data: bytes | None) -> Any:
-    """JSON in UTF-8."""
+    """JSON in UTF-8; `NaN`, infinities and halves of surrogate pairs are refused."""
     if data is None:
         return None
     try:
-        return json.loads(str(data, "utf-8"))
+        return parse_json(str(data, "utf-8"))
     except (ValueError, RecursionError) as exc:
         unreadable(topic, "the JSON deserializer", f"data received by the JSON deserializer is not JSON: {exc}", exc)

@@ -7,6 +7,7 @@ A negative result makes the task drop the record.
 
 from __future__ import annotations
 
+import dis
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -131,6 +132,29 @@ _BY_NAME: Final[Mapping[str, type[Any]]] = {
         WallclockTimestampExtractor,
     )
 }
+
+
+def uses_partition_time(extractor: Any) -> bool:
+    """Whether what an extractor gives may depend on the partition's time; what cannot be looked into may.
+
+    >>> uses_partition_time(lambda record, partition_time: record.value["at"]), uses_partition_time(max)
+    (False, True)
+    """
+    if isinstance(extractor, (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, WallclockTimestampExtractor)):
+        return False  # the first two hand it on to what ignores it
+    function = extractor if hasattr(extractor, "__code__") or hasattr(extractor, "__func__") else type(extractor).__call__
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    # A bound method, also that of an object, has `self` before the record.
+    at = 1 + (function is not extractor)
+    if code is None or code.co_argcount <= at:
+        return True
+    name = code.co_varnames[at]
+    return name in code.co_cellvars or any(
+        instruction.argval == name or (isinstance(instruction.argval, tuple) and name in instruction.argval)
+        for instruction in dis.get_instructions(code)
+        if "FAST" in instruction.opname or instruction.opname == "LOAD_DEREF"
+    )
 
 
 def resolve_timestamp_extractor(value: Any, what: str = "timestamp extractor") -> TimestampExtractor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -77,9 +78,10 @@ class ClusterRun:
             "store": self._store,
             "add_py_file": str(self._users_module) if self._given else None,
         }
+        path = (str(self._users_module), os.environ.get("PYTHONPATH"))
         self._process = subprocess.Popen(
             [sys.executable, str(_APP), json.dumps(arguments)],
-            env={**self._cluster.environment, "PYTHONPATH": str(self._users_module)},
+            env={**self._cluster.environment, "PYTHONPATH": os.pathsep.join(filter(None, path))},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -17,8 +18,16 @@ PENSTOCK = [sys.executable, "-m", "penstock.cli"]
 TIMEOUT = 180.0
 
 
-def penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*PENSTOCK, *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=TIMEOUT)
+def penstock(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PENSTOCK, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT,
+    )
 
 
 class Background:

@@ -1,4 +1,4 @@
-"""Brokers that do not let everybody in: SASL/PLAIN with rights, and TLS with certificates on both sides."""
+"""Brokers that do not let everybody in: SASL/PLAIN with rights, tokens of an issuer, and TLS with certificates on both sides."""
 
 from __future__ import annotations
 
@@ -42,6 +42,35 @@ def sasl_broker() -> DevBroker:
     )
 
 
+def oauth_broker(keys_url: str) -> DevBroker:
+    """Takes tokens that are signed with the issuer's key, until they expire; user `admin` of PLAIN.
+
+    Its Java must be allowed to ask the issuer: see `oauth_options`.
+    """
+    oauth = "listener.name.sasl_plaintext.oauthbearer"
+    handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+    return DevBroker(
+        overrides={
+            **_listeners("SASL_PLAINTEXT"),
+            "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "listener.name.sasl_plaintext.plain.sasl.jaas.config": _JAAS,
+            f"{oauth}.sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;",
+            f"{oauth}.sasl.server.callback.handler.class": handler,
+            f"{oauth}.connections.max.reauth.ms": "3600000",
+            "sasl.oauthbearer.jwks.endpoint.url": keys_url,
+            "sasl.oauthbearer.expected.audience": "kafka",
+            "sasl.oauthbearer.expected.issuer": "penstock-tests",
+            "sasl.oauthbearer.clock.skew.seconds": "1",  # 30 would let tokens in that have expired
+        }
+    )
+
+
+def oauth_options(keys_url: str) -> str:
+    """The options of a broker's Java (KAFKA_OPTS) that let it ask the issuer for its keys."""
+    return f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={keys_url}"
+
+
 def tls_broker(certificates: Certificates) -> DevBroker:
     """Talks TLS, and wants a certificate from its clients."""
     return DevBroker(
@@ -66,17 +95,17 @@ class Certificates:
             "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2",
             "-subj", "/CN=penstock tests", "-addext", "basicConstraints=critical,CA:TRUE",
         )  # fmt: skip
-        self.broker = self._store("broker", None)
-        self.client = self._store("client", KEY_PASSWORD)
+        self.broker = self.issue("broker", None)
+        self.client = self.issue("client", KEY_PASSWORD)
         self.client_certificate, self.client_key = folder / "client.crt", folder / "client.key"
 
-    def _store(self, name: str, password: str | None) -> Path:
-        """A key and its certificate, in two files and together in `<name>.pem`."""
+    def issue(self, name: str, password: str | None, names: str = "IP:127.0.0.1,DNS:localhost", days: int = 2) -> Path:
+        """A key and its certificate, in two files and together in `<name>.pem`; expired where the days are negative."""
         self._run("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.raw", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-        (self._folder / "names.cnf").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
+        (self._folder / "names.cnf").write_text(f"subjectAltName={names}\n")
         self._run(
             "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
-            "-out", f"{name}.crt", "-days", "2", "-extfile", "names.cnf",
+            "-out", f"{name}.crt", "-days", str(days), "-extfile", "names.cnf",
         )  # fmt: skip
         secret = ["-nocrypt"] if password is None else ["-v2", "aes-256-cbc", "-passout", f"pass:{password}"]
         self._run("pkcs8", "-topk8", "-in", f"{name}.raw", "-out", f"{name}.key", *secret)

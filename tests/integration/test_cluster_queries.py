@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,8 @@ def test_should_read_state_of_executors_on_other_hosts(cluster: Cluster, kafka: 
         assert run.ask("store", stale=False) == wanted
         assert sorted(str(found) for found in run.ask("query", key="w7").values()) == sorted([str(wanted["w7"]), "None"])
         assert run.ask("table") == wanted
+        for host, port in run.ask("listeners"):
+            assert len(told_in_plain_text(host, port)) < 10  # an alert of TLS at most
         address = f"http://{run.ask('server')}/api/stores/counts"
         assert {entry["key"]: entry["value"] for entry in get(f"{address}/range?limit=1000")["entries"]} == wanted
         for word, count in wanted.items():
@@ -42,6 +46,16 @@ def test_should_read_state_of_executors_on_other_hosts(cluster: Cluster, kafka: 
         run.wait_for_executors(2)
         assert run.ask("table") == dict(run.expected)
         assert run.ask("store", stale=True) == dict(run.expected)
+
+
+def told_in_plain_text(host: str, port: int) -> bytes:
+    """What a lane or the driver says to who does not speak TLS."""
+    told = b""
+    with socket.create_connection((host, port), 60) as stranger, contextlib.suppress(ConnectionResetError):
+        stranger.sendall(b"penstck1" + bytes(64))
+        while part := stranger.recv(100):
+            told += part
+    return told
 
 
 def get(address: str) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.harness.command_line import TIMEOUT, Background, counts, penstock, wait_for_counts
@@ -84,20 +84,41 @@ def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path, 
     assert "Setting default log level" not in said
     assert "not running" in penstock("status", "--config", str(config)).stdout
 
+    _make_neighbour(brokers, admin)
     dry = penstock("reset", "--config", str(config), "--dry-run")
     assert dry.returncode == 0
     assert "delete topic: walk-counts-changelog" in dry.stdout
+    assert "leave topic: walk-eu-counts-changelog (of application walk-eu)" in dry.stdout
+    assert "leave topic: walk-us-counts-changelog (nobody knows whose it is)" in dry.stdout
     assert re.search(r"lines +0 +2 +0\n", dry.stdout)
     assert "walk-counts-changelog" in admin.list_topics(timeout=10).topics
 
-    done = penstock("reset", "--config", str(config), "--input-topics", "lines", "--to-offset", "1")
+    refused = penstock("reset", "--config", str(config), "--input-topics", "lines", "--to-offset", "1")
+    assert (refused.returncode, "whether walk-us-counts-changelog belong" in refused.stderr) == (1, True)
+    assert "walk-counts-changelog" in admin.list_topics(timeout=10).topics
+
+    own = ",".join(re.findall(r"delete topic: (\S+)", dry.stdout))
+    done = penstock(
+        *("reset", "--config", str(config), "--input-topics", "lines", "--to-offset", "1", "--internal-topics", own),
+    )
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "done"), done.stderr
-    assert not [topic for topic in admin.list_topics(timeout=10).topics if topic.startswith("walk-")]
+    left = {topic for topic in admin.list_topics(timeout=10).topics if topic.startswith("walk-")}
+    assert left == {"walk-eu-counts-changelog", "walk-us-counts-changelog"}
     assert not (tmp_path / "walk" / "1_0").exists()
 
     again = background(*run)
     wait_for_counts(brokers, {**wanted, "hello": 1, "spark": 1}, written + 2, again)  # only the second line
     assert again.end() == 0
+
+
+def _make_neighbour(brokers: str, admin: AdminClient) -> None:
+    """An application `walk-eu` with a group and a store `counts`, and a topic of which nobody knows whose it is."""
+    names = ["walk-eu-counts-changelog", "walk-us-counts-changelog"]
+    for future in admin.create_topics([NewTopic(name, 1) for name in names]).values():
+        future.result(30)
+    consumer = Consumer({"bootstrap.servers": brokers, "group.id": "walk-eu"})
+    consumer.commit(offsets=[TopicPartition("lines", 0, 1)], asynchronous=False)
+    consumer.close()
 
 
 def _wait_for_status(config: Path, pattern: str) -> str:
@@ -109,12 +130,13 @@ def _wait_for_status(config: Path, pattern: str) -> str:
     raise AssertionError(f"no {pattern!r} in {shown!r}")
 
 
-def test_should_count_every_word_of_the_demo_once() -> None:
-    done = penstock("demo", "--records", "2000")
+def test_should_count_every_word_of_the_demo_once_and_leave_no_files(tmp_path: Path) -> None:
+    done = penstock("demo", "--records", "2000", TMPDIR=str(tmp_path))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2,000 lines (10,000 words)" in done.stdout
     assert "exactly once: every word that was fed is counted, none twice" in done.stdout
     assert done.stderr == ""
+    assert list(tmp_path.rglob("*")) == []
 
 
 def test_should_end_the_demo_on_a_signal_and_leave_nothing_running(background: Callable[..., Background]) -> None:

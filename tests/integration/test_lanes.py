@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -13,9 +14,10 @@ from typing import Any
 import pytest
 
 from penstock.client import pace
+from penstock.ids import TopicPartition
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
-from tests.integration.topologies import count_by_key, remembering, word_count
+from tests.integration.topologies import count_by_key, joined_in_time, remembering, word_count
 
 Run = Callable[..., Any]
 
@@ -127,3 +129,25 @@ def test_should_go_on_in_a_new_worker_when_spark_has_retired_the_old_one(kafka: 
     kafka.feed(source, keyed("ab"))
     assert counts(kafka, out, 5) == up_to(a=3, b=2)
     wait_until(lambda: len(workers) == 2, "the turn in the new worker is accounted for")
+
+
+def test_should_read_again_what_waited_in_a_worker_that_ended_between_two_turns(kafka: Kafka, run: Run) -> None:
+    """Records of one side wait for the other in the worker's memory; it ends, and the next that is asked of it is no turn."""
+    left, right, out = topics(kafka, "left", "right", "out", partitions=1)
+    config = {"application.id": unique("waiting"), "processing.guarantee": "exactly_once_v2", "max.task.idle.ms": 600_000}
+    workers: list[str] = []
+    streams = run(joined_in_time(left, right, out), config)
+    conductor = streams._conductor
+    conductor._events.on_turn = lambda _, answers, __: workers.extend(answer.worker for answer in answers.values())
+    kafka.feed(left, keyed("abcdefghij"))
+    wait_until(lambda: conductor.tasks.positions.fetched.get(TopicPartition(left, 0)) == 10, "all of the left side waits")
+    os.kill(int(workers[-1].partition(":")[2]), signal.SIGKILL)
+    for lane in conductor._fleet.lanes.values():
+        lane.last_used = -math.inf  # as after a minute without a turn
+    wait_until(
+        lambda: all(lane.last_used > 0 for lane in conductor._fleet.lanes.values()), "the lane is asked for a sign of life"
+    )
+    kafka.feed(left, keyed("k"))
+    kafka.feed(right, keyed("abcdefghijk"))
+    kafka.feed(left, keyed("z"))  # later than all of the right side, which is processed while this one waits
+    assert sorted((message.key or b"").decode() for message in kafka.read(out, 11)) == sorted("abcdefghijk")

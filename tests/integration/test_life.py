@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock import KafkaStreams, LockError, ProcessingError, State, StreamsError, StreamThreadExceptionResponse
+from penstock.state.directory import PROCESS_FILE
 from tests.conftest import application_config, wait_until_running
 from tests.harness.kafka import Kafka, Message, unique, wait_until
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
@@ -149,6 +150,25 @@ def test_should_stand_by_for_a_pipeline_with_a_shuffle_and_take_it_over(kafka: K
     (first if _owned(first) else second).close()
     kafka.feed(source, texts(("2", "a c")))
     assert counts(kafka, out, 5) == up_to(a=3, b=1, c=1)
+
+
+def test_should_share_the_work_with_an_instance_on_a_copy_of_its_folder(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out", partitions=4)
+    config = {"application.id": unique("copied"), "processing.guarantee": "exactly_once_v2"}
+    keys = "abcdefgh"
+    kafka.feed(source, keyed(keys))
+    first = run(count_by_key(source, out), {**config, "state.dir": str(tmp_path / "first")})
+    assert counts(kafka, out, 8) == up_to(**dict.fromkeys(keys, 1))
+    copied = Path(config["application.id"]) / PROCESS_FILE
+    (tmp_path / "second" / copied).parent.mkdir(parents=True)
+    (tmp_path / "second" / copied).write_bytes((tmp_path / "first" / copied).read_bytes())
+    second = run(count_by_key(source, out), {**config, "state.dir": str(tmp_path / "second")})
+    wait_until(lambda: len(_owned(first)) == len(_owned(second)) == 2, "each has two tasks")
+    assert not _owned(first) & _owned(second)
+    assert first._process_id != second._process_id
+    assert second._process_id in (tmp_path / "second" / copied).read_text()
+    kafka.feed(source, keyed(keys))
+    assert counts(kafka, out, 16) == up_to(**dict.fromkeys(keys, 2))
 
 
 def _owned(streams: Any) -> set[Any]:

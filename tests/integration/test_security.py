@@ -1,14 +1,16 @@
-"""Brokers with SASL/PLAIN and with TLS: every client gets in, and no secret gets out."""
+"""Brokers with SASL/PLAIN, with tokens and with TLS: every client gets in, and no secret gets out."""
 
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +39,24 @@ from penstock import (
     Topology,
 )
 from tests.conftest import wait_until_running
+from tests.harness.issuer import Issuer, token_from, token_in_one_process
 from tests.harness.kafka import Kafka, unique, wait_until
-from tests.harness.secured import ADMIN_PASSWORD, APP_PASSWORD, KEY_PASSWORD, Certificates, sasl_broker, tls_broker
+from tests.harness.secured import (
+    ADMIN_PASSWORD,
+    APP_PASSWORD,
+    KEY_PASSWORD,
+    Certificates,
+    oauth_broker,
+    oauth_options,
+    sasl_broker,
+    tls_broker,
+)
 from tests.integration.helpers import counts, keyed, texts
 from tests.integration.topologies import BY_TEXT, TEXT
 
 ROOT = Path(__file__).parents[2]
+SHORT_LIFE = 12
+TOKEN = "eyJhbGciOi"  # how one begins: {"alg":
 string, long = Serdes.string(), Serdes.long()
 Settings = Mapping[str, Any]
 
@@ -96,6 +110,32 @@ def with_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kafka, 
         yield reachable(broker.bootstrap_servers, by_parts), as_in_java
 
 
+@pytest.fixture(scope="module")
+def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Issuer]:
+    if shutil.which("openssl") is None:
+        pytest.skip("tokens are signed with the openssl command")
+    clients = {"app": APP_PASSWORD, "brief": APP_PASSWORD}
+    with Issuer(tmp_path_factory.mktemp("issuer"), clients, {"brief": SHORT_LIFE}) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def with_oauth(issuer: Issuer) -> Iterator[tuple[Kafka, Settings]]:
+    as_in_java = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
+        "sasl.oauthbearer.token.endpoint.url": issuer.token_url,
+        "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        f'clientId="app" clientSecret="{APP_PASSWORD}" scope="kafka";',
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KAFKA_OPTS", oauth_options(issuer.keys_url))
+        broker = oauth_broker(issuer.keys_url).start()
+    with broker:
+        yield reachable(broker.bootstrap_servers, SASL_ADMIN), as_in_java
+
+
 @pytest.fixture
 def start(spark: Any, tmp_path: Path) -> Iterator[Callable[..., KafkaStreams]]:
     started: list[KafkaStreams] = []
@@ -127,6 +167,8 @@ def every_client(source: str, table: str, sink: str) -> Topology:
     [
         ("with_sasl", "exactly_once_v2"),
         ("with_tls", "at_least_once"),
+        ("with_oauth", "exactly_once_v2"),
+        pytest.param("with_oauth", "at_least_once", marks=pytest.mark.slow),
         pytest.param("with_sasl", "at_least_once", marks=pytest.mark.slow),
         pytest.param("with_tls", "exactly_once_v2", marks=pytest.mark.slow),
     ],
@@ -162,7 +204,7 @@ def test_should_let_every_client_in(
     assert done.returncode == 0, done.stderr
 
     told = caplog.text + "".join(run.stdout + run.stderr for run in (shown, refused, done)) + repr(second._config)
-    for secret in (APP_PASSWORD, KEY_PASSWORD):
+    for secret in (APP_PASSWORD, KEY_PASSWORD, TOKEN):
         assert secret not in told
 
 
@@ -186,8 +228,56 @@ def test_should_log_in_with_scram(with_sasl: tuple[Kafka, Settings], start: Any)
     assert counts(kafka, sink, 1) == {"anna": [1]}
 
 
-def test_should_keep_secrets_out_of_spark(with_sasl: tuple[Kafka, Settings], start: Any, spark: Any) -> None:
-    kafka, security = with_sasl
+def test_should_get_new_tokens_before_the_old_ones_expire(
+    with_oauth: tuple[Kafka, Settings], issuer: Issuer, start: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka, _ = with_oauth
+    caplog.set_level(logging.DEBUG)
+    source, table, sink = names = [unique(name) for name in ("in", "names", "out")]
+    kafka.create(*names)
+    security = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.provider": partial(token_from, issuer.token_url, "brief", APP_PASSWORD),
+    }
+    config = {"application.id": unique("brief"), "processing.guarantee": "exactly_once_v2", "statestore.cache.max.bytes": 0}
+    kafka.feed(table, texts(("1", "anna")))
+    kafka.feed(source, texts(("a", "1")))
+    streams = start(every_client(source, table, sink), kafka, security, **config)
+    assert counts(kafka, sink, 1) == {"anna": [1]}
+    wait_until_running(streams)
+    before = issuer.issued["brief"]
+    time.sleep(1.25 * SHORT_LIFE)  # nothing to do: every client rests while its token, and its session, run out
+    assert issuer.issued["brief"] > before
+    kafka.feed(source, texts(("a", "1")))
+    assert counts(kafka, sink, 2) == {"anna": [1, 2]}
+    assert streams.state.name == "RUNNING"
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING and "penstock" in record.name]
+    assert TOKEN not in caplog.text
+
+
+def test_should_name_the_provider_that_gives_a_lane_no_token(
+    with_oauth: tuple[Kafka, Settings], issuer: Issuer, start: Any
+) -> None:
+    kafka, _ = with_oauth
+    source, table, sink = names = [unique(name) for name in ("in", "names", "out")]
+    kafka.create(*names)
+    security = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.provider": partial(token_in_one_process, os.getpid(), issuer.token_url, "app", APP_PASSWORD),
+    }
+    streams = start(every_client(source, table, sink), kafka, security, **{"application.id": unique("driver-only")})
+    wait_until(lambda: streams.state.name == "ERROR", "the application notices")
+    assert isinstance(streams.failure, BrokerAccessError), streams.failure
+    assert "token provider" in str(streams.failure)
+    assert "no credentials here" in str(streams.failure)
+    assert APP_PASSWORD not in f"{streams.failure!r} {streams.failure.__cause__!r}"
+
+
+@pytest.mark.parametrize("secured", ["with_sasl", "with_oauth"])
+def test_should_keep_secrets_out_of_spark(secured: str, request: Any, start: Any, spark: Any) -> None:
+    kafka, security = request.getfixturevalue(secured)
     source, table, sink = names = [unique(name) for name in ("in", "names", "out")]
     kafka.create(*names)
     kafka.feed(table, texts(("1", "anna")))
@@ -202,13 +292,14 @@ def test_should_keep_secrets_out_of_spark(with_sasl: tuple[Kafka, Settings], sta
     assert APP_PASSWORD not in described
 
 
-@pytest.mark.parametrize("secured", ["with_sasl", "with_tls"])
+@pytest.mark.parametrize("secured", ["with_sasl", "with_tls", "with_oauth"])
 def test_should_say_at_once_that_it_is_not_let_in(secured: str, request: Any, start: Any) -> None:
     kafka, security = request.getfixturevalue(secured)
     wrong = {**security, "sasl.jaas.config": security.get("sasl.jaas.config", "").replace(APP_PASSWORD, "wrong-s3cret")}
     if secured == "with_tls":
         wrong = {"security.protocol": "SSL", "ssl.ca.location": security["ssl.truststore.location"]}  # no certificate of its own
-    with pytest.raises(BrokerAccessError, match=kafka.bootstrap_servers) as caught:
+    asked = security.get("sasl.oauthbearer.token.endpoint.url", kafka.bootstrap_servers)
+    with pytest.raises(BrokerAccessError, match=asked) as caught:
         start(every_client("a", "b", "c"), kafka, wrong, **{"application.id": unique("wrong")})
     text = f"{caught.value!r} {caught.value.__cause__!r}"
     assert "wrong-s3cret" not in text

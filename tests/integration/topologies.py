@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from penstock import (
     Consumed,
     Grouped,
+    JoinWindows,
     Materialized,
     Processor,
     Produced,
@@ -19,6 +21,7 @@ from penstock import (
     Response,
     Serdes,
     Stores,
+    StreamJoined,
     StreamsBuilder,
     Topology,
 )
@@ -69,6 +72,15 @@ def all_that_is_shuffled(suffix: str = "") -> Topology:
     again.to(f"copies{suffix}", Produced(string, string))
     numbers = builder.stream(f"numbers{suffix}", Consumed(string, long)).select_key(lambda key, _: key)
     numbers.repartition(Repartitioned("numbers", string, long)).to(f"never{suffix}", Produced(string, long))
+    return builder.build()
+
+
+def joined_in_time(left: str, right: str, sink: str) -> Topology:
+    """What comes on both sides within a day."""
+    builder = StreamsBuilder()
+    windows, serdes = JoinWindows(timedelta(days=1), grace=0), StreamJoined(string, string, string)
+    both = builder.stream(left, TEXT).join(builder.stream(right, TEXT), lambda a, b: a + b, windows, serdes)
+    both.to(sink, Produced(string, string))
     return builder.build()
 
 

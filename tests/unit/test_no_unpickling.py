@@ -33,13 +33,9 @@ RUNS_CODE = {
 }
 BUILT_IN = {"eval", "exec", "compile", "__import__"}
 
-_LISTENER = "a reader has proven that it knows the application's key before the first message is read"
 ALLOWED = {
     ("spark/worker.py", "pyspark.cloudpickle.loads"): "the user's own code, which the driver sends with each function Spark runs",
     ("spark/placement.py", "pyspark.serializers.PickleSerializer"): "the numbers of rows, which the driver has just written",
-    ("spark/query_listener.py", "multiprocessing.connection.Connection"): _LISTENER,
-    ("spark/query_client.py", "multiprocessing.connection.Connection"): _LISTENER,
-    ("spark/guide.py", "multiprocessing.connection.Connection"): _LISTENER,
 }
 
 

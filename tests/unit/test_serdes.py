@@ -129,6 +129,14 @@ def test_should_say_what_was_expected_of_a_value(serde, bad, message):
         (Serdes.uuid(), b"nonsense", "error parsing data into UUID"),
         (Serdes.json(), b"{", "is not JSON"),
         (Serdes.json(), b"\xff", "is not JSON"),
+        (Serdes.json(), b"NaN", "is not JSON: NaN is Python's"),
+        (Serdes.json(), b"[Infinity]", "is not JSON: Infinity is Python's"),
+        (Serdes.json(), b'{"a":-Infinity}', "is not JSON: -Infinity is Python's"),
+        (Serdes.json(), b"[1e999]", "is not JSON: 1e999 is larger than any number"),
+        (Serdes.json(), b"-1" + b"0" * 400 + b".5", "is not JSON: -10+ is larger than any number"),
+        (Serdes.json(), b'"\\ud800"', "half of a surrogate pair"),
+        (Serdes.json(), b'{"\\uDC00x":1}', "half of a surrogate pair"),
+        (Serdes.json(), b'"\xed\xa0\x80"', "is not JSON"),
         (Serdes.list_of(Serdes.string()), b"", "end of the data"),
         (Serdes.list_of(Serdes.string()), b"\x07", "strategy flag 7"),
         (Serdes.list_of(Serdes.string()), b"\x00" * 9, "fixed size"),
@@ -139,6 +147,15 @@ def test_should_say_what_was_expected_of_a_value(serde, bad, message):
 def test_should_say_what_is_wrong_with_bytes(serde, data, message):
     with pytest.raises(SerializationError, match=message):
         serde.deserializer("orders", data)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"\\ud83d\\ude00"', '"\\uD83D\\uDE00 \\u00e9"', r'"\\ud800"', "[1.5,-0.0,1e308,1e-999]", '"NaN"', '{"Infinity":"1e999"}'],
+)
+def test_should_read_json_that_only_looks_as_if_it_could_not_be_written(text):
+    value = Serdes.json().deserializer("orders", text.encode())
+    assert Serdes.json().deserializer("orders", Serdes.json().serializer("orders", value)) == value
 
 
 def test_should_replace_text_that_is_not_utf8_as_java_does():

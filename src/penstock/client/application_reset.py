@@ -1,18 +1,19 @@
 """Start an application over: what `penstock reset` plans and carries out, as Kafka's application reset tool does.
 
-1. Look: the group's members, its internal topics, the offsets it has committed.
+1. Look: the group's members, its internal topics, the offsets it has committed, and who else is there.
 2. Plan: which topics go, which offsets become what. Nothing is changed up to here.
 3. Carry out: members out (if forced), internal topics and their offsets away, input offsets set, local state deleted.
 """
 
 from __future__ import annotations
 
-import re
+import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.client.topic_owners import TopicOwners, local_applications, local_stores, topic_owners
 from penstock.config import StreamsConfig
 from penstock.errors import BrokerError, ConfigError, StreamsError
 from penstock.ids import TopicPartition
@@ -20,8 +21,6 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.groups import Groups, MemberStatus
 from penstock.state.directory import StateDirectory
 
-_INTERNAL_ENDINGS = ("-changelog", "-repartition", "-subscription-registration-topic", "-subscription-response-topic")
-_FOREIGN_KEY_TOPIC = re.compile(r".+-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic")
 _DELETION_SECONDS = 60.0
 
 ChooseOffsets = Callable[[Admin, Mapping[TopicPartition, "int | None"]], Mapping[TopicPartition, int]]
@@ -39,17 +38,8 @@ class ResetPlan:
     offsets: Mapping[TopicPartition, int]
     before: Mapping[TopicPartition, int | None]
     state_folder: Path | None
-
-
-def is_internal(topic: str, application_id: str) -> bool:
-    """Whether a topic is one an application makes for itself.
-
-    >>> is_internal("shop-counts-changelog", "shop"), is_internal("orders", "shop")
-    (True, False)
-    """
-    if not topic.startswith(f"{application_id}-"):
-        return False
-    return topic.endswith(_INTERNAL_ENDINGS) or _FOREIGN_KEY_TOPIC.fullmatch(topic) is not None
+    left: Mapping[str, str | None]
+    """Topics that stay although they are named as this application's internal ones: whose they are, None where nobody knows."""
 
 
 def plan_reset(
@@ -58,21 +48,23 @@ def plan_reset(
     groups: Groups,
     choose: ChooseOffsets,
     input_topics: Sequence[str] = (),
-    internal_topics: Sequence[str] = (),
+    internal_topics: Sequence[str] | None = None,
 ) -> ResetPlan:
     """Look at everything and decide; changes nothing.
 
-    Without `input_topics` the offsets of every topic the group has committed something for are reset; `internal_topics`
-    limits which internal topics are deleted.
+    Without `input_topics` the offsets of every topic the group has committed something for are reset. Without
+    `internal_topics` those are deleted that are this application's beyond doubt (`topic_owners`), else the ones named.
     """
     application_id = config["application.id"]
     counts = admin.partition_counts()
     committed = groups.committed(application_id)
-    internal = sorted(topic for topic in counts if is_internal(topic, application_id))
-    if internal_topics:
-        _refuse_unknown("internal topic", internal_topics, internal)
+    owners = _owners(config, counts, groups)
+    internal = list(owners.ours)
+    if internal_topics is not None:
+        _refuse_unknown("internal topic", internal_topics, owners.all)
         internal = sorted(internal_topics)
-    topics = list(input_topics) or sorted({p.topic for p in committed if not is_internal(p.topic, application_id)} & set(counts))
+    inputs = {p.topic for p in committed} - {*internal, *owners.ours}
+    topics = list(input_topics) or sorted(inputs & set(counts))
     _refuse_unknown("input topic", topics, counts)
     before = {p: committed.get(p) for topic in topics for p in _partitions(topic, counts)}
     wanted = dict(choose(admin, before))
@@ -85,14 +77,15 @@ def plan_reset(
         _within_log(admin, wanted),
         before,
         folder if folder.is_dir() else None,
+        {} if internal_topics is not None else {**dict(owners.others), **dict.fromkeys(owners.unknown)},
     )
 
 
 def carry_out(plan: ResetPlan, config: StreamsConfig, admin: Admin, groups: Groups, force: bool = False) -> None:
-    """Do what the plan says; refuses while members are active unless forced."""
+    """Do what the plan says; refuses while members are active unless forced, and where it cannot be told what is whose."""
+    if reason := refusal(plan, force):
+        raise StreamsError(reason)
     if plan.members:
-        if not force:
-            raise StreamsError(refusal(plan))
         groups.remove_members(plan.application_id, plan.members)
     if plan.forgotten:
         groups.delete_offsets(plan.application_id, plan.forgotten)
@@ -102,18 +95,35 @@ def carry_out(plan: ResetPlan, config: StreamsConfig, admin: Admin, groups: Grou
     if plan.offsets:
         groups.set_offsets(plan.application_id, plan.offsets)
     if plan.state_folder is not None:
-        directory = StateDirectory(config["state.dir"], plan.application_id)
+        group_write = config["allow.os.group.write.access"]
+        directory = StateDirectory(config["state.dir"], plan.application_id, allow_group_write=group_write)
         directory.clean()
         directory.close()
 
 
-def refusal(plan: ResetPlan) -> str:
-    """Why a reset is refused while the application runs."""
+def refusal(plan: ResetPlan, force: bool = False) -> str | None:
+    """Why a reset is refused: the application runs, or is only half found; None where nothing speaks against it."""
+    doubtful = [topic for topic, owner in plan.left.items() if owner is None]
+    if doubtful:
+        return (
+            f"it cannot be told whether {', '.join(doubtful)} belong to the application {plan.application_id}: left there, they "
+            "would bring its old state back. Name all that is to be deleted with --internal-topics, and nothing else is "
+            "(--internal-topics '' deletes none)"
+        )
+    if force or not plan.members:
+        return None
     hosts = ", ".join(sorted({member.host for member in plan.members}))
     return (
         f"the application {plan.application_id} has {len(plan.members)} active member(s) on {hosts}: stop them first, or use "
         "--force if they are dead and only their session has not run out yet"
     )
+
+
+def _owners(config: StreamsConfig, topics: Iterable[str], groups: Groups) -> TopicOwners:
+    application_id, folder = config["application.id"], Path(config["state.dir"])
+    applications = {*groups.names(), *local_applications(folder)}
+    committed = functools.cache(lambda group: {p.topic for p in groups.committed(group)})
+    return topic_owners(topics, application_id, applications, local_stores(folder, application_id), committed)
 
 
 def _wait_until_gone(admin: Admin, topics: Iterable[str]) -> None:

@@ -71,7 +71,9 @@ class Conductor:
         self._opened = False
         self._claimed: Membership | None = None
         self._losses = self._losses_seen = 0
-        self._passed: set[TaskId] = set()
+        self._heard = 0
+        self._elsewhere: dict[TaskId, int] = {}
+        self._working_under = 0
         self._probe_at: float | None = None
         events.standbys.on_restore = events.on_restore
         events.standbys.on_progress = self._nudge
@@ -132,9 +134,12 @@ class Conductor:
         """The part of a new generation that is ours; what we keep goes on as it is."""
         with self._wake:
             self._shutdown_requested = self._shutdown_requested or membership.shutdown_requested
-            ours = set(tasks_in(self.tasks.units, membership.units))
-            # A task that was somebody else's for a generation is not where we left it, even if it is ours again.
-            self._passed |= {task for task in (*self.tasks.owners, *self.copies.aside) if task not in ours}
+            # A task that was somebody else's for a generation is not where we left it, even if it is ours again: what was read of
+            # it before is old, also where it has only been read and is not open yet.
+            self._heard += 1
+            ours = set(membership.units)
+            theirs = tasks_in(self.tasks.units, (unit for unit in self.tasks.units if unit not in ours))
+            self._elsewhere.update(dict.fromkeys(theirs, self._heard))
             self._membership = self._claimed = self._last_membership = membership
             self._hold.end()
             self._probe_at = (
@@ -247,7 +252,7 @@ class Conductor:
                     self._open(membership)
                 elif membership is not self.tasks.adopted:
                     self._adopt(membership)
-                self.tasks.take_back()
+                self.tasks.take_back(self._working_under)
                 self._one_turn(membership)
                 self._failures = 0
             except PenstockError as exc:
@@ -266,8 +271,8 @@ class Conductor:
             working = not stopped and self._fleet.lanes
             if self._membership is not None and (working or self._changes):
                 if not self._opened:
-                    self._passed.clear()  # everything is read anew, under this membership
                     self._losses_seen = self._losses
+                self._working_under = self._heard
                 self._idle.clear()
                 return self._membership
             if self._membership is not None or not (self.tasks.told_running or self._changes):
@@ -335,15 +340,28 @@ class Conductor:
     # -- open ----------------------------------------------------------------------------------------------------------
 
     def _open(self, membership: Membership) -> None:
-        self.tasks.own(membership)
+        self._leave_shuffle()
+        self.tasks.own(membership, self._working_under)
         with self._wake:
             self._opened = self._losses == self._losses_seen  # not where the group has given it all away meanwhile
         self.tasks.tell_running()
 
+    def _leave_shuffle(self) -> None:
+        """Where repartitions went through the shuffle when the application last ran and do not now: begin where it ended.
+
+        One commit for all of it, by the group's leader alone: nobody works before it, and nobody commits over it.
+        """
+        if self.member is None or not (changed := self.tasks.positions.leaving_shuffle()):
+            return
+        if not self.member.is_leader:
+            raise TaskMigratedError("repartitions go through their topics from now on: the group's leader is about to see to it")
+        _log.info("repartitions that went through the shuffle go through their topics from now on")
+        self.member.commit(changed)
+
     def _adopt(self, membership: Membership) -> None:
         with self._wake:
-            passed, self._passed = self._passed, set()
-        self.tasks.adopt(membership, passed)
+            elsewhere = dict(self._elsewhere)
+        self.tasks.adopt(membership, self._working_under, elsewhere)
 
     def _nudge(self) -> None:
         """Copies have come further: what waits for them goes on, and the group is asked when a warm-up is ready."""
@@ -383,7 +401,7 @@ class Conductor:
     def _add_lane(self, index: int, name: str) -> None:
         self._fleet.add_lane(index, name)
         if self._opened:
-            self.tasks.check(self._fleet.open({index: {}}))
+            self.tasks.open_lanes({index: {}})
 
     def _remove_lane(self, index: int) -> None:
         left = [lane for lane in self._fleet.lanes if lane != index]
@@ -430,6 +448,9 @@ class Conductor:
                 for partition, ends in work.fed.items():
                     self.tasks.positions.vectors[partition].update(ends)
         self.tasks.take_timers(answers)
+        if self.tasks.positions.is_drained:
+            _log.info("what was left in repartition topics has been read: they go through the shuffle from now on")
+            self._opened = False
 
     def _housekeeping(self) -> None:
         """Now and then: look where lanes are, show the lag of sources before a shuffle, and purge repartition topics."""
@@ -444,8 +465,9 @@ class Conductor:
         idle = {lane for lane in set(self.tasks.owners.values()) if now - self._fleet.lanes[lane].last_used > _ALIVE_EVERY}
         if idle and self._opened:  # Spark ends workers that are idle for a minute, and with them what they hold in memory
             owned = self.tasks.in_lanes(self.tasks.owners)
-            self.tasks.check(self._fleet.open({lane: owned[lane] for lane in idle}))
-        if self.tasks.positions.vectors and now - self._last_housekeeping["lag"] > 1.0 and self.member is not None:
+            self.tasks.open_lanes({lane: owned[lane] for lane in idle})
+        shows_lag = self.tasks.positions.vectors and not self.tasks.positions.draining
+        if shows_lag and now - self._last_housekeeping["lag"] > 1.0 and self.member is not None:
             self._last_housekeeping["lag"] = now
             sources = dict.fromkeys(source for vector in self.tasks.positions.vectors.values() for source in vector)
             try:

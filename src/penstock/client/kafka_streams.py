@@ -45,11 +45,14 @@ from penstock.errors import StreamsError, StreamsNotStartedError, StreamsTimeout
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, check_client_settings, member_config
+from penstock.kafka.group_protocol import DEFAULT_LIMIT
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInfo
 from penstock.metrics import Metric, MetricName
+from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
+from penstock.spark.identity import Identity, identity_for
 from penstock.spark.messages import Application, LaneAnswer
 from penstock.spark.session import lanes_of, make_session
 from penstock.state.directory import StateDirectory
@@ -96,6 +99,7 @@ class KafkaStreams(QueryMethods):
         self._web: WebService | None = None
         self._known_locations: Locations | None = None
         self._query_key = secrets.token_bytes(32)
+        self._identity: Identity | None = None
         self._directory: StateDirectory | None = None
         self._fleet: Fleet | None = None
         self._member: GroupMember | None = None
@@ -187,6 +191,7 @@ class KafkaStreams(QueryMethods):
         prepared = self._prepared = prepare(self._topology, config, self._admin)
         if self._spark is None:
             self._spark = make_session(config["application.id"], config.spark_configs)
+        self._identity = identity_for(self._spark.sparkContext)
         lanes = lanes_of(self._spark, config["num.stream.threads"])
         threads = [self._threads.add() for _ in range(lanes)]
         self._fleet = Fleet(self._spark, self._application(prepared), [thread.name for thread in threads])
@@ -218,12 +223,15 @@ class KafkaStreams(QueryMethods):
             conductor.watch_globals([TopicPartition(t, p) for t in sorted(topics) for p in range(prepared.plan.partitions[t])])
         self._member = conductor.member = conductor.copies.member = GroupMember(
             member_config(config, self._client_id),
-            prepared.external_topics,
+            prepared.subscribed_topics,
             self._member_info,
             GroupAssignor(config, self._admin, lambda: (self._prepared.plan, self._units)),
             conductor.revoked,
             conductor.assigned,
             f"{self._client_id}-consumer",
+            keys=PeerKeys.of(config),
+            limit=self._group_limit,
+            on_double=self._take_new_process_id,
         )
         self._thread = threading.Thread(target=self._conduct, name=f"{self._client_id}-conductor", daemon=True)
         self._threads.set_all(ThreadState.STARTING)
@@ -250,6 +258,16 @@ class KafkaStreams(QueryMethods):
         lanes, tags = len(self._threads.alive()), self._config.client_tags
         return MemberInfo(self._process_id, lanes, server, *self._conductor.holdings(), tags, error_code)
 
+    def _group_limit(self) -> int:
+        """How large the record of a group may be; Kafka's default where the brokers do not say."""
+        return self._admin.max_message_bytes("__consumer_offsets") or DEFAULT_LIMIT
+
+    def _take_new_process_id(self) -> None:
+        """Another instance has this one's: begin anew under a new one, also for transactions."""
+        assert self._directory is not None
+        self._process_id = str(self._directory.renew_process_id())
+        self._begin_anew(self._prepared, self._units)
+
     def _application(self, prepared: Prepared) -> Application:
         return Application(
             f"{self._config['application.id']}-{self._process_id}#{uuid.uuid4()}",
@@ -260,6 +278,7 @@ class KafkaStreams(QueryMethods):
             self._client_id,
             tuple(entry for entry in sys.path if entry),
             self._query_key,
+            self._identity,
         )
 
     @property
@@ -303,18 +322,21 @@ class KafkaStreams(QueryMethods):
 
     def _replan(self) -> None:
         """A pattern matches more topics than at the start: make the plan anew, and have the group share it out."""
-        assert self._conductor is not None
-        assert self._fleet is not None
         assert self._member is not None
         prepared = prepare(self._topology, self._config, self._admin)
         _log.info("input topics are now %s", ", ".join(prepared.external_topics))
-        units = units_of(prepared.plan)
+        self._begin_anew(prepared, units_of(prepared.plan))
+        self._member.resubscribe(prepared.subscribed_topics)
+
+    def _begin_anew(self, prepared: Prepared, units: dict[str, tuple[TaskId, ...]]) -> None:
+        """Have the next generation of the group work by this plan, in lanes that know it."""
+        assert self._conductor is not None
+        assert self._fleet is not None
         self._conductor.replace_plan(prepared.plan, self._positions(prepared), units)
         self._fleet.replace_application(self._application(prepared))
         self._prepared, self._units = prepared, units
         if self._queries is not None:
             self._queries.stores.forget()
-        self._member.resubscribe(prepared.external_topics)
 
     def close(self, timeout: timedelta | float | None = None) -> bool:
         """Commit what is processed and stop; True where that was done within `timeout` (timedelta or milliseconds)."""
@@ -332,7 +354,11 @@ class KafkaStreams(QueryMethods):
             raise StreamsError(
                 f"the local state can be cleaned up only before the start or after the end; the application is {self._state.name}"
             )
-        directory = StateDirectory(self._config["state.dir"], self._config["application.id"])
+        directory = StateDirectory(
+            self._config["state.dir"],
+            self._config["application.id"],
+            allow_group_write=self._config["allow.os.group.write.access"],
+        )
         directory.clean()
         directory.close()
 

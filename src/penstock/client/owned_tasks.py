@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from penstock.client.copies import Copies
 from penstock.client.events import Events
@@ -67,6 +67,7 @@ class OwnedTasks:
         self._idle_until: dict[TaskId, int | None] = {}
         self._restoring: dict[TopicPartition, RestoreProgress] = {}
         self._ready: dict[TaskId, int] = {}
+        self._read_under: dict[TaskId, int] = {}
         self._placed_at = 0.0
 
     def replace_plan(self, plan: Plan, positions: Positions, units: Units) -> None:
@@ -122,8 +123,11 @@ class OwnedTasks:
 
     # -- from generation to generation ---------------------------------------------------------------------------------
 
-    def own(self, membership: Membership) -> None:
-        """Own the tasks of a generation: producers first, which ends what a crash left open; then offsets, then stores."""
+    def own(self, membership: Membership, heard: int) -> None:
+        """Own the tasks of a generation: producers first, which ends what a crash left open; then offsets, then stores.
+
+        `heard` numbers the group's words: what is read now is worth nothing once a later word has given it to somebody else.
+        """
         self.tell_rebalancing()
         self._restoring.clear()
         self._ready = {}
@@ -133,12 +137,13 @@ class OwnedTasks:
         tasks = tasks_in(self.units, membership.units)
         lanes = list(self._fleet.lanes)
         self._fleet.place()
-        self.check(self._fleet.open({lane: {} for lane in lanes}))
+        self.open_lanes({lane: {} for lane in lanes})
         self._events.on_assigned()
         self.owners = {task: lane for task, lane in self.owners.items() if task in tasks}
         self.copies.aside &= set(tasks)
         direct = [task for task in tasks if task not in self.copies.aside]
         self.positions.load(direct)
+        self._read_under = dict.fromkeys(tasks, heard)
         self.adopted = membership
         self.copies.expect(membership)
         self._place_tasks(direct)
@@ -148,18 +153,21 @@ class OwnedTasks:
         )
         self._restore()
 
-    def adopt(self, membership: Membership, passed: Iterable[TaskId]) -> None:
+    def adopt(self, membership: Membership, heard: int, elsewhere: Mapping[TaskId, int]) -> None:
         """Go from one generation to the next: give up what is not ours any more, take on what is new, leave the rest alone.
 
-        1. Close what others have now, or have had in between (`passed`).
+        `elsewhere` tells by which of the group's words, of which `heard` is the last, others had a task for the last time.
+
+        1. Close what others have now, or have had since it was read here.
         2. Let go of copies that become tasks, keep those that are asked for.
         3. Open what is new; what has much to restore is restored aside, and opened when it has caught up.
         """
         tasks = tasks_in(self.units, membership.units)
+        passed = {task for task, word in elsewhere.items() if word > self._read_under.get(task, heard)}
         gone = [task for task in self.owners if task in passed or task not in tasks]
         if gone:
             lanes = {self.owners.pop(task) for task in gone}
-            self.check(self._fleet.open({lane: self.in_lanes(self.owners)[lane] for lane in lanes}))
+            self.open_lanes({lane: self.in_lanes(self.owners)[lane] for lane in lanes})
             self.timers = {task: at for task, at in self.timers.items() if task not in gone}
         self._ready = {task: lane for task, lane in self._ready.items() if task not in gone}
         self.positions.drop(gone)
@@ -170,6 +178,7 @@ class OwnedTasks:
             self.tell_rebalancing()
             if self.owners:
                 self.copies.put_aside(added)
+        self._read_under.update(dict.fromkeys(added, heard))
         direct = [task for task in added if task not in self.copies.aside]
         self.adopted = membership
         self.copies.expect(membership)
@@ -181,10 +190,11 @@ class OwnedTasks:
             self.copies.keep(membership, self.owners)
         self.tell_running()
 
-    def take_back(self) -> None:
+    def take_back(self, heard: int) -> None:
         """Open the tasks whose state has been brought back beside the others."""
         ready = self.copies.take_back() if self.adopted is not None else []
         if ready:
+            self._read_under.update(dict.fromkeys(ready, heard))
             self.positions.add(ready)
             self._place_tasks([*self.owners, *ready])
             self._restore()
@@ -260,9 +270,7 @@ class OwnedTasks:
             return False
         _log.info("moving %d of %d tasks %s: %s", len(moved), len(wanted), where, ", ".join(map(str, moved)))
         staying = {task: lane for task, lane in self.owners.items() if task not in moved}
-        self.check(self._fleet.open(self.in_lanes(staying)))
-        for task in moved:
-            self.positions.forget_fetched(task)
+        self.open_lanes(self.in_lanes(staying))
         self.owners = wanted
         self._choose_copies(placement)
         self._restore()
@@ -270,11 +278,23 @@ class OwnedTasks:
 
     # -- open and restore ----------------------------------------------------------------------------------------------
 
+    def open_lanes(
+        self, owned: Mapping[int, Mapping[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]]
+    ) -> dict[int, LaneAnswer]:
+        """Let lanes own exactly these tasks. What is opened goes on from its commit, whatever was fetched for it before: it may
+        have been open in a worker that ended since.
+        """
+        answers = self._fleet.open(owned)
+        self.check(answers)
+        for answer in answers.values():
+            for task in answer.begun:
+                self.positions.forget_fetched(task)
+        return answers
+
     def _restore(self) -> None:
         started: set[tuple[TaskId, str]] = set()
         while not self.stopping:
-            answers = self._fleet.open(self.in_lanes(self.owners))
-            self.check(answers)
+            answers = self.open_lanes(self.in_lanes(self.owners))
             self.take_timers(answers)
             self._ready = {task: lane for lane, answer in answers.items() for task in answer.opened}
             restoring = [progress for answer in answers.values() for progress in answer.restoring]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from penstock.clock import Clock
 from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.spark.had import committed_with_had
 from penstock.spark.plan import Plan
 from penstock.spark.upstream import sources_of
-from penstock.spark.vectors import Vector
+from penstock.spark.vectors import Vector, is_vector
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.offset_reset import AutoOffsetReset
 
@@ -41,12 +43,14 @@ class Positions:
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self.fetched: dict[TopicPartition, int] = {}
         self.vectors: dict[TopicPartition, dict[TopicPartition, int]] = {}
+        self.draining: dict[TopicPartition, int] = {}
+        """Where repartition topics end that were written to before there was a shuffle: it begins when they are read."""
         self._loaded: dict[TopicPartition, int] = {}
         self._loaded_vectors: dict[TopicPartition, dict[TopicPartition, int]] = {}
 
     def load(self, tasks: Iterable[TaskId]) -> None:
         """Read from Kafka what the group has committed; where there is nothing, the reset policy decides."""
-        for known in (self.committed, self.fetched, self.vectors, self._loaded, self._loaded_vectors):
+        for known in self._all_known():
             known.clear()
         self.add(tasks)
 
@@ -54,10 +58,12 @@ class Positions:
         """The same for tasks that come in addition; where the others are stays as it is."""
         own = [p for task in tasks for p in self.inputs(task)]
         self.committed.update(self._read_committed(own))
-        direct = [p for p in own if p.topic not in self._plan.shuffled]
+        shuffled = [p for p in own if p.topic in self._plan.shuffled]
+        self.draining |= self._left_in_topics([p for p in shuffled if not is_vector(self.committed.get(p))])
+        direct = [p for p in own if p.topic not in self._plan.shuffled or p in self.draining]
         starts = self._starts([p for p in direct if p not in self.committed])
         for partition in own:
-            if partition.topic in self._plan.shuffled:
+            if partition.topic in self._plan.shuffled and partition not in self.draining:
                 self.vectors[partition] = self._vector(partition)
                 self._loaded_vectors[partition] = dict(self.vectors[partition])
             else:
@@ -67,8 +73,57 @@ class Positions:
     def drop(self, tasks: Iterable[TaskId]) -> None:
         """Others have these tasks now."""
         for partition in [p for task in tasks for p in self.inputs(task)]:
-            for known in (self.committed, self.fetched, self.vectors, self._loaded, self._loaded_vectors):
+            for known in self._all_known():
                 known.pop(partition, None)
+
+    def _all_known(self) -> tuple[dict[TopicPartition, Any], ...]:
+        return self.committed, self.fetched, self.vectors, self.draining, self._loaded, self._loaded_vectors
+
+    def _left_in_topics(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where those of these repartition partitions end that have records which nobody has read."""
+        if not partitions:
+            return {}
+        starts, ends = self._admin.log_starts(partitions), self._admin.log_ends(partitions, False)
+        at = {p: max(starts[p], self.committed[p].offset if p in self.committed else 0) for p in partitions}
+        return {p: ends[p] for p in partitions if at[p] < ends[p]}
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether all that was left in repartition topics has been consumed, so that the shuffle can begin."""
+        return bool(self.draining) and all(
+            p in self.committed and self.committed[p].offset >= end for p, end in self.draining.items()
+        )
+
+    def leaving_shuffle(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What to commit before repartitions that went through the shuffle go through their topics; empty where none did.
+
+        The sources are read on from the lowest position any task had, with what the others had (`had.py`); the tasks read their
+        topic from its end, since nothing was written there.
+        """
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        for upstream in self._plan.subtopologies.values():
+            topics = [t for t in self._plan.repartitions_of(upstream) if t not in self._plan.shuffled]
+            targets = [TopicPartition(topic, p) for topic in topics for p in range(self._plan.partitions[topic])]
+            committed = self._read_committed(targets) if targets else {}
+            if any(is_vector(some) for some in committed.values()):
+                found |= self._left_shuffle(sources_of(self._plan, upstream.id), targets, committed)
+        return found
+
+    def _left_shuffle(
+        self,
+        sources: list[TopicPartition],
+        targets: list[TopicPartition],
+        committed: Mapping[TopicPartition, OffsetAndMetadata],
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        vectors = {target: Vector.of(committed.get(target), sources) for target in targets}
+        known = {source: some.offset for source, some in self._read_committed(sources).items()}
+        known |= self._starts([source for source in sources if source not in known])
+        ends = self._admin.log_ends(targets, False)
+        times = {target: committed[target].metadata.split("|")[0] for target in targets if target in committed}
+        return {
+            **{source: committed_with_had(source, vectors, targets, known[source]) for source in sources},
+            **{target: OffsetAndMetadata(ends[target], times.get(target, "")) for target in targets},
+        }
 
     def inputs(self, task_id: TaskId) -> list[TopicPartition]:
         """The partitions a task reads or is fed."""
@@ -76,8 +131,15 @@ class Positions:
         return [TopicPartition(t, task_id.partition) for t in topics if task_id.partition < self._plan.partitions[t]]
 
     def of_task(self, task_id: TaskId) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What is committed for a task."""
-        return {p: self.committed[p] for p in self.inputs(task_id) if p in self.committed}
+        """What is committed for a task; for what a shuffle feeds always a vector, also before the first commit."""
+        found = {p: self.committed[p] for p in self.inputs(task_id) if p in self.committed}
+        for partition in self.inputs(task_id):
+            if partition in self.vectors and not is_vector(found.get(partition)):
+                read_to = found.get(partition, OffsetAndMetadata(0))
+                sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
+                begun = Vector(read_to.offset, self._loaded_vectors[partition])
+                found[partition] = begun.committed(read_to.metadata, sources, read_to.offset)
+        return found
 
     def forget_fetched(self, task_id: TaskId) -> None:
         """A task was closed: what it had fetched and not committed is read again."""

@@ -27,6 +27,17 @@ class Prepared:
     plan: Plan
     global_topology: GlobalTopology | None
     external_topics: tuple[str, ...]
+
+    @property
+    def subscribed_topics(self) -> tuple[str, ...]:
+        """What the group's members subscribe to; repartition topics too, as in Kafka Streams.
+
+        A broker forgets the offsets of topics that no member subscribes to after seven days without a commit, and with them
+        vectors and stream times.
+        """
+        internal = {t for s in self.plan.subtopologies.values() for t in s.repartition_source_topics}
+        return tuple(sorted({*self.external_topics, *internal}))
+
     patterns: tuple[re.Pattern[str], ...]
 
     def outdated_by(self, counts: Mapping[str, int]) -> bool:

@@ -64,6 +64,8 @@ def plan_turn(
 
 
 def _starts(positions: Positions) -> dict[TopicPartition, int]:
+    if positions.draining:
+        return dict(positions.fetched)  # what was left in repartition topics comes before what a shuffle brings
     sources = dict.fromkeys(source for vector in positions.vectors.values() for source in vector)
     return {**positions.fetched, **{source: positions.lowest(source) for source in sources}}
 
@@ -105,12 +107,11 @@ def _task_work(
 ) -> TaskWork | None:
     direct, fed = [], {}
     for partition in positions.inputs(task_id):
-        upstream = plan.shuffled.get(partition.topic)
-        if upstream is None:
+        vector = positions.vectors.get(partition)
+        if vector is None:
             if partition in ranges:
                 direct.append(ranges[partition])
-        elif upstream in fed_by:
-            vector = positions.vectors[partition]
+        elif plan.shuffled[partition.topic] in fed_by:
             fed[partition] = {p: max(at, ranges[p].end if p in ranges else at) for p, at in vector.items()}
     if not direct and not fed:
         return None

@@ -11,12 +11,21 @@ Units = Mapping[str, tuple[TaskId, ...]]
 
 
 def units_of(plan: Plan) -> dict[str, tuple[TaskId, ...]]:
-    """The pieces of work that can go to different instances: a pipeline bound by a shuffle, or a single task."""
+    """The pieces of work that can go to different instances: a pipeline bound by a shuffle, or a single task.
+
+    Whatever is fed by the same sub-topology before a shuffle is one piece: what is read once cannot be handed to two instances,
+    nor can the position of one of them tell where the other begins.
+    """
+    pipeline: dict[int, int] = {}
+    for subtopology in plan.subtopologies.values():
+        bound = {pipeline.get(f.id, f.id) for f in plan.feeding(subtopology)}
+        if bound:
+            pipeline |= {id_: min(bound) for id_ in (*bound, *(i for i, first in pipeline.items() if first in bound))}
+            pipeline |= {f.id: min(bound) for f in plan.feeding(subtopology)}
     units: dict[str, list[TaskId]] = {}
     for task_id in plan.tasks():
-        subtopology = plan.subtopologies[task_id.subtopology]
-        feeding = plan.feeding(subtopology)
-        units.setdefault(f"p{min(f.id for f in feeding)}" if feeding else str(task_id), []).append(task_id)
+        feeding = plan.feeding(plan.subtopologies[task_id.subtopology])
+        units.setdefault(f"p{pipeline[feeding[0].id]}" if feeding else str(task_id), []).append(task_id)
     return {name: tuple(tasks) for name, tasks in units.items()}
 
 

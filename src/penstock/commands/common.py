@@ -17,6 +17,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from penstock.app_reference import AppReferenceError
 from penstock.config import StreamsConfig, UnknownConfigWarning
@@ -152,7 +153,7 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]
     if console.is_terminal:
         table = Table(*columns, title=title, title_justify="left")
         for row in texts:
-            table.add_row(*row)
+            table.add_row(*map(Text, row))  # what members are called is not markup
         console.print(table)
         return
     widths = [max(map(len, column)) for column in zip(columns, *texts)]

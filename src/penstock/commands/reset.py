@@ -22,7 +22,10 @@ def reset(
         typer.Option(metavar="TOPICS", help="Whose offsets to reset, separated by commas; without it: of all it has read."),
     ] = None,
     internal_topics: Annotated[
-        list[str] | None, typer.Option(metavar="TOPICS", help="Delete only these internal topics; without it: all of them.")
+        list[str] | None,
+        typer.Option(
+            metavar="TOPICS", help="Delete these internal topics and no others; without it: all that are surely its own."
+        ),
     ] = None,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first record (the default).")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To what arrives from now on.")] = False,
@@ -37,8 +40,9 @@ def reset(
     """Start an application over, as Kafka's application reset tool does.
 
     Deletes its internal topics (changelogs, repartitions) and the local state on this machine, and resets the offsets of
-    its input topics. Output topics stay as they are. Refuses while the application runs. Instances on other machines keep
-    local state there: call clean_up() or delete their state folders before they start again.
+    its input topics. Output topics stay as they are, and so does what may be an internal topic of another application, whose
+    id begins with this one's. Refuses while the application runs. Instances on other machines keep local state there: call
+    clean_up() or delete their state folders before they start again.
     """
     from penstock.client import reset_offsets
     from penstock.client.application_reset import carry_out, plan_reset, refusal
@@ -65,9 +69,10 @@ def reset(
         admin = Admin(admin_config(merged, client_id))
         with Groups(merged, client_id) as groups:
             with busy(f"looking at {merged['application.id']}"):
-                plan = plan_reset(merged, admin, groups, choose, _topics(input_topics), _topics(internal_topics))
-            if plan.members and not force and not dry_run:
-                fail(refusal(plan))
+                internal = None if internal_topics is None else _topics(internal_topics)
+                plan = plan_reset(merged, admin, groups, choose, _topics(input_topics), internal)
+            if not dry_run and (reason := refusal(plan, force)):
+                fail(reason)
             _show(plan, dry_run)
             if not dry_run:
                 with busy(f"resetting {plan.application_id}"):
@@ -85,6 +90,8 @@ def _show(plan: ResetPlan, dry_run: bool) -> None:
         typer.echo(f"put out of the group: {member.client_id} on {member.host}")
     for topic in plan.internal_topics:
         typer.echo(f"delete topic: {topic}")
+    for topic, owner in plan.left.items():
+        typer.echo(f"leave topic: {topic} ({'nobody knows whose it is' if owner is None else f'of application {owner}'})")
     if plan.state_folder is not None:
         typer.echo(f"delete local state: {plan.state_folder}")
     if plan.offsets:

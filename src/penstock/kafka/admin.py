@@ -67,6 +67,13 @@ class Admin:
         entries = _result(self._client.describe_configs([resource])[resource])
         return {key: entry.value for key, entry in entries.items()}
 
+    def max_message_bytes(self, topic: str) -> int | None:
+        """How large a batch of a topic may be; None where the brokers do not tell this user."""
+        try:
+            return int(self.topic_configs(topic)["max.message.bytes"])
+        except (KafkaException, KeyError, ValueError):
+            return None
+
     def log_ends(self, partitions: Iterable[TopicPartition], committed_only: bool) -> dict[TopicPartition, int]:
         """The offset after the last record of each partition; the last stable one where only committed records count."""
         return self._offsets(partitions, OffsetSpec.latest(), committed_only)
@@ -122,16 +129,23 @@ class Admin:
     def _metadata(self) -> Any:
         """What the brokers know of their topics; asked in small steps, so that a refused login is told soon."""
         deadline = time.monotonic() + _TIMEOUT
-        refusals = 0
+        refused_before = False
         while True:
             try:
-                return self._client.list_topics(timeout=min(_STEP, _TIMEOUT))
+                found = self._client.list_topics(timeout=min(_STEP, _TIMEOUT))
+                self._last_error = None
+                return found
             except KafkaException as exc:
                 self._client.poll(0)
                 reason = self._last_error or exc.args[0]
-                refusals = refusals + 1 if is_access_error(reason) else 0
-                if refusals > 1:  # not once: a broker that dies in the middle of a handshake looks the same
-                    raise refused(f"talking to the brokers at {self._bootstrap}", reason) from exc
+                if is_access_error(reason):
+                    if refused_before:
+                        raise refused(f"talking to the brokers at {self._bootstrap}", reason) from exc
+                    # It may be long over, and a broker that dies in the middle of a handshake looks the same: a new client tells.
+                    refused_before, self._last_error = True, None
+                    self._client = self._opened()
+                elif self._last_error is not None:
+                    refused_before = False
                 if time.monotonic() > deadline:
                     raise self._unreachable(reason) from exc
 

@@ -1,4 +1,8 @@
-"""The jars of the development broker: resolved once per user, kept in the user's cache folder."""
+"""The jars of the development broker: resolved once per user, kept in the user's cache folder, checked before each use.
+
+There is one version of Kafka for each version of penstock, and its jars are pinned (`jar_hashes`). After a change of
+`KAFKA_VERSION` they are pinned anew with `python -m penstock.kafka.broker_jars`.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,21 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from penstock.errors import BrokerError
+from penstock.kafka.jar_hashes import PINNED, check_jars, pinned_hashes, write_pins
 
 KAFKA_VERSION = "4.3.0"
 _COORDINATES = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"
 
 
 def broker_class_path() -> str:
-    """The class path of a Kafka broker; the first call of a user downloads about 38 MB."""
+    """The class path of a Kafka broker; the first call of a user downloads about 38 MB.
+
+    Raises BrokerError where a jar is not the one that was pinned, wherever it came from and whenever it was changed.
+    """
     folder = _cache_folder() / f"kafka-{KAFKA_VERSION}"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
@@ -27,6 +36,7 @@ def broker_class_path() -> str:
         if not jars or not all(os.path.exists(jar) for jar in jars):
             jars = _resolve(folder)
             listed.write_text("\n".join(jars))
+        check_jars(jars, pinned_hashes(), folder)  # 38 MB: about a tenth of a second
     # The resolver leaves out what Spark already has (scala-library, jackson, slf4j): Spark's own jars come after.
     return ":".join([*jars, *_spark_jars()])
 
@@ -38,16 +48,19 @@ def _cache_folder() -> Path:
 def _spark_jars() -> list[str]:
     found = importlib.util.find_spec("pyspark")  # only its place is needed: importing it takes half a second
     if found is None or not found.submodule_search_locations:
-        raise BrokerError("the development broker needs pyspark installed: pip install penstock")
+        raise BrokerError("the development broker needs pyspark installed: pip install penstock-streams")
     return sorted(glob.glob(os.path.join(found.submodule_search_locations[0], "jars", "*.jar")))
 
 
 def _resolve(folder: Path) -> list[str]:
-    done = subprocess.run(
+    # Nothing is imported from the folder that the user happens to be in (Python 3.11 and later know the variable).
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+    done = subprocess.run(  # noqa: S603 - this interpreter, with names of our own
         [sys.executable, "-m", "penstock.spark.resolver", _COORDINATES, str(folder / "ivy")],
         capture_output=True,
         text=True,
         check=False,
+        env=environment,
     )
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
@@ -56,3 +69,15 @@ def _resolve(folder: Path) -> list[str]:
             "connect to the network once, or set bootstrap.servers to a broker you have"
         )
     return done.stdout.split()
+
+
+def pin() -> None:
+    """Resolve the jars from nothing and write down their hashes."""
+    with tempfile.TemporaryDirectory(prefix="penstock-jars-") as folder:
+        jars = _resolve(Path(folder))
+        write_pins(jars)
+    print(f"{len(jars)} jars of {_COORDINATES} pinned in {PINNED}")
+
+
+if __name__ == "__main__":
+    pin()

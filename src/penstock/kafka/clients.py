@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.config import StreamsConfig
+from penstock.config_secrets import without_secrets
 from penstock.errors import BrokerAccessError, BrokerError, ConfigError
+from penstock.kafka.oauth import token_source
 from penstock.kafka.security import is_security, member_security, security_settings
 
 _log = logging.getLogger(__name__)
@@ -42,7 +44,11 @@ _JAVA_ONLY = frozenset({
 })
 # fmt: on
 
+_TOKEN_PATIENCE = 10.0  # as long as Java's clients try
+
 _UNKNOWN = re.compile(r'No such configuration property: "([^"]+)"')
+# To librdkafka a line that breaks while it logs in again, and a login too soon after the last, are refused logins as well.
+_HANDSHAKE_BROKE_OFF = re.compile(r"handshake failed: (Local: |Broker: Request not valid in current SASL state)")
 _ACCESS_ERRORS = frozenset(
     {
         KafkaError._AUTHENTICATION,
@@ -117,21 +123,32 @@ def check_client_settings(config: StreamsConfig) -> None:
 
 
 def open_client(what: str, make: Callable[[dict[str, Any]], C], settings: Mapping[str, Any]) -> C:
-    """A client of librdkafka; settings it does not know are left out with a warning, as Java's clients do."""
+    """A client of librdkafka; settings it does not know are left out with a warning, as Java's clients do.
+
+    Where it needs a token one is got first: librdkafka would only say that there was none.
+    """
     left = dict(settings)
+    tokens = token_source(left)
+    if tokens is not None:
+        tokens.current(_TOKEN_PATIENCE)
     while True:
         try:
             return make(left)
         except KafkaException as exc:
+            if exc.args[0].code() == KafkaError.SASL_AUTHENTICATION_FAILED:
+                raise refused(f"opening the {what}", exc.args[0]) from None
             unknown = _UNKNOWN.search(exc.args[0].str())
             if unknown is None or unknown.group(1) not in left:
-                raise ConfigError(f"the {what} cannot be opened: {exc.args[0].str()}") from None
+                problem = without_secrets(exc.args[0].str(), settings)
+                raise ConfigError(f"the {what} cannot be opened: {problem}") from None
             del left[unknown.group(1)]
             _log.warning("the setting %s is not known to the %s and has no effect", unknown.group(1), what)
 
 
 def is_access_error(error: KafkaError) -> bool:
     """Whether the brokers do not let the client in; one that misses a certificate of ours closes the line with an alert."""
+    if error.code() == KafkaError._AUTHENTICATION and _HANDSHAKE_BROKE_OFF.search(error.str()):
+        return False
     return error.code() in _ACCESS_ERRORS or "SSL alert" in error.str()
 
 

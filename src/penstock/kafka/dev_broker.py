@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -58,7 +59,8 @@ class DevBroker:
     """A Kafka broker of your own, on this machine, for as long as you need it.
 
     Also a context manager. Without `data_dir` its data live in a temporary folder that goes when it stops; with one, a
-    broker that was stopped or killed goes on from there. `overrides` are settings of Kafka's `server.properties`.
+    broker that was stopped or killed goes on from there. `overrides` are settings of Kafka's `server.properties`; the
+    environment's `KAFKA_OPTS` are options of its Java.
 
         with DevBroker() as broker:
             KafkaStreams(topology, {"application.id": "demo", "bootstrap.servers": broker.bootstrap_servers})
@@ -99,7 +101,7 @@ class DevBroker:
         self._port = self._port or _free_port()
         if self._data_dir is None:
             self._data_dir = Path(tempfile.mkdtemp(prefix="penstock-broker-"))
-        self._data_dir.mkdir(parents=True, exist_ok=True)
+        (self._data_dir / "tmp").mkdir(parents=True, exist_ok=True)
         properties = self._write_properties(self._data_dir)
         self._format(class_path, properties)
         self._process = self._launch(class_path, properties)
@@ -115,9 +117,9 @@ class DevBroker:
         if self._process is not None:
             self._process.stop(timeout)
             self._process = None
-        if self._temporary and self._data_dir is not None:
-            shutil.rmtree(self._data_dir, ignore_errors=True)
-            self._data_dir = None
+        if self._data_dir is not None:
+            shutil.rmtree(self._data_dir if self._temporary else self._data_dir / "tmp", ignore_errors=True)
+            self._data_dir = None if self._temporary else self._data_dir
 
     def kill(self) -> None:
         """End the broker at once, as a crash would; `start()` goes on from its data."""
@@ -157,7 +159,7 @@ class DevBroker:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # Interpreted and first-tier code only: half the time for a program that runs a second.
         command = [*_java(properties.parent), "-XX:TieredStopAtLevel=1", "-cp", class_path, "kafka.tools.StorageTool"]
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603 - java of the PATH, with settings of whoever starts the broker
             [*command, "format", f"--cluster-id={cluster_id}", "-c", str(properties)], capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
@@ -200,7 +202,10 @@ def _java(folder: Path) -> list[str]:
     java = shutil.which("java")
     if java is None:
         raise BrokerError("the development broker needs Java 17 or newer on the PATH")
-    return [java, f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}"]
+    options = shlex.split(os.environ.get("KAFKA_OPTS", ""))  # as Kafka's own scripts take them
+    # Native libraries are unpacked into the JVM's temporary folder: those of a broker that is killed go with its data.
+    folders = (f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}", f"-Djava.io.tmpdir={folder / 'tmp'}")
+    return [java, *folders, *options]
 
 
 def _free_port() -> int:

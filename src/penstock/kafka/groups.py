@@ -5,7 +5,6 @@ kafka-python's admin client, because librdkafka's neither shows what members tel
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,13 +13,18 @@ from typing import Any
 from kafka.admin import KafkaAdminClient, MemberToRemove
 from kafka.errors import CoordinatorLoadInProgressError, GroupIdNotFoundError
 from kafka.errors import KafkaError as ClientError
+from kafka.errors import for_code as error_of
 from kafka.structs import OffsetAndMetadata as ClientOffset
 from kafka.structs import TopicPartition as ClientPartition
 
 from penstock.config import StreamsConfig
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
+from penstock.kafka import member_codec as codec
 from penstock.kafka.clients import group_admin_config
+from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
+from penstock.kafka.member_codec import AssignmentFrame, MemberFrame
+from penstock.kafka.members import Decision, MemberInfo
 
 _PATIENCE = 30.0
 
@@ -62,6 +66,8 @@ class Groups:
             raise BrokerError(
                 f"the brokers at {','.join(config['bootstrap.servers'])} do not answer ({exc}): check bootstrap.servers"
             ) from exc
+        # Its own way of reading the answer fails for members whose bytes are not of the consumer protocol.
+        self._client._describe_groups_process_response = _described
 
     def __enter__(self) -> Groups:
         return self
@@ -80,6 +86,11 @@ class Groups:
 
         described = self._ask(describe, f"group {group} could not be described")
         return GroupStatus(described["group_state"], tuple(_member(member) for member in described["members"]))
+
+    def names(self) -> list[str]:
+        """The ids of all groups that the brokers let us see."""
+        found = self._ask(self._client.list_groups, "the groups could not be listed")
+        return [group["group_id"] for group in found]
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
         """All offsets the group has committed."""
@@ -127,24 +138,53 @@ class Groups:
                 raise BrokerError(f"{what}: {partition.topic}-{partition.partition}: {getattr(error, '__name__', error)}")
 
 
-def _member(described: Mapping[str, Any]) -> MemberStatus:
-    told = _user_data(described.get("member_metadata"))
-    given = _user_data(described.get("member_assignment"))
+def _described(response: Any) -> dict[str, dict[str, Any]]:
+    """The groups of an answer, with what members told as bytes."""
+    return {
+        group.group_id: {
+            "error": str(error_of(group.error_code)()) if group.error_code else None,
+            "group_state": group.group_state,
+            "members": group.members,
+        }
+        for group in response.groups
+    }
+
+
+def _member(described: Any) -> MemberStatus:
+    told, given = _told(described.member_metadata), _given(described.member_assignment)
     return MemberStatus(
-        described["member_id"],
-        described["client_id"],
-        str(told.get("host") or described["client_host"]).lstrip("/"),
-        str(told.get("process_id", "")),
-        int(told.get("capacity", 0)),
-        tuple(given.get("units", ())),
+        described.member_id,
+        _shown(described.client_id),
+        _shown((told.host if told is not None else "") or described.client_host).lstrip("/"),
+        told.process_id if told is not None else "",
+        told.capacity if told is not None else 0,
+        given.units,
     )
 
 
-def _user_data(carrier: Any) -> dict[str, Any]:
-    """What penstock's own assignor put there; nothing for members of another kind."""
-    data = carrier.get("user_data") if isinstance(carrier, Mapping) else None
+def _told(raw: bytes | None) -> MemberInfo | None:
+    """What a member of penstock told; None for members of another kind."""
     try:
-        found = json.loads(data) if data else {}
+        data = subscription_user_data(bytes(raw or b""))
+        if data.startswith(b"{"):
+            return codec.decode_member_without_version(data)
+        return codec.decode_member(MemberFrame.decode(data).body)[0]
     except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+        return None
+
+
+def _given(raw: bytes | None) -> Decision:
+    """What a member was given; nothing for members of another kind."""
+    try:
+        data = assignment_user_data(bytes(raw or b""))
+        if data.startswith(b"{"):
+            return codec.decode_decision_without_version(data)
+        frame = AssignmentFrame.decode(data)
+        return codec.decode_decision(frame.own, frame.shared)
+    except ValueError:
+        return Decision()
+
+
+def _shown(text: str) -> str:
+    """Without what would move about on a terminal."""
+    return "".join(character if character.isprintable() else "?" for character in text[:300])

@@ -13,7 +13,6 @@ started.
 
 from __future__ import annotations
 
-import json
 import logging
 import queue
 import struct
@@ -23,7 +22,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kafka import KafkaConsumer
@@ -45,8 +43,14 @@ from kafka.structs import TopicPartition as ClientPartition
 
 from penstock.errors import BrokerAccessError, BrokerError, ConfigError, TaskMigratedError
 from penstock.ids import TopicPartition
+from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
+from penstock.kafka.group_protocol import DEFAULT_LIMIT, AssignUnits, GroupProtocol, Joined, RefusedError
+from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, Identity, MemberInfo, Membership, Shares
 from penstock.kafka.quiet import keep_down
+from penstock.peers.proofs import PeerKeys
 from penstock.runtime.carry_over import OffsetAndMetadata
+
+__all__ = ["SHUTDOWN_REQUESTED", "GroupMember", "MemberInfo", "Membership", "Shares", "Stopped", "group_metadata"]
 
 _log = logging.getLogger(__name__)
 
@@ -56,8 +60,14 @@ _REVOKE_STEP = 0.005
 _RETRY_SECONDS = 0.5
 _LEAVE_SECONDS = 60.0
 
-# Java's AssignorError.SHUTDOWN_REQUESTED: a member that joins with it makes the leader send all members home.
-SHUTDOWN_REQUESTED = 4
+# A member that tells something else than before makes the whole group join: one that is refused asks again soon, then rarely.
+_REFUSED_SECONDS = 1.0
+_REFUSED_FACTOR = 8.0
+_MAX_REFUSED_SECONDS = 300.0
+
+# One that cannot join costs the others nothing.
+_OTHERS_SECONDS = 5.0
+_OTHERS_TOLD_EVERY = 60.0
 
 _FATAL = (
     AuthorizationError,
@@ -70,61 +80,11 @@ _FATAL = (
 )
 
 
-@dataclass(frozen=True)
-class MemberInfo:
-    """What a member tells the others when it joins: who it is, what it runs, and how much of which state it has.
-
-    `offsets` adds up, for each unit it has state of, how far its stores have read their changelogs; -2 says that it runs.
-    `error_code` is Java's, as its subscriptions carry it.
-    """
-
-    process_id: str
-    capacity: int = 1
-    host: str = ""
-    active: tuple[str, ...] = ()
-    standby: tuple[str, ...] = ()
-    offsets: Mapping[str, int] = field(default_factory=dict)
-    tags: Mapping[str, str] = field(default_factory=dict)
-    error_code: int = 0
-
-
-@dataclass(frozen=True)
-class Shares:
-    """What the leader decides: units by process. `copies` are standbys and warm-ups; `probing` asks for another look later."""
-
-    active: Mapping[str, Sequence[str]]
-    copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    probing: bool = False
-
-
-@dataclass(frozen=True)
-class Membership:
-    """One generation of the group, as this member sees it."""
-
-    generation: int
-    group_metadata: bytes
-    units: tuple[str, ...]
-    owners: Mapping[str, str] = field(default_factory=dict)
-    hosts: Mapping[str, str] = field(default_factory=dict)
-    copies: tuple[str, ...] = ()
-    standbys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    probing: bool = False
-    error_code: int = 0
-
-    @property
-    def shutdown_requested(self) -> bool:
-        """Whether a member wants the whole application to stop."""
-        return self.error_code == SHUTDOWN_REQUESTED
-
-
 class Stopped(Protocol):
     """Something that is set when work has stopped as far as it has to, such as a `threading.Event`."""
 
     def is_set(self) -> bool:
         """Whether that is so now."""
-
-
-AssignUnits = Callable[[Sequence[MemberInfo]], Shares]
 
 
 class GroupMember:
@@ -133,7 +93,11 @@ class GroupMember:
     `assign(members)` says which process gets which units; the group's leader calls it. `on_revoked(lost)` is called before
     this member joins again and returns an event that is set when the work has stopped as far as it has to; it must not
     block, since heartbeats are sent by the same loop. `lost` says that the group goes on without this member already.
-    `on_assigned` is called on the member's own thread when it has its part of a new generation.
+    `on_assigned` is called on the member's own thread when it has its part of a new generation. `on_double` is called there
+    where another member has this one's process id, and has to see to it that `info` tells a new one.
+
+    With `keys` members prove that they know the application's token, and a part that the leader does not prove is refused: the
+    member then has nothing, and asks again. `limit` tells how large the record of a group may be.
     """
 
     def __init__(
@@ -145,11 +109,22 @@ class GroupMember:
         on_revoked: Callable[[bool], Stopped],
         on_assigned: Callable[[Membership], None],
         name: str = "group-member",
+        *,
+        keys: PeerKeys | None = None,
+        limit: Callable[[], int] = lambda: DEFAULT_LIMIT,
+        on_double: Callable[[], None] | None = None,
     ) -> None:
         self._config = dict(client_config)
         self._topics = sorted(topics)
-        self._assignor = _UnitAssignor(info, assign)
-        self._on_revoked, self._on_assigned = on_revoked, on_assigned
+        self._protocol = GroupProtocol(self._config["group_id"], keys, info, assign, limit)
+        self._has_token = keys is not None
+        self._received: tuple[str, bytes | None, int] | None = None
+        self._sizes: dict[str, int] = {}
+        self._refused_seconds = _REFUSED_SECONDS
+        self._ask_again_at: float | None = None
+        self._told_of_others = -_OTHERS_TOLD_EVERY
+        self._generation: Callable[[], Any] = lambda: None
+        self._on_revoked, self._on_assigned, self._on_double = on_revoked, on_assigned, on_double
         self._requests: queue.SimpleQueue[tuple[Callable[[KafkaConsumer], None], Future[None]]] = queue.SimpleQueue()
         self._closing = threading.Event()
         self._consumer: KafkaConsumer | None = None
@@ -282,6 +257,9 @@ class GroupMember:
             try:
                 self._join_and_serve()
             except _FATAL as exc:
+                if self._has_token and isinstance(exc, InconsistentGroupProtocolError):
+                    self._wait_for_others_to_go()
+                    continue
                 self._failure = exc
                 _log.error("membership of group %s ended: %s", self._config.get("group_id"), exc)
                 return
@@ -290,19 +268,41 @@ class GroupMember:
                 self._on_revoked(True)
                 self._closing.wait(_RETRY_SECONDS)
 
+    def _wait_for_others_to_go(self) -> None:
+        """Members that speak another protocol prove nothing: they may be of an older release, or strangers who came first."""
+        if time.monotonic() > self._told_of_others + _OTHERS_TOLD_EVERY:
+            self._told_of_others = time.monotonic()
+            _log.warning(
+                "the group %s has members that do not speak the protocol of this release, in which members prove that they know "
+                "application.server.token: this instance joins when they are gone",
+                self._config.get("group_id"),
+            )
+        self._on_revoked(True)
+        self._closing.wait(_OTHERS_SECONDS)
+
+    def _next_patience(self) -> float:
+        seconds = self._refused_seconds
+        self._refused_seconds = min(seconds * _REFUSED_FACTOR, _MAX_REFUSED_SECONDS)
+        return seconds
+
     def _join_and_serve(self) -> None:
         consumer = KafkaConsumer(
             **self._config,
             enable_auto_commit=False,
             isolation_level="read_committed",  # committed offsets are told when open transactions are decided
-            partition_assignment_strategy=[self._assignor],
+            partition_assignment_strategy=[_UnitAssignor(name, self) for name in self._protocol.names],
             exclude_internal_topics=False,
         )
         try:
+            _look_after(consumer._coordinator, self)
+            self._generation = lambda: consumer._coordinator._generation
             self._subscribe(consumer)
             self._consumer = consumer
             while not self._closing.is_set():
                 self._serve(consumer)
+                if self._ask_again_at is not None and time.monotonic() > self._ask_again_at:
+                    self._ask_again_at = None
+                    consumer._coordinator.request_rejoin()
                 # The coordinator's own poll: there are no partitions to fetch, and a join must not be cut short.
                 consumer._coordinator.poll(timeout_ms=_JOIN_TIMEOUT_MS)
                 self._announce(consumer)
@@ -326,26 +326,89 @@ class GroupMember:
             wait = 0.0
 
     def _announce(self, consumer: KafkaConsumer) -> None:
-        received = self._assignor.take_received()
+        received, self._received = self._received, None
         if received is None:
             return
-        assignment, generation = received
-        current = consumer._coordinator._generation
-        metadata = group_metadata(self._config["group_id"], generation, current.member_id, self._config.get("group_instance_id"))
-        active, copies = assignment.get("active", {}), assignment.get("copies", {})
-        self._on_assigned(
-            Membership(
-                generation,
-                metadata,
-                tuple(assignment["units"]),
-                {unit: process for process, units in active.items() for unit in units},
-                assignment.get("hosts", {}),
-                tuple(assignment.get("kept", ())),
-                _by_unit(copies),
-                bool(assignment.get("probing")),
-                int(assignment.get("error", 0)),
-            )
+        name, raw, generation = received
+        identity = self._identity(consumer._coordinator._generation.member_id)
+        try:
+            decision = self._protocol.take(name, raw, identity, generation)
+        except RefusedError as exc:
+            self._refuse(generation, exc)
+            return
+        self._refused_seconds, self._ask_again_at = _REFUSED_SECONDS, None
+        if decision.is_double:
+            self._take_new_id(consumer)
+            return
+        self._on_assigned(self._membership(decision, identity, generation))
+
+    def _refuse(self, generation: int, reason: RefusedError) -> None:
+        """Have nothing, and ask again."""
+        seconds = self._next_patience()
+        self._ask_again_at = time.monotonic() + seconds
+        _log.warning(
+            "this instance takes no part in generation %d of group %s, and asks again in %.0f s or when the group changes: %s. "
+            "All instances need the same application.server.token; who may join the group is for the brokers' rights to say",
+            *(generation, self._config.get("group_id"), seconds, reason),
         )
+        self._on_revoked(True)
+
+    def _take_new_id(self, consumer: KafkaConsumer) -> None:
+        _log.warning(
+            "another member of group %s has the process id of this instance: the state folder is a copy; it gets a new id",
+            self._config.get("group_id"),
+        )
+        self._on_revoked(True)
+        if self._on_double is not None:
+            self._on_double()
+            consumer._coordinator.request_rejoin()
+
+    def _membership(self, decision: Decision, identity: Identity, generation: int) -> Membership:
+        return Membership(
+            generation,
+            group_metadata(self._config["group_id"], generation, identity.member_id, identity.instance_id),
+            decision.units,
+            decision.owners,
+            decision.hosts,
+            decision.copies,
+            decision.standbys,
+            decision.probing,
+            decision.error_code,
+        )
+
+    # -- called by the client's loop -----------------------------------------------------------------------------------
+
+    def _identity(self, member_id: str, instance_id: str | None = None) -> Identity:
+        return Identity(member_id, instance_id or self._config.get("group_instance_id"))
+
+    def tell(self, name: str) -> bytes:
+        """What this member tells as it joins; after a first refusal the broker has told it the id it will have."""
+        generation = self._generation()
+        return self._protocol.tell(name, self._identity(generation.member_id), generation.generation_id)
+
+    def decide(self, name: str, members: Sequence[Any]) -> dict[str, bytes]:
+        """Where this member leads the group: what each of these is told."""
+        joined = [
+            Joined(Identity(m.member_id, m.group_instance_id), m.metadata.user_data, self._sizes.get(m.member_id, 0))
+            for m in members
+        ]
+        return self._protocol.decide(name, joined, self._generation().generation_id)
+
+    def receive(self, name: str, told: bytes | None, generation: int) -> None:
+        """Keep what came until this member's own thread looks at it."""
+        self._received = name, told, generation
+
+    def cleaned(self, members: Sequence[Any]) -> None:
+        """Leave of what others tell only what is for this protocol: their topics are nothing to the client."""
+        self._sizes = {}
+        for member in members:
+            raw = bytes(member.metadata or b"")
+            self._sizes[member.member_id] = len(raw) + len(member.member_id)
+            try:
+                told: bytes | None = subscription_user_data(raw)
+            except ValueError:
+                told = None
+            member.metadata = ConsumerProtocolSubscription(topics=self._topics, user_data=told, version=0).encode()
 
 
 class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
@@ -365,64 +428,43 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka-
 
 
 class _UnitAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
-    """Members say what they hold; the leader hands out units. Both travel as user data of the group protocol."""
+    """One protocol of the group. What members tell and are told travels as its user data; no partitions are handed out."""
 
-    name = "penstock"
+    name = ""
 
-    def __init__(self, info: Callable[[], MemberInfo], assign: AssignUnits) -> None:
-        self._info, self._assign = info, assign
-        self._received: tuple[dict[str, Any], int] | None = None
+    def __init__(self, name: str, member: GroupMember) -> None:
+        self.name, self._member = name, member
 
     def metadata(self, topics: Any) -> Any:
-        return ConsumerProtocolSubscription(
-            topics=sorted(topics), user_data=json.dumps(self._info().__dict__).encode(), version=0
-        )
+        return ConsumerProtocolSubscription(topics=sorted(topics), user_data=self._member.tell(self.name), version=0)
 
     def assign(self, cluster: Any, members: Any) -> dict[str, Any]:
-        infos = {m.member_id: MemberInfo(**_tupled(json.loads(m.metadata.user_data))) for m in members}
-        error_code = max((info.error_code for info in infos.values()), default=0)
-        told = list({info.process_id: info for info in infos.values()}.values())
-        shares = Shares({}) if error_code else self._assign(told)
-        active = {process: list(units) for process, units in shares.active.items()}
-        copies = {process: list(units) for process, units in shares.copies.items() if units}
-        hosts = {info.process_id: info.host for info in infos.values()}
         return {
-            member_id: ConsumerProtocolAssignment(
-                assigned_partitions=[],
-                user_data=json.dumps(
-                    {
-                        "units": active.get(info.process_id, []),
-                        "kept": copies.get(info.process_id, []),
-                        "active": active,
-                        "copies": copies,
-                        "hosts": hosts,
-                        "probing": shares.probing,
-                        "error": error_code,
-                    }
-                ).encode(),
-                version=0,
-            )
-            for member_id, info in infos.items()
+            member_id: ConsumerProtocolAssignment(assigned_partitions=[], user_data=told, version=0)
+            for member_id, told in self._member.decide(self.name, members).items()
         }
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
-        self._received = json.loads(assignment.user_data or b'{"units": []}'), generation
-
-    def take_received(self) -> tuple[dict[str, Any], int] | None:
-        received, self._received = self._received, None
-        return received
+        self._member.receive(self.name, assignment.user_data, generation)
 
 
-def _by_unit(units: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for process, held in units.items():
-        for unit in held:
-            found[unit] = (*found.get(unit, ()), process)
-    return found
+def _look_after(coordinator: Any, member: GroupMember) -> None:
+    """Have what other members send looked at before the client decodes it: bytes that are none would end the membership."""
+    perform, complete = coordinator._perform_assignment, coordinator._on_join_complete_async
 
+    def perform_assignment(leader_id: str, protocol: str, members: Sequence[Any]) -> Any:
+        member.cleaned(members)
+        return perform(leader_id, protocol, members)
 
-def _tupled(info: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in info.items()}
+    async def on_join_complete(generation: int, member_id: str, protocol: str, raw: bytes) -> None:
+        try:
+            told: bytes | None = assignment_user_data(bytes(raw or b""))
+        except ValueError:
+            told = None
+        cleaned = ConsumerProtocolAssignment(assigned_partitions=[], user_data=told, version=0).encode()
+        await complete(generation, member_id, protocol, cleaned)
+
+    coordinator._perform_assignment, coordinator._on_join_complete_async = perform_assignment, on_join_complete
 
 
 def group_metadata(group: str, generation: int, member: str, instance: str | None = None) -> bytes:

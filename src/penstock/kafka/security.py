@@ -4,8 +4,8 @@
         ──► `security_settings`   librdkafka's names: fetch, produce, restore, global tables, admin
         ──► `member_security`     kafka-python's: the group's member, and the group's administration
 
-What neither library can do (Java classes as plug-ins, JKS and PKCS#12 stores, OAUTHBEARER) is refused with what to do instead;
-nothing that protects the application is left out in silence. No message carries the value of a secret.
+What neither library can do (Java classes as plug-ins, JKS and PKCS#12 stores) is refused with what to do instead; nothing that
+protects the application is left out in silence. No message carries the value of a secret. Tokens: `oauth`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import ConfigError
+from penstock.kafka.oauth import OAUTHBEARER, PROVIDER, is_done_here, oauth_settings, token_source
+from penstock.kafka.tokens import MemberTokens
 
 _RENAMED = {
     "sasl.mechanisms": "sasl.mechanism",
@@ -52,39 +54,53 @@ _WITHOUT_MEANING = frozenset(
 _WIRE_LOGGERS = (
     "kafka.net.connection",
     "kafka.net.transport",
+    "kafka.net.sasl.oauth",
     "kafka.net.sasl.plain",
     "kafka.net.sasl.scram",
     "kafka.protocol.parser",
 )
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
-_JAAS_ENTRY = re.compile(r'\b(username|password)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", OAUTHBEARER)
+_JAAS_OPTION = re.compile(r'([\w.-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
 
 
 def is_security(key: str) -> bool:
     """Whether a client's setting is translated here."""
-    return key.startswith(("sasl.", "ssl.", "enable.ssl.")) or key in ("security.protocol", "security.providers")
+    return key.startswith(("sasl.", "ssl.", "https.", "enable.ssl.")) or key in ("security.protocol", "security.providers")
 
 
 def security_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """The security settings among a client's, in librdkafka's names; ConfigError for what cannot be translated."""
+    mechanism = str(given.get("sasl.mechanism") or given.get("sasl.mechanisms") or "").upper()
+    if mechanism == "AWS_MSK_IAM":
+        raise ConfigError(
+            f"sasl.mechanism = {mechanism} is a Java library's: set sasl.mechanism = {OAUTHBEARER} and {PROVIDER} to a function "
+            "that signs tokens with aws-msk-iam-sasl-signer-python"
+        )
     for key in _PLUG_INS:
-        if given.get(key):
-            raise ConfigError(f"{key} names a Java class, which neither librdkafka nor kafka-python can load; remove it")
+        if given.get(key) and not (mechanism == OAUTHBEARER and is_done_here(key, given[key])):
+            instead = f"remove it, or set {PROVIDER}" if mechanism == OAUTHBEARER else "remove it"
+            raise ConfigError(f"{key} names a Java class, which neither librdkafka nor kafka-python can load; {instead}")
     found = {
         _RENAMED.get(key, key): value
         for key, value in given.items()
-        if is_security(key) and key not in (*_PLUG_INS, *_WITHOUT_MEANING)
+        if is_security(key)
+        and not key.startswith(("sasl.oauthbearer.", "https."))  # tokens and who gives them: below
+        and key not in (*_PLUG_INS, *_WITHOUT_MEANING)
     }
     if "security.protocol" in found:
         found["security.protocol"] = str(found["security.protocol"]).upper()
     found |= _stores(given)
-    if "sasl.jaas.config" in given:
-        found |= _from_jaas(str(given["sasl.jaas.config"]))
+    jaas = _jaas_options(str(given.get("sasl.jaas.config") or ""))
+    with_login = str(found.get("security.protocol", "")).startswith("SASL_")
+    if mechanism == OAUTHBEARER:
+        found |= oauth_settings(given, jaas) if with_login else {}
+    elif "sasl.jaas.config" in given:
+        found |= _from_jaas(jaas)
     if found.get("ssl.endpoint.identification.algorithm") in ("", None):
         found.pop("ssl.endpoint.identification.algorithm", None)
         if "ssl.endpoint.identification.algorithm" in given:
             found["ssl.endpoint.identification.algorithm"] = "none"  # Java's way to say none
-    if str(found.get("security.protocol", "")).startswith("SASL_"):
+    if with_login:
         _check_sasl(found)
     return found
 
@@ -99,7 +115,10 @@ def member_security(translated: Mapping[str, Any]) -> dict[str, Any]:
         "sasl.kerberos.service.name": "sasl_kerberos_service_name",
     }
     found = {name: translated[key] for key, name in names.items() if key in translated}
-    if "sasl_plain_password" in found:
+    tokens = token_source(translated)
+    if tokens is not None:
+        found["sasl_oauth_token_provider"] = MemberTokens(tokens)
+    if tokens is not None or "sasl_plain_password" in found:
         _keep_logins_out_of_the_log()
     if str(found.get("security_protocol", "")) in ("SSL", "SASL_SSL"):
         found["ssl_context"] = _ssl_context(translated)
@@ -128,18 +147,22 @@ def _check_sasl(found: dict[str, Any]) -> None:
         )
     found["sasl.mechanism"] = mechanism
     missing = [key for key in ("sasl.username", "sasl.password") if not found.get(key)]
-    if mechanism != "GSSAPI" and missing:
+    if mechanism not in ("GSSAPI", OAUTHBEARER) and missing:
         raise ConfigError(f"{' and '.join(missing)} must be set for sasl.mechanism = {mechanism}, or both in sasl.jaas.config")
 
 
-def _from_jaas(text: str) -> dict[str, str]:
-    entries = {name: re.sub(r"\\(.)", r"\1", quoted) or bare for name, quoted, bare in _JAAS_ENTRY.findall(text)}
-    if set(entries) != {"username", "password"}:
+def _jaas_options(text: str) -> dict[str, str]:
+    return {name: re.sub(r"\\(.)", r"\1", quoted) or bare for name, quoted, bare in _JAAS_OPTION.findall(text)}
+
+
+def _from_jaas(options: Mapping[str, str]) -> dict[str, str]:
+    if not {"username", "password"} <= options.keys():
         raise ConfigError(
-            "sasl.jaas.config is understood where it has a username and a password (PLAIN and SCRAM); for Kerberos set "
-            "sasl.kerberos.service.name, sasl.kerberos.principal and sasl.kerberos.keytab"
+            "sasl.jaas.config is understood where it has a username and a password (PLAIN and SCRAM), or a clientId and a "
+            "clientSecret (OAUTHBEARER); for Kerberos set sasl.kerberos.service.name, sasl.kerberos.principal and "
+            "sasl.kerberos.keytab"
         )
-    return {"sasl.username": entries["username"], "sasl.password": entries["password"]}
+    return {"sasl.username": options["username"], "sasl.password": options["password"]}
 
 
 # -- certificates ------------------------------------------------------------------------------------------------------

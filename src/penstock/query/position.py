@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
 
 
@@ -76,8 +77,12 @@ class Position:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Position:
-        """What `to_json` gave."""
-        return cls({topic: {int(p): offset for p, offset in offsets.items()} for topic, offsets in json.loads(text).items()})
+        """What `to_json` gave; raises SerializationError for anything else."""
+        try:
+            read = json.loads(text)
+            return cls({topic: {_partition(p): _offset(o) for p, o in offsets.items()} for topic, offsets in read.items()})
+        except (ValueError, RecursionError, AttributeError) as exc:
+            raise SerializationError(f"a position is JSON of topics, partitions and offsets, got {text[:100]!r}: {exc}") from exc
 
     def __iter__(self) -> Iterator[tuple[str, int, int]]:
         return iter([(topic, p, offset) for topic, offsets in self._topics.items() for p, offset in offsets.items()])
@@ -89,6 +94,18 @@ class Position:
 
     def __repr__(self) -> str:
         return f"Position({self._topics!r})"
+
+
+def _partition(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+        raise ValueError(f"{text[:50]!r} is not a partition")
+    return int(text)
+
+
+def _offset(value: object) -> int:
+    if type(value) is not int:
+        raise ValueError(f"an offset is a whole number, not a {type(value).__name__}")
+    return value
 
 
 class PositionBound:

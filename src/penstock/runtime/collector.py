@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.columns import Columns, Produced, ProducedColumns
-from penstock.dead_letters import DeadLetter
+from penstock.dead_letters import DeadLetter, ErrorHandlerContext
 from penstock.errors import PenstockError, ProductionError, StreamsError, TaskCorruptedError
 from penstock.handlers import ProductionExceptionHandler, Response, Result, SerializationExceptionOrigin, is_retriable
 from penstock.hashing import default_partitions
@@ -118,8 +118,8 @@ class RecordCollector:
     def _produced(self, topic: str, columns: Columns, keys: Any, values: Any) -> ProducedColumns:
         return ProducedColumns(topic, None, keys, values, columns.timestamps, columns.headers)
 
-    def send_raw(self, record: ProducedRecord) -> None:
-        """Keep a record that is bytes already, such as a dead letter."""
+    def send_raw(self, record: ProducedRecord, error_context: ErrorHandlerContext | None = None) -> None:
+        """Keep a dead letter, which is bytes already; `error_context` says what it was made of."""
         self._outputs.append(record)
         self._dead += 1
         self._dead_letters.append(record)
@@ -166,7 +166,7 @@ class RecordCollector:
         error_context = error_handler_context(None, None, self._task_id)
         response = self._asked(lambda: self._handler.handle_error(error_context, record, exception), None, message, exception)
         for dead_letter in response.dead_letter_queue_records:
-            self.send_raw(dead_letter)
+            self.send_raw(dead_letter, error_context)
         if response.result is Result.RETRY and is_retriable(exception):
             raise TaskCorruptedError(
                 f"{message}. The broker is slow, in a bad state or not reachable; the task starts again from its last commit. "
@@ -225,7 +225,7 @@ class RecordCollector:
             exception,
         )
         for dead_letter in response.dead_letter_queue_records:
-            self.send_raw(dead_letter)
+            self.send_raw(dead_letter, error_context)
         where = f"ProducerRecord(topic=[{record.topic}], partition=[{record.partition}], timestamp=[{record.timestamp}])"
         if self._fails(response):
             raise ProductionError(

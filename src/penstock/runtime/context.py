@@ -200,7 +200,7 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
     def send_dead_letters(self, records: Iterable[ProducedRecord], error_context: ErrorHandlerContext | None = None) -> None:
         """Write a handler's dead letter records with the task's outputs."""
         for record in records:
-            self.record_collector.send_raw(record)
+            self.record_collector.send_raw(record, error_context)
 
     def _active_task(self, operation: str) -> StreamTask:
         if self._task is None:

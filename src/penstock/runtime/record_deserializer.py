@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import DeserializationError, StreamsError
 from penstock.handlers import DeserializationExceptionHandler, Response, Result
-from penstock.record import RawRecord, RecordContext
+from penstock.record import RawRecord
 
 if TYPE_CHECKING:
     from penstock.runtime.nodes import SourceNode
@@ -71,13 +71,7 @@ def handle_deserialization_failure(
         _log.error("Deserialization error callback failed after deserialization error for %s", error_context, exc_info=exception)
         raise StreamsError("Fatal user code error in deserialization error callback") from fatal
 
-    # It is met before its turn, while another record is processed or none: what is written of it was made of this one.
-    before = context.record_context
-    context.record_context = _context_of(raw)
-    try:
-        context.send_dead_letters(response.dead_letter_queue_records)
-    finally:
-        context.record_context = before
+    context.send_dead_letters(response.dead_letter_queue_records, error_context)
 
     if response.result is not Result.RESUME:
         raise DeserializationError(
@@ -89,10 +83,6 @@ def handle_deserialization_failure(
     context.record_dropped(
         f"Skipping record due to deserialization error. topic=[{raw.topic}] partition=[{raw.partition}] offset=[{raw.offset}]"
     )
-
-
-def _context_of(raw: RawRecord) -> RecordContext:
-    return RecordContext(raw.timestamp, raw.offset, raw.partition, raw.topic, raw.headers, raw.key, raw.value)
 
 
 def _check(response: Response) -> None:

@@ -132,20 +132,28 @@ class ShuffledBatch:
             None if self.side is None else self.side.slice(start, stop - start),
         )
 
-    def in_time_order(self, begun: Mapping[int, int]) -> ShuffledBatch:
+    def in_time_order(self, begun: Mapping[int, tuple[int, int]]) -> ShuffledBatch:
         """The records of all sources as a task merges its inputs: each source in its order, the lowest head first.
 
-        `begun` tells how many of its first records each source is to leave out.
+        `begun` tells of sources how many records made of which offset are to be left out, the first of them.
         """
         found = np.unique(self.sources)
         if len(found) < 2 and not begun:
             return self
-        rows = [np.flatnonzero(self.sources == source)[begun.get(int(source), 0) :] for source in found]
+        rows = [self._rows_of(int(source), begun.get(int(source))) for source in found]
         # Lowest head first is a stable sort by the latest time seen so far in each source: a late record follows at once.
         times = self.timestamps if self.ranks is None else self.ranks
         latest = [np.maximum.accumulate(times[some]) for some in rows]
         order = np.argsort(np.concatenate(latest), kind="stable")
         return self.take(np.concatenate(rows)[order])
+
+    def _rows_of(self, source: int, begun: tuple[int, int] | None) -> Longs:
+        rows: Longs = np.flatnonzero(self.sources == source)
+        if begun is None:
+            return rows
+        offset, consumed = begun
+        # By the offset, not by counting rows: it may be gone, or give fewer records now than when it was begun.
+        return np.delete(rows, np.flatnonzero(self.offsets[rows] == offset)[:consumed])
 
     def columns(self, partition: TopicPartition, first_offset: int) -> RawColumns:
         """The records as a task reads them, numbered from `first_offset`."""

@@ -29,6 +29,7 @@ class FedPartition:
         self._committed = Vector.of(committed, sources)
         self._handed_over = self._committed
         self._times = committed.metadata.split("|")[0] if committed is not None else ""
+        self._topic_read_to = committed.offset if committed is not None else 0
         self._waiting: list[ShuffledBatch] = []
         self._riding: list[ShuffledBatch] = []
 
@@ -46,10 +47,11 @@ class FedPartition:
             batch, riding = batch.without_side()
             if riding is not None:
                 self._riding.append(riding)
-            batch = batch.in_time_order({index: before.begun[s] for index, s in enumerate(sources) if s in before.begun})
+            begun = {s: (before.positions[s], some) for s, some in before.begun.items()}
+            batch = batch.in_time_order({index: begun[s] for index, s in enumerate(sources) if s in begun})
         self._waiting.append(batch)
-        begun = {source: some for source, some in before.begun.items() if ends.get(source, 0) <= before.positions[source]}
-        self._handed_over = Vector(before.number + len(batch), {**before.positions, **ends}, begun)
+        still_begun = {source: some for source, some in before.begun.items() if ends.get(source, 0) <= before.positions[source]}
+        self._handed_over = Vector(before.number + len(batch), {**before.positions, **ends}, still_begun)
         return batch
 
     def commit(self, left: int, times: str | None) -> OffsetAndMetadata:
@@ -69,7 +71,7 @@ class FedPartition:
             first = dict(reversed(origins[cut:]))  # the first that waits of each source
             positions = {**handed_over.positions, **first}
             self._committed = Vector(handed_over.number - left, positions, {**handed_over.begun, **self._begun(done, first)})
-        return self._committed.committed(self._times, self._sources)
+        return self._committed.committed(self._times, self._sources, self._topic_read_to)
 
     def take_side_outputs(self) -> list[ProducedColumns]:
         """What rode along with records before the vector that is committed now, to be written with it; each once."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
+from pathlib import Path
 
 from pyspark import RDD
 from pyspark.sql import SparkSession
@@ -40,6 +42,7 @@ class Fleet:
         self.lanes = {index: Lane(self._spark, name, place) for index, (name, place) in enumerate(zip(names, places))}
         self.updaters = Updaters(self._spark, application, self._packed)
         self._answered: dict[int, LaneAnswer] = {}
+        self._sockets: set[Path] = set()
 
     def warm_up(self) -> None:
         """Start the workers that run what comes before a shuffle, beside all else there is to do at the start."""
@@ -114,6 +117,7 @@ class Fleet:
         }
         answers = _answers(turns)
         self._answered.update(answers)
+        self._sockets |= {Path(a.query_address) for a in answers.values() if isinstance(a.query_address, str)}
         return answers
 
     def process(
@@ -175,6 +179,12 @@ class Fleet:
         self._close_lanes(list(self.lanes), timeout)
         for lane in self.lanes.values():
             lane.close()
+        self._remove_sockets()
+
+    def _remove_sockets(self) -> None:
+        """A worker that was killed, or that Spark has retired, could not remove the folder of its socket."""
+        for folder in {path.parent for path in self._sockets if path.parent.name.startswith("penstock-")}:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _close_lanes(self, indices: Iterable[int], timeout: float | None) -> None:
         closing = [
@@ -184,7 +194,7 @@ class Fleet:
         for future in closing:
             try:
                 future.result(timeout)
-            except Exception:  # noqa: BLE001 - a worker that is gone has nothing left to close
+            except Exception:  # noqa: BLE001, S112 - a worker that is gone has nothing left to close
                 continue
 
     def _shuffle(self, upstream: Sequence[UpstreamWork], owners: Mapping[TaskId, int]) -> RDD[bytes]:
@@ -222,5 +232,6 @@ def _failure_of_job(text: str) -> Failure:
     broken = next((line.strip() for line in text.splitlines() if any(sign in line for sign in _BROKEN_PYTHON)), None)
     if broken is None:
         return Failure("LaneLost", text.splitlines()[0], text)
-    message = f"the executors' Python cannot run penstock: {broken}; install it there, or send it along (running-on-a-cluster.md)"
+    advice = "install penstock-streams there, or send it along (running-on-a-cluster.md)"
+    message = f"the executors' Python cannot run penstock: {broken}; {advice}"
     return Failure("StreamsError", message, text)

@@ -1,99 +1,118 @@
 """Tells Spark's tasks where a partition of a store is when they read it: a table outlives the placement it was made under.
 
-A thread in the driver answers whoever knows the application's key.
+A thread in the driver answers whoever knows the application's key (`channel.py`).
 """
 
 from __future__ import annotations
 
-import contextlib
 import shutil
-import socket
 import tempfile
-import threading
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pyspark import SparkContext
 
-from penstock.errors import (
-    InvalidStateStoreError,
-    PenstockError,
-    StateStoreNotAvailableError,
-    StreamsRebalancingError,
-)
+from penstock.errors import InvalidStateStoreError, PenstockError, StateStoreNotAvailableError, StreamsRebalancingError
 from penstock.ids import TaskId
+from penstock.spark.channel import GONE, Address, Channel, answer_of, connect, send_error
+from penstock.spark.listening import Listening
+from penstock.spark.messages import Application
 from penstock.spark.placement import is_local
-from penstock.spark.query_client import Address, connect
-from penstock.spark.query_listener import is_known, listen
-
-Find = Callable[[str, TaskId], Any]
+from penstock.wire import Codec
 
 _PATIENCE = 30.0
+_REQUEST_SECONDS = 10.0
 _ANSWER_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a partition of a store is read: from the files of its site, through the lane at an address, or from the query server
+    of the instance that has it.
+
+    `folder` is within the application's folder. Files are read where they are; a task that Spark has put elsewhere asks the lane.
+    """
+
+    task_id: TaskId
+    folder: str
+    address: Address | None = None
+    executor: str | None = None
+    server: str | None = None
+    site: str = ""
+
+
+Find = Callable[[str, TaskId], Source]
+
+_CODEC = Codec(TaskId, Source)
 
 
 class Guide:
     """Answers with what `find(store, task)` says; `address` is where, for `ask`."""
 
-    def __init__(self, spark: SparkContext, key: bytes, find: Find) -> None:
-        self._key = key
+    def __init__(self, spark: SparkContext, application: Application, find: Find) -> None:
         self._find = find
-        self._folder = Path(tempfile.mkdtemp(prefix="penstock-g-"))
-        local = is_local(spark)
-        self._socket, address = listen(self._folder, local)
-        self.address: Address = address if isinstance(address, str) else (str(spark.getConf().get("spark.driver.host")), address)
-        threading.Thread(target=self._accept, name="penstock-guide", daemon=True).start()
+        self._folder = Path(tempfile.mkdtemp(prefix="penstock-g-")) if is_local(spark) else None
+        host = "" if self._folder is not None else str(spark.getConf().get("spark.driver.host"))
+        identity = None if self._folder is not None else application.identity
+        try:
+            self._listening = Listening(
+                "penstock-guide",
+                application.query_key,
+                _CODEC,
+                self._answer,
+                folder=self._folder,
+                host="" if self._folder is not None else str(spark.getConf().get("spark.driver.bindAddress", host)),
+                identity=identity,
+            )
+        except BaseException:
+            self._remove_folder()
+            raise
+        address = self._listening.address
+        self.address: Address = address if isinstance(address, str) else (host, address)
 
     def close(self) -> None:
         """Answer no more."""
-        with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._listening.close()
+        self._remove_folder()
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                accepted, _ = self._socket.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._answer, args=(accepted,), name="penstock-guide", daemon=True).start()
+    def _remove_folder(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _answer(self, accepted: socket.socket) -> None:
-        connection: Connection[Any, Any] = Connection(accepted.detach())
-        with contextlib.suppress(OSError, EOFError), contextlib.closing(connection):
-            if is_known(connection, self._key) and connection.poll(_ANSWER_SECONDS):
-                try:
-                    connection.send(self._find(*connection.recv()))
-                except PenstockError as exc:
-                    connection.send(exc)
-                except Exception as exc:  # noqa: BLE001 - told to who asks
-                    connection.send(InvalidStateStoreError(f"where the store is cannot be told: {exc!r}"))
+    def _answer(self, channel: Channel) -> None:
+        request = channel.receive(_REQUEST_SECONDS)
+        try:
+            name, task_id = request
+            channel.send("value", self._find(str(name), task_id))
+        except PenstockError as exc:
+            send_error(channel, exc)
+        except Exception as exc:  # noqa: BLE001 - told to who asks
+            send_error(channel, InvalidStateStoreError(f"where the store is cannot be told: {exc!r}"))
 
 
-def ask(address: Address, key: bytes, store_name: str, task_id: TaskId) -> Any:
+def ask(address: Address, application: Application, store_name: str, task_id: TaskId) -> Source:
     """Where a partition is now; waits while it is being opened or moves."""
     deadline = time.monotonic() + _PATIENCE
     while True:
-        found = _ask(address, key, store_name, task_id)
-        if not isinstance(found, BaseException):
-            return found
-        if not isinstance(found, (StreamsRebalancingError, StateStoreNotAvailableError)) or time.monotonic() > deadline:
-            raise found
+        try:
+            return _ask(address, application, store_name, task_id)
+        except (StreamsRebalancingError, StateStoreNotAvailableError):
+            if time.monotonic() > deadline:
+                raise
         time.sleep(0.1)
 
 
-def _ask(address: Address, key: bytes, store_name: str, task_id: TaskId) -> Any:
+def _ask(address: Address, application: Application, store_name: str, task_id: TaskId) -> Source:
     try:
-        with contextlib.closing(connect(address, key)) as connection:
-            connection.send((store_name, task_id))
-            if connection.poll(_ANSWER_SECONDS):
-                return connection.recv()
-    except (OSError, EOFError) as exc:
+        with connect(address, application.query_key, _CODEC, application.identity) as channel:
+            channel.send(store_name, task_id)
+            found = answer_of(channel.receive(_ANSWER_SECONDS))[-1]
+    except GONE as exc:
         raise InvalidStateStoreError(
             f"the application whose store {store_name} is read does not answer ({exc}): a table can be read while it runs"
         ) from exc
-    return StateStoreNotAvailableError(f"the driver does not tell where partition {task_id.partition} of store {store_name} is")
+    if not isinstance(found, Source):
+        raise InvalidStateStoreError(f"the driver does not tell where partition {task_id.partition} of store {store_name} is")
+    return found

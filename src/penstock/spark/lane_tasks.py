@@ -27,10 +27,11 @@ from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.fed import FedPartition
 from penstock.spark.globals import LaneGlobals
+from penstock.spark.had import Had, SkippingCollector
 from penstock.spark.lane_metrics import share_processing, take_punctuations, watch_task
 from penstock.spark.messages import Application, Committed, LaneAnswer, RestoreProgress, TaskWork, UpstreamWork
 from penstock.spark.upstream import TracingCollector, run_upstream, sources_of, upstream_inputs
-from penstock.spark.vectors import Vector, without_vector
+from penstock.spark.vectors import Vector, is_vector, without_vector
 from penstock.state.cache import RecordCache
 from penstock.state.directory import StateDirectory, state_dir_here
 from penstock.state.store import StateStore
@@ -41,9 +42,10 @@ _RESTORE_STEP = 200_000
 class _OpenTask:
     """A task with what only the lane knows of it: what was committed, and how far it has consumed what a shuffle feeds it."""
 
-    def __init__(self, task: StreamTask, committed: Committed) -> None:
+    def __init__(self, task: StreamTask, committed: Committed, had: Mapping[TopicPartition, Had]) -> None:
         self.task = task
         self.committed = committed
+        self.had = had
         self.fed: dict[TopicPartition, FedPartition] = {}
         self.position: dict[TopicPartition, int] = {}
         self.announced: set[TopicPartition] = set()
@@ -133,7 +135,9 @@ class LaneTasks:
                 self._globals.stores,
             )
             metrics = TaskMetrics(self._metrics, task_id)
-            collector = RecordCollector(task_id, production_exception_handler(self._config), metrics, self._plan.partitions.get)
+            had = {p: found for p in inputs if p in committed and (found := Had.of(committed[p])) is not None}
+            given = (task_id, production_exception_handler(self._config), metrics, self._plan.partitions.get)
+            collector = SkippingCollector(had, *given) if had else RecordCollector(*given)
             cache = RecordCache(self._config.total_cache_size)
             topology = ProcessorTopology.of(subtopology)
             task = StreamTask(task_id, topology, inputs, self._config, state, collector, self._clock, metrics, cache)
@@ -142,9 +146,10 @@ class LaneTasks:
         except BaseException:
             self._directory.unlock(task_id)
             raise
-        opened = _OpenTask(task, committed)
+        opened = _OpenTask(task, committed, had)
         for partition in inputs:
-            if partition.topic in self._plan.shuffled:
+            # One without a vector has records left in the topic, from when they were written there: those come first.
+            if partition.topic in self._plan.shuffled and is_vector(committed.get(partition)):
                 sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
                 opened.fed[partition] = FedPartition(sources, committed.get(partition))
         return opened
@@ -271,6 +276,9 @@ class LaneTasks:
                 commit.offsets[partition] = fed.commit(left, None if own is None else own.metadata)
                 outputs += fed.take_side_outputs()
         commit.outputs[:0] = outputs
+        for partition, had in opened.had.items():
+            if partition in commit.offsets:
+                commit.offsets[partition] = had.carried(commit.offsets[partition])
         opened.advance_position(commit.offsets)
         return commit
 

@@ -14,6 +14,7 @@ from penstock.kafka.fetch import FetchRange
 from penstock.metrics_transfer import MetricsUpdate
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.flow import Flow
+from penstock.spark.identity import Identity
 from penstock.spark.plan import Plan
 from penstock.spark.raised import Raised
 from penstock.topology.specs import GlobalTopology
@@ -23,7 +24,10 @@ Committed = Mapping[TopicPartition, OffsetAndMetadata]
 
 @dataclass(frozen=True)
 class Application:
-    """All a lane has to know of the application; sent once to each new worker."""
+    """All a lane has to know of the application; sent once to each new worker.
+
+    `query_key` and `identity` are what lanes and driver prove themselves with to each other; the second only on a cluster.
+    """
 
     key: str
     config: StreamsConfig
@@ -32,7 +36,8 @@ class Application:
     process_id: str
     client_id: str
     import_path: tuple[str, ...] = ()
-    query_key: bytes = b""
+    query_key: bytes = field(default=b"", repr=False)
+    identity: Identity | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,8 @@ class LaneAnswer:
     executor: str = ""
     query_address: str | int | None = None
     site: str = ""
+    begun: tuple[TaskId, ...] = ()
+    """Tasks that were not open before this turn, and stand where their commit says."""
     opened: tuple[TaskId, ...] = ()
     restoring: tuple[RestoreProgress, ...] = ()
     restored: tuple[RestoreProgress, ...] = ()

@@ -6,14 +6,14 @@ only, keeps no state and is made of the DSL's stateless operators. Everything el
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import ConfigError
 from penstock.ids import TaskId
 from penstock.operators import STATELESS, KStreamAggregate
-from penstock.timestamps import UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor
+from penstock.timestamps import WallclockTimestampExtractor, resolve_timestamp_extractor, uses_partition_time
 from penstock.topology.column_path import is_counted
 from penstock.topology.specs import ProcessorSpec, SourceSpec, Subtopology
 
@@ -56,10 +56,19 @@ class Plan:
         """The topics its tasks read themselves."""
         return [topic for topic in subtopology.source_topics if topic not in self.shuffled]
 
+    def repartitions_of(self, upstream: Subtopology) -> list[str]:
+        """The repartition topics that a sub-topology writes to or feeds, in the order of those who read them."""
+        return repartitions_of(upstream, self.subtopologies.values())
+
     def feeding(self, subtopology: Subtopology) -> list[Subtopology]:
         """The sub-topologies whose shuffle its tasks are fed by."""
         found = {self.shuffled[topic] for topic in subtopology.source_topics if topic in self.shuffled}
         return [self.subtopologies[i] for i in sorted(found)]
+
+
+def repartitions_of(upstream: Subtopology, subtopologies: Iterable[Subtopology]) -> list[str]:
+    """The repartition topics among what a sub-topology writes to, in the order of those who read them."""
+    return [t for s in subtopologies for t in s.repartition_source_topics if t in upstream.sink_topics]
 
 
 def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int], config: Mapping[str, Any]) -> Plan:
@@ -69,17 +78,16 @@ def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int
     shuffled: dict[str, int] = {}
     if transport != "topic":
         for upstream in subtopologies:
-            targets = [t for s in subtopologies for t in s.repartition_source_topics if t in upstream.sink_topics]
+            targets = repartitions_of(upstream, subtopologies)
             if not targets or (transport == "auto" and not shuffles(upstream, partitions, config)):
                 continue
-            if transport == "shuffle" and (reason := why_not(upstream, partitions)):
+            if transport == "shuffle" and (reason := why_not(upstream, partitions, config)):
                 raise ConfigError(f"repartition.transport = shuffle is not possible for sub-topology {upstream.id}: {reason}")
             shuffled.update(dict.fromkeys(targets, upstream.id))
         shuffled = {topic: source for topic, source in shuffled.items() if _fed_by_one(topic, subtopologies)}
         # A sub-topology runs before the shuffle or as tasks, not both: all of its repartitions go the same way.
         for upstream in subtopologies:
-            feeds = [t for s in subtopologies for t in s.repartition_source_topics if t in upstream.sink_topics]
-            if any(t not in shuffled for t in feeds):
+            if any(t not in shuffled for t in repartitions_of(upstream, subtopologies)):
                 shuffled = {t: u for t, u in shuffled.items() if u != upstream.id}
     cached = config["statestore.cache.max.bytes"] > 0
     counted = {t for t in shuffled for s in subtopologies if cached and t in s.source_topics and is_counted(s, t, _counts)}
@@ -92,18 +100,14 @@ def _counts(supplier: Any) -> bool:
 
 def shuffles(upstream: Subtopology, partitions: Mapping[str, int], config: Mapping[str, Any]) -> bool:
     """Whether a re-read of this sub-topology's input gives the same records again."""
-    if why_not(upstream, partitions) is not None:
+    if why_not(upstream, partitions, config) is not None:
         return False
-    default_extractor = config["default.timestamp.extractor"]
-    for node in upstream.nodes:
-        if isinstance(node, SourceSpec) and _depends_on_time(node.timestamp_extractor or default_extractor):
-            return False
-        if isinstance(node, ProcessorSpec) and not isinstance(node.supplier, STATELESS):
-            return False
-    return True
+    if any(isinstance(extractor, WallclockTimestampExtractor) for extractor in _extractors(upstream, config)):
+        return False
+    return all(isinstance(node.supplier, STATELESS) for node in upstream.nodes if isinstance(node, ProcessorSpec))
 
 
-def why_not(upstream: Subtopology, partitions: Mapping[str, int]) -> str | None:
+def why_not(upstream: Subtopology, partitions: Mapping[str, int], config: Mapping[str, Any]) -> str | None:
     """What forbids the shuffle after this sub-topology even where the user asks for it; None where nothing does."""
     if upstream.stores:
         return "it keeps state"
@@ -113,13 +117,20 @@ def why_not(upstream: Subtopology, partitions: Mapping[str, int]) -> str | None:
         return "it reads a repartition topic itself"
     if sum(partitions.get(topic, 0) for topic in upstream.source_topics) > _MAX_VECTOR:
         return f"its topics have more than {_MAX_VECTOR} partitions"
+    for extractor in _extractors(upstream, config):
+        if uses_partition_time(extractor):
+            # Before a shuffle a partition is read now by this worker, now by that one, and from anywhere after a restart.
+            return f"its timestamp extractor {extractor!r} uses the partition's time, which is known only where all of it is read"
     return None
+
+
+def _extractors(upstream: Subtopology, config: Mapping[str, Any]) -> list[Any]:
+    return [
+        resolve_timestamp_extractor(node.timestamp_extractor or config["default.timestamp.extractor"])
+        for node in upstream.nodes
+        if isinstance(node, SourceSpec)
+    ]
 
 
 def _fed_by_one(topic: str, subtopologies: Sequence[Subtopology]) -> bool:
     return sum(topic in s.sink_topics for s in subtopologies) == 1
-
-
-def _depends_on_time(extractor: Any) -> bool:
-    kinds = (UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor)
-    return isinstance(extractor, kinds) or extractor in kinds

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import InvalidStateStoreError, StateStoreNotAvailableError
+from penstock.errors import StateStoreNotAvailableError
 from penstock.ids import TaskId
 from penstock.query.position import Position
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
+from penstock.spark.channel import GONE, Address, Channel, answer_of, connect
+from penstock.spark.entry_forms import entries_of
+from penstock.spark.messages import Application
+from penstock.spark.query_listener import CODEC
 from penstock.state.engines.key_value_bytes import prefix_bytes
 from penstock.state.iterators import PeekingIterator
 from penstock.state.store import StateStore, StateStoreContext
 
-Address = str | tuple[str, int]
-
-_CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 60.0
-_GONE = (OSError, EOFError, AuthenticationError)
 
 
 class LanePartition(StorePartition):
@@ -39,38 +35,30 @@ class LanePartition(StorePartition):
         self,
         store: ReadableStore,
         task_id: TaskId,
-        key: bytes,
+        application: Application,
         address: Callable[[], Address | None],
         on_lost: Callable[[], None] = lambda: None,
         patience: float = 10.0,
     ) -> None:
         super().__init__(store.name, task_id)
         self._store = store
-        self._key = key
+        self._application = application
         self._address = address
         self._on_lost = on_lost
         self._patience = patience
-        self._free: list[tuple[Address, Connection[Any, Any]]] = []
+        self._free: list[tuple[Address, Channel]] = []
         self._lock = threading.Lock()
 
     def lease(self) -> Lease:
         """A view of what is committed now."""
         deadline, lost = time.monotonic() + self._patience, False
         while True:
-            address = self._address()
             try:
-                if address is None:
-                    raise OSError("no lane has it open")
-                connection = self._connection(address)
-                position = _ask(connection, "lease", self.task_id, self.store_name, self._store.on_disk)
-                return _LaneLease(self, self._store, address, connection, Position.from_json(position))
+                return self._lease_from(self._address())
             except StateStoreNotAvailableError:  # it is being opened there
-                assert address is not None
-                self.give_back(address, connection)
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(0.05)
-            except _GONE as exc:
+            except GONE as exc:
                 if time.monotonic() > deadline:
                     raise StateStoreNotAvailableError(
                         f"partition {self.partition} of store {self.store_name} cannot be read: the lane does not answer "
@@ -79,44 +67,62 @@ class LanePartition(StorePartition):
                 if not lost:
                     self._on_lost()
                     lost = True
-                time.sleep(0.05)
+            time.sleep(0.05)
 
     def close(self) -> None:
         """Close the connections."""
         with self._lock:
             free, self._free = self._free, []
-        for _, connection in free:
-            connection.close()
+        for _, channel in free:
+            channel.close()
 
-    def give_back(self, address: Address, connection: Connection[Any, Any]) -> None:
+    def give_back(self, address: Address, channel: Channel) -> None:
         """Called by a lease that ends well."""
         with self._lock:
-            self._free.append((address, connection))
+            self._free.append((address, channel))
 
-    def _connection(self, address: Address) -> Connection[Any, Any]:
+    def _lease_from(self, address: Address | None) -> Lease:
+        if address is None:
+            raise OSError("no lane has it open")
+        kept = self._kept(address)
+        if kept is not None:
+            try:
+                return self._lease_over(address, kept)
+            except GONE:
+                pass  # it was ended just now, to make room for others: that does not mean that the lane is gone
+        application = self._application
+        return self._lease_over(address, connect(address, application.query_key, CODEC, application.identity))
+
+    def _lease_over(self, address: Address, channel: Channel) -> Lease:
+        try:
+            position = _ask(channel, "lease", self.task_id, self.store_name, self._store.on_disk)[1]
+        except StateStoreNotAvailableError:
+            self.give_back(address, channel)
+            raise
+        except BaseException:
+            channel.close()
+            raise
+        return _LaneLease(self, self._store, address, channel, Position.from_json(position))
+
+    def _kept(self, address: Address) -> Channel | None:
         with self._lock:
             while self._free:
-                known, connection = self._free.pop()
-                if known == address and not connection.closed and not connection.poll():  # something to read: it was closed
-                    return connection
-                connection.close()
-        return connect(address, self._key)
+                known, channel = self._free.pop()
+                if known == address and channel.is_quiet:
+                    return channel
+                channel.close()
+        return None
 
 
 class _LaneLease(Lease):
     def __init__(
-        self,
-        owner: LanePartition,
-        store: ReadableStore,
-        address: Address,
-        connection: Connection[Any, Any],
-        position: Position,
+        self, owner: LanePartition, store: ReadableStore, address: Address, channel: Channel, position: Position
     ) -> None:
         self._owner: LanePartition | None = owner
         self._address = address
-        self._connection = connection
+        self._channel = channel
         self.position = position
-        self.engine = LaneEngine(store.name, connection)
+        self.engine = LaneEngine(store.name, channel)
         self.store = store.open_typed(self.engine, owner.task_id, Path())
 
     def close(self) -> None:
@@ -126,20 +132,20 @@ class _LaneLease(Lease):
             return
         try:
             if self.engine.is_idle:
-                self._connection.send(("release",))
-                owner.give_back(self._address, self._connection)
+                self._channel.send("release")
+                owner.give_back(self._address, self._channel)
                 return
-        except _GONE:
+        except GONE:
             pass
-        self._connection.close()  # in the midst of an iterator: the lane lets go of it when the connection ends
+        self._channel.close()  # in the midst of an iterator: the lane lets go of it when the connection ends
 
 
 class LaneEngine(StateStore):
     """A store of bytes whose methods are called in a lane."""
 
-    def __init__(self, name: str, connection: Connection[Any, Any]) -> None:
+    def __init__(self, name: str, channel: Channel) -> None:
         self._name = name
-        self._connection = connection
+        self._channel = channel
         self._iterating = False
 
     name = property(lambda self: self._name)
@@ -159,7 +165,7 @@ class LaneEngine(StateStore):
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> Any:
         """Entries whose key starts with the serialized prefix."""
-        return self._call("prefix_scan", prefix_bytes(prefix, prefix_serializer), _as_is)
+        return self._call("prefix_scan", prefix_bytes(prefix, prefix_serializer))
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         if method.startswith("_"):
@@ -167,73 +173,33 @@ class LaneEngine(StateStore):
         return lambda *arguments: self._call(method, *arguments)
 
     def _call(self, method: str, *arguments: Any) -> Any:
-        try:
-            answer = _ask_raw(self._connection, "call", method, arguments)
-        except _GONE as exc:
-            raise StateStoreNotAvailableError(f"store {self._name}: its lane went away while it was read ({exc})") from exc
+        answer = self._asked("call", method, arguments)
         if answer[0] == "value":
             return answer[1]
-        self._iterating = not answer[2]
-        if method == "get_versions":
-            return iter(list(self._entries(answer)))
-        return PeekingIterator(self._entries(answer), self._name)
+        entries = self._entries(answer)
+        return iter(list(entries)) if method == "get_versions" else PeekingIterator(entries, self._name)
 
     def _entries(self, answer: tuple[Any, ...]) -> Iterator[Any]:
-        _, part, ended = answer
+        _, form, part, ended = answer
+        self._iterating = not ended
+        return self._following(entries_of(form, part), ended)
+
+    def _following(self, part: list[Any], ended: bool) -> Iterator[Any]:
         while True:
             yield from part
             if ended:
                 return
-            try:
-                self._connection.send(("next",))
-                _, part, ended = _receive(self._connection)
-            except _GONE as exc:
-                raise StateStoreNotAvailableError(f"store {self._name}: its lane went away while it was read ({exc})") from exc
-            self._iterating = not ended
+            _, form, told, ended = self._asked("next")
+            part, self._iterating = entries_of(form, told), not ended
 
-
-def _ask(connection: Connection[Any, Any], *request: Any) -> Any:
-    return _ask_raw(connection, *request)[1]
-
-
-def _ask_raw(connection: Connection[Any, Any], *request: Any) -> tuple[Any, ...]:
-    connection.send(request)
-    answer = _receive(connection)
-    if answer[0] == "error":
-        raise answer[1] if isinstance(answer[1], BaseException) else InvalidStateStoreError(str(answer[1]))
-    return answer
-
-
-def _receive(connection: Connection[Any, Any]) -> tuple[Any, ...]:
-    if not connection.poll(_ANSWER_SECONDS):
-        raise EOFError(f"no answer for {_ANSWER_SECONDS:.0f} s")
-    answer: tuple[Any, ...] = connection.recv()
-    return answer
-
-
-def connect(address: Address, key: bytes) -> Connection[Any, Any]:
-    """A connection to a listener that knows the key, as we do."""
-    if isinstance(address, str):
-        connected = socket.socket(socket.AF_UNIX)
-        connected.settimeout(_CONNECT_SECONDS)
+    def _asked(self, *request: Any) -> tuple[Any, ...]:
         try:
-            connected.connect(address)
-        except OSError:
-            connected.close()
-            raise
-    else:
-        connected = socket.create_connection(address, _CONNECT_SECONDS)
-    connected.settimeout(None)
-    connection: Connection[Any, Any] = Connection(connected.detach())
-    try:
-        answer_challenge(connection, key)
-        deliver_challenge(connection, key)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            connection.close()
-        raise
-    return connection
+            return _ask(self._channel, *request)
+        except GONE as exc:
+            self._iterating = True  # what may still come is nobody's answer any more
+            raise StateStoreNotAvailableError(f"store {self._name}: its lane went away while it was read ({exc})") from exc
 
 
-def _as_is(topic: str, value: Any) -> Any:
-    return value
+def _ask(channel: Channel, *request: Any) -> tuple[Any, ...]:
+    channel.send(*request)
+    return answer_of(channel.receive(_ANSWER_SECONDS))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,57 +15,90 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.spark.placement import wait_for_executors
+from penstock.spark.session_settings import (
+    JVM_OPTIONS,
+    LOOPBACK,
+    is_local_master,
+    listens_on_loopback,
+    own_settings,
+    settings_elsewhere,
+)
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _DAEMON, _WORKER_PATH = "spark.python.daemon.module", "spark.executorEnv.PYTHONPATH"
-# The JVM hands out tasks and moves blobs; Python does the work. Its second compiler costs as much as all the rest of it in the
-# first minutes: 39 -> 20 s of CPU for starting and 100 shuffles.
-_JVM = "-XX:TieredStopAtLevel=1"
-
-_DEFAULTS = {
-    "spark.master": "local[*]",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.python.unix.domain.socket.enabled": "true",  # halves the cost of a Python task: 136 -> 72 ms for four
-    "spark.shuffle.reduceLocality.enabled": "false",  # a lane's place is our decision, not the shuffle's
-    "spark.locality.wait": "60s",  # a lane's state is on its executor: wait for a core there; a lost one is not waited for
-    "spark.executor.extraJavaOptions": _JVM,
-    "spark.speculation": "false",  # a second attempt beside the first would only be refused
-    "spark.shuffle.compress": "false",  # the blobs are read back on the spot; their time matters, not their size
-    "spark.sql.shuffle.partitions": "4",
-    "spark.cleaner.periodicGC.interval": "10min",
-    "spark.ui.retainedJobs": "200",
-    "spark.ui.retainedStages": "200",
-    "spark.ui.retainedTasks": "1000",
-}
-
-
 # From the start of a session to its first executor.
 _EXECUTOR_SECONDS = 120.0
+
+_END_SECONDS = 30.0
+
+# The path of a socket has 107 bytes at most, and Spark's are named by a UUID.
+_LONGEST_FOLDER = 60
+
+
+# The JVM that penstock has started, what it was told at its start, and whether its environment keeps it on loopback.
+_started: tuple[Any, frozenset[str], bool] = (None, frozenset(), False)
 
 
 def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSession:
     """A session with penstock's settings, under the user's own."""
+    global _started
     # Workers run this interpreter, with what is installed for it, unless told otherwise. Only spark-submit reads the setting.
     os.environ["PYSPARK_PYTHON"] = str(settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable)
-    builder = SparkSession.builder.appName(application_id)
     given = {key: str(value) for key, value in settings.items() if key != _JAVA_OPTIONS}
-    for key, value in {**_DEFAULTS, **given, **_daemon(given)}.items():
-        builder = builder.config(key, value)
+    _leave_loopback(given)
+    gateway, passed, _ = _started
+    elsewhere = settings_elsewhere(passed if SparkContext._gateway is gateway else frozenset())
+    own = own_settings(given, elsewhere)
+    options = {**own, **given, **_daemon({**own, **elsewhere, **given})}
     # Log settings go to the JVM's start: Spark's own warnings come before `spark.log.level` is looked at. The user's come last.
-    builder = builder.config(
-        _JAVA_OPTIONS, f"{_JVM} -Dlog4j2.configurationFile={_LOGGING.as_uri()} {settings.get(_JAVA_OPTIONS, '')}".strip()
+    wanted = str(settings.get(_JAVA_OPTIONS) or elsewhere.get(_JAVA_OPTIONS, ""))
+    options[_JAVA_OPTIONS] = (
+        f"{JVM_OPTIONS} -Dlog4j2.configurationFile={_LOGGING.as_uri()} {_temporary_folder()} {wanted}".strip()
     )
-    return builder.getOrCreate()
+    builder = SparkSession.builder.appName(application_id)
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    starts, loopback = SparkContext._gateway is None, listens_on_loopback(given, elsewhere)
+    with _environment({"SPARK_LOCAL_IP": LOOPBACK} if loopback and starts else {}):  # the address of the UI
+        session = builder.getOrCreate()
+    if starts:
+        _started = SparkContext._gateway, frozenset(options), loopback
+        atexit.register(_end_jvm_at_exit, SparkContext._gateway, os.getpid())
+    return session
 
 
-def _daemon(given: Mapping[str, str]) -> dict[str, str]:
+def _leave_loopback(given: Mapping[str, str]) -> None:
+    """A JVM that was started for a local master cannot be reached by executors: for another master one is started anew."""
+    gateway, _, loopback = _started
+    idle = SparkContext._gateway is gateway is not None and SparkContext._active_spark_context is None
+    if idle and loopback and not is_local_master(given.get("spark.master", "local")):
+        _end_jvm(gateway)
+
+
+def _temporary_folder() -> str:
+    """A JVM takes no notice of TMPDIR, so that it is told; not of one in which the path of a socket would be too long."""
+    folder = tempfile.gettempdir()
+    return f'"-Djava.io.tmpdir={folder}"' if len(os.fsencode(folder)) <= _LONGEST_FOLDER else ""
+
+
+@contextmanager
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
+    """Variables for a process that is started meanwhile."""
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name in wanted:
+            del os.environ[name]
+
+
+def _daemon(known: Mapping[str, str]) -> dict[str, str]:
     """On this machine workers run what is installed here, and can be forked with it imported; elsewhere nobody knows."""
-    is_here = given.get("spark.master", _DEFAULTS["spark.master"]).startswith("local")
-    if not is_here or os.environ["PYSPARK_PYTHON"] != sys.executable or _DAEMON in given:
+    is_here = known["spark.master"].startswith("local")
+    if not is_here or os.environ["PYSPARK_PYTHON"] != sys.executable or _DAEMON in known:
         return {}
-    path = os.pathsep.join(filter(None, (given.get(_WORKER_PATH), str(Path(__file__).parents[2]))))
+    path = os.pathsep.join(filter(None, (known.get(_WORKER_PATH), str(Path(__file__).parents[2]))))
     return {_DAEMON: "penstock.spark.daemon", _WORKER_PATH: path}
 
 
@@ -89,12 +124,24 @@ def quiet_jvm(log: Path) -> Iterator[None]:
 def end_session(spark: SparkSession) -> None:
     """Stop a session and its JVM, so that nothing of it is left when this returns."""
     spark.stop()
-    gateway: Any = SparkContext._gateway
-    if gateway is None:
-        return
-    SparkContext._gateway = SparkContext._jvm = None
-    gateway.shutdown()
+    if SparkContext._gateway is not None:
+        _end_jvm(SparkContext._gateway)
+
+
+def _end_jvm_at_exit(gateway: Any, process_id: int) -> None:
+    """Outlive the JVM, unless it is still in use: then all ends at once, and nobody is to hear of it."""
+    if os.getpid() == process_id and SparkContext._active_spark_context is None:
+        with suppress(Exception):
+            _end_jvm(gateway)
+
+
+def _end_jvm(gateway: Any) -> None:
+    """End a JVM that this process has started, and wait: at its end it deletes its folders. Twice is fine."""
+    if SparkContext._gateway is gateway:
+        SparkContext._gateway = SparkContext._jvm = None
     process = getattr(gateway, "proc", None)
-    if process is not None:
-        process.stdin.close()  # the JVM ends with its input
-        process.wait(30)
+    if process is None or process.poll() is not None:
+        return
+    gateway.shutdown()
+    process.stdin.close()  # the JVM ends with its input
+    process.wait(_END_SECONDS)

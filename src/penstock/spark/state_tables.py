@@ -10,7 +10,6 @@ import http.client
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,39 +20,26 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import StateStoreNotAvailableError
 from penstock.ids import TaskId
+from penstock.peers.connection import PeerConnection
+from penstock.peers.proofs import PeerKeys
+from penstock.query.metadata import HostInfo
+from penstock.query.server_tls import distrust, server_tls
 from penstock.runtime.queries.arrow_table import Columns, batches_of, columns_of
 from penstock.runtime.queries.entries import all_entries
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import StorePartition
-from penstock.spark.guide import ask
+from penstock.spark.channel import Address
+from penstock.spark.guide import Source, ask
 from penstock.spark.messages import Application
 from penstock.spark.placement import located_rows
-from penstock.spark.query_client import Address, LanePartition
+from penstock.spark.query_client import LanePartition
 from penstock.spark.query_listener import readable_store
 from penstock.spark.worker import packed, unpacked
 from penstock.state.directory import site_here, state_dir_here
 
 _SERVER_SECONDS = 60.0
 _PATIENCE = 60.0
-
-FORWARDED = "X-Penstock-Forwarded"
-"""Says that an instance of the application asks: it gets what is there and nothing else."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a partition of a store is read: from the files of its site, through the lane at an address, or from the query server
-    of the instance that has it.
-
-    `folder` is within the application's folder. Files are read where they are; a task that Spark has put elsewhere asks the lane.
-    """
-
-    task_id: TaskId
-    folder: str
-    address: Address | None = None
-    executor: str | None = None
-    server: str | None = None
-    site: str = ""
+_MAX_REASON = 64 * 1024
 
 
 def state_dataframe(
@@ -84,7 +70,7 @@ def _batches(
     """Read a partition where it is; until the first rows have come, one that moves is looked for again."""
     deadline = time.monotonic() + _PATIENCE
     while True:
-        source = ask(guide, application.query_key, store_name, task_id)
+        source = ask(guide, application, store_name, task_id)
         batches = _read_source(application, store_name, source, columns)
         try:
             first = next(batches, None)
@@ -111,7 +97,7 @@ def _read_source(application: Application, store_name: str, source: Source, colu
             folder = state_dir_here(config["state.dir"]) / config["application.id"] / source.folder
             partition = store.partition_on_disk(source.task_id, folder, Path(log_folder))
         else:
-            partition = LanePartition(store, source.task_id, application.query_key, lambda: source.address)
+            partition = LanePartition(store, source.task_id, application, lambda: source.address)
         try:
             with partition.lease() as lease:
                 yield from batches_of(all_entries(lease.store), columns)
@@ -120,22 +106,25 @@ def _read_source(application: Application, store_name: str, source: Source, colu
 
 
 def _read_server(application: Application, store_name: str, server: str, partition: int) -> Iterator[pa.RecordBatch]:
-    """A partition that another instance has, as an Arrow stream."""
-    token = application.config["application.server.token"]
-    headers = {FORWARDED: "1", **({"Authorization": f"Bearer {token}"} if token else {})}
-    connection = http.client.HTTPConnection(server, timeout=_SERVER_SECONDS)
+    """A partition that another instance has, as an Arrow stream, of which every part is proved to be the other's."""
+    host, target = HostInfo.build_from_endpoint(server), f"/api/stores/{quote(store_name, safe='')}/table?partition={partition}"
+    assert host is not None
+    tls = server_tls(application.config)
     try:
-        connection.request("GET", f"/api/stores/{quote(store_name, safe='')}/table?partition={partition}", headers=headers)
-        response = connection.getresponse()
-        if response.status != 200:
-            raise StateStoreNotAvailableError(
-                f"the instance at {server} does not give partition {partition} of store {store_name}: {response.status} "
-                f"{response.read(999)!r}"
-            )
-        yield from pa.ipc.open_stream(response)
+        context = None if tls is None else tls.for_peers()
+        connection = PeerConnection(host, PeerKeys.of(application.config), _SERVER_SECONDS, context)
+        try:
+            with connection.stream(target, _MAX_REASON) as (status, body):
+                if status != 200:
+                    raise StateStoreNotAvailableError(
+                        f"the instance at {server} does not give partition {partition} of store {store_name}: {status} "
+                        f"{body.read(999)!r}"
+                    )
+                yield from pa.ipc.open_stream(body)
+                body.read()  # the end has to have come, not only the connection's
+        finally:
+            connection.close()
     except (OSError, http.client.HTTPException, pa.ArrowInvalid) as exc:
         raise StateStoreNotAvailableError(
-            f"partition {partition} of store {store_name} at {server} cannot be read: {exc}"
+            f"partition {partition} of store {store_name} at {server} cannot be read: {distrust(exc) or exc}"
         ) from exc
-    finally:
-        connection.close()

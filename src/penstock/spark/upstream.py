@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from penstock.columns import Columns, Produced, ProducedColumns, RawColumns
+from penstock.dead_letters import ErrorHandlerContext
 from penstock.hashing import default_partition
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import RangeFetcher
@@ -98,9 +99,11 @@ class TracingCollector(RecordCollector):
         produced.origin, produced.offsets = columns.origin, columns.offsets()
         return produced
 
-    def send_raw(self, record: ProducedRecord) -> None:
-        """Keep a dead letter, and where it came from."""
-        super().send_raw(record)
+    def send_raw(self, record: ProducedRecord, error_context: ErrorHandlerContext | None = None) -> None:
+        """Keep a dead letter, and where it came from: a record that cannot be deserialized is met before its turn."""
+        super().send_raw(record, error_context)
+        if error_context is not None and error_context.topic is not None:
+            self.origins.append((TopicPartition(error_context.topic, error_context.partition), error_context.offset))
         self._trace()
 
     def _trace(self) -> None:

@@ -33,6 +33,7 @@ from penstock.spark.batch import ShuffledBatch
 from penstock.spark.blobs import batch_blob, failure_blob, flow_blob, read_blobs
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, UpstreamWork
+from penstock.spark.placement import host_of
 from penstock.spark.query_listener import QueryListener
 from penstock.spark.raised import Raised, shortened
 from penstock.spark.write_turn import TurnPart, write_turn
@@ -152,7 +153,7 @@ def close_lane(key: str, lane: int, rows: Iterator[Any]) -> Iterator[bytes]:
 class LaneWorker:
     """The open tasks, stores and clients of one lane."""
 
-    def __init__(self, application: Application, lane: int, on_this_host: bool = True) -> None:
+    def __init__(self, application: Application, lane: int, host: str | None = None) -> None:
         self.application = application
         self.lane = lane
         config = application.config
@@ -161,13 +162,14 @@ class LaneWorker:
         self.tasks = LaneTasks(application, self.client_id)
         transactional_id = f"{config['application.id']}-{application.process_id}-{lane + 1}" if config.eos_enabled else None
         self.producer = LaneProducer(producer_config(config, f"{self.client_id}-producer"), transactional_id)
-        self.queries = QueryListener(application, self.tasks, on_this_host)
+        self.queries = QueryListener(application, self.tasks, host)
 
     def open(self, turn: OpenTurn, answer: LaneAnswer) -> None:
         """Own exactly the tasks of the turn; restore as much as its time allows."""
         before = self.tasks.ids
         self.tasks.own(turn.tasks)
-        answer.created, answer.closed = len(self.tasks.ids - before), len(before - self.tasks.ids)
+        answer.begun = tuple(self.tasks.ids - before)
+        answer.created, answer.closed = len(answer.begun), len(before - self.tasks.ids)
         self.tasks.restore(time.monotonic() + turn.seconds, answer)
         answer.opened = tuple(self.tasks.running)
         answer.timers = {task_id: opened.task.next_timer() for task_id, opened in self.tasks.running.items()}
@@ -270,7 +272,8 @@ def _lane_for(turn: OpenTurn) -> LaneWorker:
             _LANES.pop(key).close()  # an earlier start of the same application in this worker
         if turn.application is None:
             raise StreamsError(f"lane {turn.lane} was opened without its application")
-        lane = _LANES[turn.key, turn.lane] = LaneWorker(unpacked(turn.application), turn.lane, turn.executor is None)
+        host = None if turn.executor is None else host_of(turn.executor)
+        lane = _LANES[turn.key, turn.lane] = LaneWorker(unpacked(turn.application), turn.lane, host)
     return lane
 
 

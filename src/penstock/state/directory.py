@@ -21,9 +21,11 @@ from typing import ClassVar
 from penstock.clock import Clock, SystemClock
 from penstock.errors import LockError, ProcessorStateError
 from penstock.ids import TaskId
+from penstock.state.folders import make_folder, make_own_folder
 
 LOCK_FILE = ".lock"
 PROCESS_FILE = "penstock-process-metadata"
+_PROCESS_FILE_SIZE = 4096  # many times what is written there
 GLOBAL_FOLDER = "global"
 
 _log = logging.getLogger(__name__)
@@ -64,7 +66,7 @@ class FolderLock:
         path = folder / LOCK_FILE
         while True:
             try:
-                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o640)
             except OSError as exc:
                 raise ProcessorStateError(f"cannot create lock file {path}: {exc.strerror or exc}") from exc
             try:
@@ -103,8 +105,7 @@ class StateDirectory:
         self._process_lock: FolderLock | None = None
         if has_persistent_stores:
             for folder in (self._base, self._folder):
-                _make_folder(folder)
-                _set_permissions(folder, allow_group_write)
+                make_own_folder(folder, allow_group_write)
 
     @property
     def folder(self) -> Path:
@@ -125,6 +126,10 @@ class StateDirectory:
                 ) from exc
         return self._read_process_id() or self._write_process_id()
 
+    def renew_process_id(self) -> uuid.UUID:
+        """A new id for this instance: the folder is a copy of one that another instance uses."""
+        return self._write_process_id() if self._has_persistent_stores else uuid.uuid4()
+
     def folder_of_task(self, task_id: TaskId) -> Path:
         """Where a task's folder is, whether it exists or not."""
         return self._folder / str(task_id)
@@ -133,14 +138,14 @@ class StateDirectory:
         """A task's folder."""
         folder = self.folder_of_task(task_id)
         if self._has_persistent_stores:
-            _make_folder(folder)
+            make_folder(folder)
         return folder
 
     def global_state_dir(self) -> Path:
         """The folder of the global stores."""
         folder = self._folder / GLOBAL_FOLDER
         if self._has_persistent_stores:
-            _make_folder(folder)
+            make_folder(folder)
         return folder
 
     def lock(self, task_id: TaskId) -> None:
@@ -242,10 +247,11 @@ class StateDirectory:
     def _read_process_id(self) -> uuid.UUID | None:
         path = self._folder / PROCESS_FILE
         try:
-            return uuid.UUID(json.loads(path.read_text())["processId"])
+            with path.open() as file:
+                return uuid.UUID(json.loads(file.read(_PROCESS_FILE_SIZE))["processId"])
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError) as exc:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
             _log.warning("Cannot read %s (%s): this instance gets a new process id", path, exc)
             return None
 
@@ -267,27 +273,6 @@ def state_dir_here(configured: str | Path) -> Path:
 def site_here() -> str:
     """Names the place of this machine's state folders: processes of the same site see the same files."""
     return f"{socket.gethostname()}:{os.environ.get('PENSTOCK_STATE_DIR', '')}"
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as exc:
-        raise ProcessorStateError(f"state folder {folder} cannot be created: there is a file of that name") from exc
-    except OSError as exc:
-        raise ProcessorStateError(f"state folder {folder} does not exist and cannot be created: {exc.strerror or exc}") from exc
-    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise ProcessorStateError(
-            f"state folder {folder} cannot be used: this process needs the rights to read, write and list it "
-            "(change them, or set another state.dir)"
-        )
-
-
-def _set_permissions(folder: Path, allow_group_write: bool) -> None:
-    try:
-        folder.chmod(0o770 if allow_group_write else 0o750)
-    except OSError as exc:
-        _log.warning("Cannot change the permissions of %s: %s", folder, exc)
 
 
 def _delete(path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import Callable, Sequence
 
 from penstock.columns import RawColumns
+from penstock.errors import ConfigError, ProcessorStateError, SerializationError
 from penstock.ids import TopicPartition
 from penstock.record import RawRecord
 from penstock.state.engines.rocksdb import RocksDBStore
@@ -82,10 +84,20 @@ class StoreRestorer:
             return 0
         usable = self._with_keys(new)
         if usable:
-            self._restore_callback([self._converter(record) for record in usable])
+            self._apply([self._converter(record) for record in usable])
         self._save(new[-1].offset)
         self.restored_records += len(usable)
         return len(usable)
+
+    def _apply(self, records: list[RawRecord]) -> None:
+        try:
+            self._restore_callback(records)
+        except (struct.error, SerializationError, ConfigError) as exc:  # whoever may write to a changelog can write anything
+            raise ProcessorStateError(
+                f"store {self.store.name} cannot be restored from {self.partition}, offsets {records[0].offset} to "
+                f"{records[-1].offset}: there is something that is not of its changelog ({exc}). Find out who writes to it; "
+                "reset the application to begin anew"
+            ) from exc
 
     def _restore_columns(self, columns: RawColumns) -> bool:
         """Put columns into RocksDB as they are; False, with nothing done, where records have to be looked at one by one."""

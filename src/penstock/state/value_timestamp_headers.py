@@ -17,6 +17,7 @@ from penstock.state.value_and_timestamp import TIMESTAMP_SIZE, UNKNOWN_TIMESTAMP
 V = TypeVar("V")
 
 NO_HEADERS = b"\x00"
+_NULL_SIZE = -1
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def serialize_headers(headers: Headers) -> bytes:
     for name, value in headers:
         raw_name = name.encode()
         parts += [write_varint(len(raw_name)), raw_name]
-        parts += [write_varint(-1)] if value is None else [write_varint(len(value)), value]
+        parts += [write_varint(_NULL_SIZE)] if value is None else [write_varint(len(value)), value]
     payload = b"".join(parts)
     return write_varint(len(payload)) + payload
 
@@ -83,12 +84,17 @@ def _read_headers(payload: bytes) -> Headers:
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         size, position = read_varint(payload, position)
-        name = payload[position : position + size].decode()
-        position += size
+        name, position = _taken(payload, position, size)
         size, position = read_varint(payload, position)
-        if size < 0:
-            headers.append((name, None))
-        else:
-            headers.append((name, payload[position : position + size]))
-            position += size
+        value: bytes | None = None
+        if size != _NULL_SIZE:
+            value, position = _taken(payload, position, size)
+        headers.append((name.decode(), value))
     return tuple(headers)
+
+
+def _taken(payload: bytes, position: int, size: int) -> tuple[bytes, int]:
+    """The next bytes and the position behind them; never back, never beyond the end."""
+    if not 0 <= size <= len(payload) - position:
+        raise ValueError(f"{size} bytes at {position} of {len(payload)} bytes of headers")
+    return payload[position : position + size], position + size

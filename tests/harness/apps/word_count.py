@@ -66,6 +66,11 @@ def answer(streams: KafkaStreams, question: dict[str, Any]) -> None:
     try:
         if ask == "server":
             found = str(streams.server_host)
+        elif ask == "listeners":
+            assert streams._fleet is not None
+            guide = streams._tables._guide
+            assert guide is not None
+            found = [streams._fleet.query_address(lane) for lane in streams._fleet.lanes] + [guide.address]
         elif ask == "store":
             view = streams.store(
                 StoreQueryParameters("counts", QueryableStoreTypes.key_value_store(), stale_stores=question["stale"])

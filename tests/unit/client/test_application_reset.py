@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.application_reset import ResetPlan, carry_out, is_internal, plan_reset
+from penstock.client.application_reset import ResetPlan, carry_out, plan_reset
 from penstock.client.reset_offsets import (
     by_duration,
     from_file,
@@ -55,15 +55,19 @@ class FakeAdmin:
 
 
 class FakeGroups:
-    def __init__(self, calls: list[Any], members: tuple[MemberStatus, ...] = ()) -> None:
+    def __init__(self, calls: list[Any], members: tuple[MemberStatus, ...] = (), others: Iterable[str] = ()) -> None:
         self.calls = calls
         self.members = members
+        self.others = others
 
     def status(self, group: str) -> GroupStatus:
         return GroupStatus("Stable" if self.members else "Empty", self.members)
 
+    def names(self) -> list[str]:
+        return ["shop", "shopping", *self.others]
+
     def committed(self, group: str) -> dict[TopicPartition, int]:
-        return {A0: 50, A1: 60, INTERNAL: 0}
+        return {A0: 50, A1: 60, INTERNAL: 0} if group == "shop" else {}
 
     def delete_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> None:
         self.calls.append(("delete offsets", list(partitions)))
@@ -87,22 +91,6 @@ def config(tmp_path: Path) -> StreamsConfig:
 
 def plan(config: StreamsConfig, choose: Any = to_earliest, members: tuple[MemberStatus, ...] = (), **options: Any) -> ResetPlan:
     return plan_reset(config, FakeAdmin([]), FakeGroups([], members), choose, **options)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("topic", "internal"),
-    [
-        ("shop-counts-changelog", True),
-        ("shop-words-repartition", True),
-        ("shop-KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-0000000006-topic", True),
-        ("shop-by-customer-subscription-response-topic", True),
-        ("shopping-x-changelog", False),
-        ("shop-orders", False),
-        ("orders-changelog", False),
-    ],
-)
-def test_should_know_the_topics_an_application_makes_for_itself(topic: str, internal: bool) -> None:
-    assert is_internal(topic, "shop") is internal
 
 
 def test_should_plan_for_everything_the_application_has_read(config: StreamsConfig) -> None:
@@ -152,6 +140,23 @@ def test_should_refuse_topics_that_are_not_there(config: StreamsConfig) -> None:
 
 def test_should_delete_only_the_internal_topics_named(config: StreamsConfig) -> None:
     assert plan(config, internal_topics=["shop-counts-changelog"]).internal_topics == ("shop-counts-changelog",)
+
+
+def test_should_leave_topics_of_an_application_whose_name_begins_with_this_ones(config: StreamsConfig, tmp_path: Path) -> None:
+    admin = FakeAdmin([])
+    admin.topics = {**admin.topics, "shop-eu-counts-changelog": 1, "shop-us-counts-changelog": 1, "shop-my-counts-changelog": 1}
+    (tmp_path / "shop" / "1_0" / "rocksdb" / "my-counts").mkdir(parents=True)
+    groups = FakeGroups([], others=["shop-eu"])
+    found = plan_reset(config, admin, groups, to_earliest)  # type: ignore[arg-type]
+    assert found.internal_topics == ("shop-counts-changelog", "shop-my-counts-changelog", "shop-words-repartition")
+    assert found.left == {"shop-eu-counts-changelog": "shop-eu", "shop-us-counts-changelog": None}
+    calls: list[Any] = []
+    with pytest.raises(StreamsError, match="cannot be told whether shop-us-counts-changelog belong"):
+        carry_out(found, config, FakeAdmin(calls), FakeGroups(calls), force=True)  # type: ignore[arg-type]
+    assert calls == []
+    named = plan_reset(config, admin, groups, to_earliest, internal_topics=["shop-us-counts-changelog"])  # type: ignore[arg-type]
+    assert (named.internal_topics, named.left) == (("shop-us-counts-changelog",), {})
+    assert INTERNAL not in named.offsets  # though it is not deleted, it is no input
 
 
 def test_should_carry_out_the_plan_in_order(config: StreamsConfig, calls: list[Any], tmp_path: Path) -> None:

@@ -67,6 +67,8 @@ class Positions:
         self.fetched: dict[TopicPartition, int] = {}
         self.vectors: dict[TopicPartition, Any] = {}
         self.committed: dict[TopicPartition, Any] = {}
+        self.draining: dict[TopicPartition, int] = {}
+        self.is_drained = False
 
     def load(self, tasks: Any) -> None:
         pass

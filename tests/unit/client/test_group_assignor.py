@@ -1,5 +1,8 @@
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from penstock.client.assignment import GroupAssignor, tasks_to_lanes
 from penstock.client.units import changelogs_of, is_stateful, units_of
 from penstock.config import StreamsConfig
@@ -99,3 +102,22 @@ def test_should_gather_tasks_in_one_lane_and_spread_them_again() -> None:
     spread = tasks_to_lanes(tasks, [0, 1], True, together)
     assert sorted(spread.values()) == [0, 0, 1, 1]
     assert tasks_to_lanes(tasks, [0, 1], True, spread) == spread
+
+
+unit_names = st.sampled_from([*UNITS, "9_9", "p7", ""])
+told_infos = st.builds(
+    MemberInfo,
+    st.text(min_size=1, max_size=5),
+    st.integers(0, 10_000),
+    active=st.lists(unit_names).map(tuple),
+    standby=st.lists(unit_names).map(tuple),
+    offsets=st.dictionaries(unit_names, st.integers(-(2**63), 2**63)),
+    tags=st.dictionaries(st.sampled_from(["zone", "other"]), st.text(max_size=3)),
+)
+
+
+@given(st.lists(told_infos, min_size=1, max_size=5, unique_by=lambda info: info.process_id), st.sampled_from([0, 100, 10**6]))
+def test_should_deal_out_every_unit_once_whatever_members_tell(infos: list[MemberInfo], end: int) -> None:
+    tags = {"client.tag.zone": "a", "rack.aware.assignment.tags": "zone", "num.standby.replicas": 1}
+    found = assignor(end, **tags)(infos)
+    assert sorted(unit for units in found.active.values() for unit in units) == sorted(UNITS)

@@ -34,13 +34,14 @@ class Fleet:
         self.application = SimpleNamespace(client_id="app")
         self.updaters = SimpleNamespace(is_local=False, hosts=lambda: [""])
         self.opened: list[list[TaskId]] = []
+        self.begun: tuple[TaskId, ...] = ()
 
     def place(self) -> None:
         """Nowhere to go."""
 
     def open(self, owned: Mapping[int, Mapping[TaskId, Any]], seconds: float = 2.0) -> dict[int, LaneAnswer]:
         self.opened.append(sorted(owned[0]))
-        return {0: LaneAnswer("lane")}
+        return {0: LaneAnswer("lane", begun=self.begun)}
 
 
 class Positions:
@@ -51,6 +52,7 @@ class Positions:
         self.tasks: set[TaskId] = set()
         self.vectors: dict[Any, Any] = {}
         self.fetched: dict[Any, Any] = {}
+        self.draining: dict[Any, Any] = {}
 
     def load(self, tasks: Iterable[TaskId]) -> None:
         self.tasks = set()
@@ -126,6 +128,46 @@ def test_should_open_anew_what_was_somebody_elses_in_between(instance: Instance)
     instance.step()
     assert instance.fleet.opened == [[A, B], [A, B, C]]
     assert instance.positions.read == [[C]]
+
+
+def test_should_open_anew_what_was_somebody_elses_while_its_offsets_were_read() -> None:
+    """Given, taken and given back before it is open: the other one's commits came after the reading."""
+    found = Instance()
+    read = found.positions.load
+
+    def read_while_the_group_moves_on(tasks: Iterable[TaskId]) -> None:
+        read(tasks)
+        if len(found.positions.read) == 1:
+            found.assigned(2, A, B)
+            found.assigned(3, A, B, C)
+
+    found.positions.load = read_while_the_group_moves_on  # type: ignore[method-assign]
+    found.assigned(1, A, B, C)
+    found.step()
+    found.step()
+    assert found.positions.read == [[A, B, C], [C]]
+    assert found.fleet.opened[-2:] == [[A, B], [A, B, C]]
+
+
+def test_should_open_anew_what_was_read_for_a_generation_that_had_passed(instance: Instance) -> None:
+    """The group goes on twice before a generation is adopted; what is read under it is old again when it comes back."""
+    instance.assigned(2, A, B)
+    membership = instance.conductor._begin()
+    assert membership is not None
+    instance.assigned(3, A, C)  # B is somebody else's
+    instance.conductor._adopt(membership)
+    instance.assigned(4, A, B, C)
+    instance.step()
+    assert instance.positions.read[-1] == [B, C]
+
+
+def test_should_read_again_from_the_commit_what_a_new_worker_has_opened(instance: Instance) -> None:
+    """A worker may have ended unnoticed since the last turn, with all that waited in it."""
+    forgotten: list[TaskId] = []
+    instance.positions.forget_fetched = forgotten.append  # type: ignore[attr-defined]
+    instance.fleet.begun = (A, B, C)
+    instance.conductor.tasks.open_lanes(instance.conductor.tasks.in_lanes(instance.conductor.owners))
+    assert forgotten == [A, B, C]
 
 
 def test_should_pause_for_a_moment_while_the_group_joins_under_exactly_once(instance: Instance) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
 from penstock import ConfigError, StreamsConfig
@@ -14,6 +14,7 @@ from penstock.kafka.clients import (
     admin_config,
     consumer_config,
     global_consumer_config,
+    is_access_error,
     member_config,
     open_client,
     producer_config,
@@ -115,3 +116,19 @@ def test_should_leave_out_what_a_client_does_not_know(caplog: pytest.LogCaptureF
 def test_should_say_which_setting_a_client_refuses() -> None:
     with pytest.raises(ConfigError, match=r"the producer cannot be opened.*batch\.num\.messages"):
         open_client("producer", Producer, {"bootstrap.servers": "127.0.0.1:1", "batch.num.messages": "many"})
+
+
+@pytest.mark.parametrize(
+    ("told", "is_one"),
+    [
+        ("SASL authentication error: Authentication failed", True),
+        ("SASL SCRAM mechanism handshake failed: Broker: Unsupported SASL mechanism: broker's supported mechanisms: PLAIN", True),
+        (
+            "SASL OAUTHBEARER mechanism handshake failed: Local: Broker transport failure: broker's supported mechanisms: (n/a)",
+            False,
+        ),
+        ("SASL OAUTHBEARER mechanism handshake failed: Broker: Request not valid in current SASL state: broker's", False),
+    ],
+)
+def test_should_tell_a_refused_login_from_a_line_that_broke(told: str, is_one: bool) -> None:
+    assert is_access_error(KafkaError(KafkaError._AUTHENTICATION, told)) == is_one

@@ -1,33 +1,154 @@
-"""What members tell each other when they join."""
+"""The member and the client that carries it: what others send cannot break either."""
 
-import json
+from __future__ import annotations
+
+import asyncio
+import threading
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from penstock.kafka.membership import SHUTDOWN_REQUESTED, MemberInfo, Shares, _UnitAssignor
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+
+from penstock.kafka.group_protocol import FIRST, VERSIONED
+from penstock.kafka.members import MemberInfo, Membership, Shares
+from penstock.kafka.membership import GroupMember, _look_after, _UnitAssignor, group_metadata
+from penstock.peers.proofs import PeerKeys
+
+KEYS = PeerKeys.derive("secret", "shop")
 
 
-def halves(infos: Sequence[MemberInfo]) -> Shares:
-    return Shares({"a": ["0_1"], "b": ["0_0"]})
+class Member:
+    """A member without brokers: what the client would call is called here."""
+
+    def __init__(self, member_id: str, info: MemberInfo, keys: PeerKeys | None = KEYS) -> None:
+        self.got: list[Membership] = []
+        self.revoked: list[bool] = []
+        self.doubles = 0
+        self.group = GroupMember(
+            {"group_id": "shop"},
+            ["in"],
+            lambda: info,
+            self._assign,
+            self._revoke,
+            self.got.append,
+            keys=keys,
+            on_double=self._double,
+        )
+        self.generation = SimpleNamespace(member_id=member_id, generation_id=-1)
+        self.group._generation = lambda: self.generation
+        self.rejoins = 0
+        self.consumer: Any = SimpleNamespace(
+            _coordinator=SimpleNamespace(_generation=self.generation, request_rejoin=self._rejoin)
+        )
+        self.assignors = {name: _UnitAssignor(name, self.group) for name in self.group._protocol.names}
+
+    def _assign(self, infos: Sequence[MemberInfo]) -> Shares:
+        return Shares({info.process_id: [f"0_{number}"] for number, info in enumerate(infos)})
+
+    def _revoke(self, lost: bool) -> threading.Event:
+        self.revoked.append(lost)
+        return threading.Event()
+
+    def _double(self) -> None:
+        self.doubles += 1
+
+    def _rejoin(self) -> None:
+        self.rejoins += 1
+
+    def joining(self, name: str = VERSIONED) -> Any:
+        metadata = self.assignors[name].metadata({"in"}).encode()
+        return SimpleNamespace(member_id=self.generation.member_id, group_instance_id=None, metadata=metadata)
 
 
-def assigned(*infos: MemberInfo) -> dict[str, dict[str, Any]]:
-    """What the leader hands to each process."""
-    members = []
-    for info in infos:
-        subscription = _UnitAssignor(lambda info=info: info, halves).metadata(["in"])
-        members.append(SimpleNamespace(member_id=info.process_id, metadata=subscription))
-    leader = _UnitAssignor(lambda: infos[0], halves)
-    return {member: json.loads(given.user_data) for member, given in leader.assign(None, members).items()}
+def decide(leader: Member, members: list[Any], name: str = VERSIONED) -> dict[str, bytes]:
+    """As the client does it, with its own decoding."""
+    leader.generation.generation_id = 7
+
+    def perform(leader_id: str, protocol: str, joined: Sequence[Any]) -> Any:
+        for member in joined:
+            member.metadata = ConsumerProtocolSubscription.decode(member.metadata)
+            assert list(member.metadata.topics) == ["in"]  # what others subscribe to is nothing to this client
+        return leader.assignors[protocol].assign(None, joined)
+
+    async def complete(*_: Any) -> None: ...
+
+    coordinator = SimpleNamespace(_perform_assignment=perform, _on_join_complete_async=complete)
+    _look_after(coordinator, leader.group)
+    return {member: given.encode() for member, given in coordinator._perform_assignment("m1", name, members).items()}
 
 
-def test_should_hand_the_work_out() -> None:
-    given = assigned(MemberInfo("a", 2, "host:1", ("0_1",)), MemberInfo("b"))
-    assert {member: (told["units"], told["error"]) for member, told in given.items()} == {"a": (["0_1"], 0), "b": (["0_0"], 0)}
-    assert given["a"]["hosts"] == {"a": "host:1", "b": ""}
+def receive(member: Member, raw: bytes, name: str = VERSIONED, generation: int = 7) -> None:
+    async def complete(generation: int, member_id: str, protocol: str, cleaned: bytes) -> None:
+        assignment = ConsumerProtocolAssignment.decode(cleaned)
+        assert assignment.partitions() == []
+        member.assignors[protocol].on_assignment(assignment, generation)
+
+    coordinator = SimpleNamespace(_perform_assignment=None, _on_join_complete_async=complete)
+    _look_after(coordinator, member.group)
+    asyncio.run(coordinator._on_join_complete_async(generation, member.generation.member_id, name, raw))
+    member.group._announce(member.consumer)
 
 
-def test_should_send_all_members_home_when_one_wants_the_application_to_stop() -> None:
-    given = assigned(MemberInfo("a"), MemberInfo("b", error_code=SHUTDOWN_REQUESTED), MemberInfo("c"))
-    assert {(tuple(told["units"]), told["error"]) for told in given.values()} == {((), SHUTDOWN_REQUESTED)}
+def test_should_carry_what_members_tell_and_what_the_leader_decides() -> None:
+    first, second = Member("m1", MemberInfo("a", host="h:1")), Member("m2", MemberInfo("b"))
+    told = decide(first, [first.joining(), second.joining()])
+    for member in (first, second):
+        receive(member, told[member.generation.member_id])
+    assert first.got == [
+        Membership(7, group_metadata("shop", 7, "m1"), ("0_0",), {"0_0": "a", "0_1": "b"}, {"a": "h:1", "b": ""})
+    ]
+    assert second.got[0].units == ("0_1",)
+
+
+def test_should_speak_the_first_version_where_the_brokers_choose_it() -> None:
+    first, second = Member("m1", MemberInfo("a"), None), Member("m2", MemberInfo("b"), None)
+    for member in (first, second):
+        member.joining()  # the client asks for both, one after the other
+    told = decide(first, [first.joining(FIRST), second.joining(FIRST)], FIRST)
+    receive(second, told["m2"], FIRST)
+    assert second.got[0].units == ("0_1",)
+
+
+def test_should_go_on_with_members_whose_bytes_are_none() -> None:
+    leader = Member("m1", MemberInfo("a"))
+    others: list[bytes | None] = [None, b"", b"\xff" * 50, b"\0\0\x7f\xff\xff\xff", b"\0\x09" + bytes(4) + b"\0\0\0\x05hello"]
+    evil = ConsumerProtocolSubscription(topics=["not-allowed"] * 10, user_data=b"{}", version=0).encode()
+    members = [leader.joining()]
+    for number, raw in enumerate([*others, evil]):
+        members.append(SimpleNamespace(member_id=f"x{number}", group_instance_id=None, metadata=raw))
+    told = decide(leader, members)
+    receive(leader, told["m1"])
+    assert leader.got[0].units == ("0_0",)
+    assert leader.got[0].hosts == {"a": ""}
+
+
+def test_should_take_nothing_from_a_leader_that_proves_nothing_and_ask_again() -> None:
+    member = Member("m1", MemberInfo("a"))
+    evil = Member("m9", MemberInfo("evil", host="evil:1"), PeerKeys.derive("guessed", "shop"))
+    told = decide(evil, [evil.joining(), Member("m1", MemberInfo("a"), PeerKeys.derive("guessed", "shop")).joining()])
+    partitions = ConsumerProtocolAssignment(assigned_partitions=[("in", [0, 1])], user_data=b"{}", version=0).encode()
+    for number, raw in enumerate([told["m1"], partitions, b"", b"\xff" * 9, ConsumerProtocolAssignment(version=0).encode()]):
+        receive(member, raw, generation=7 + number)
+        assert member.revoked == [True] * (number + 1)
+    assert member.got == []
+    assert member.group._ask_again_at is not None
+    assert member.group._refused_seconds == 300.0
+    leader = Member("m2", MemberInfo("b"))
+    receive(member, decide(leader, [leader.joining(), member.joining()])["m1"])
+    assert member.got[0].units == ("0_1",)
+    assert (member.group._ask_again_at, member.group._refused_seconds) == (None, 1.0)
+
+
+def test_should_take_a_new_id_and_join_again_where_another_has_its_own() -> None:
+    first, copy = Member("m1", MemberInfo("a")), Member("m2", MemberInfo("a"))
+    told = decide(first, [first.joining(), copy.joining()])
+    receive(copy, told["m2"])
+    assert (copy.doubles, copy.rejoins, copy.revoked, copy.got) == (1, 1, [True], [])
+    receive(first, told["m1"])
+    assert first.got[0].units == ("0_0",)
+
+
+def test_should_pack_the_static_id_into_the_metadata() -> None:
+    assert group_metadata("g", 3, "m", "i") == b"CGMDv2:\x03\0\0\0g\0m\0\0i\0"
+    assert group_metadata("g", 3, "m") == b"CGMDv2:\x03\0\0\0g\0m\0\1"

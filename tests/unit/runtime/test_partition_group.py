@@ -26,7 +26,6 @@ P2 = TopicPartition("topic-b", 1)
 
 class Context:
     task_id = TaskId(0, 1)
-    record_context: Any = None
 
     def __init__(self) -> None:
         self.dropped: list[str] = []

@@ -63,7 +63,7 @@ class Logs:
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 0)
 
-    def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def log_ends(self, partitions: Iterable[TopicPartition], committed: bool = True) -> dict[TopicPartition, int]:
         return {partition: len(self.records[partition]) for partition in partitions}
 
 
@@ -107,7 +107,7 @@ class World:
 
     def turn(self, up_to: Mapping[str, int] = MappingProxyType({}), max_records: int = 1_000_000) -> bool:
         """One turn, in which some topics are fetched only up to an offset; False where there is nothing to do."""
-        ends = self.logs.ends(self.positions.sources())
+        ends = self.logs.log_ends(self.positions.sources())
         known = {p: min(end, up_to.get(p.topic, end)) for p, end in ends.items()}
         due = [task for task in self.lanes if self.lanes[task].running[task].task.has_records_queued]
         turn = plan_turn(self.plan, self.positions, known, dict.fromkeys(self.lanes, 0), due, lambda _: max_records)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock import (
+    InvalidStateStoreError,
     Materialized,
     Position,
     Serdes,
@@ -26,12 +30,18 @@ from penstock import (
     Windowed,
 )
 from penstock.dsl.options import Consumed, Grouped
+from penstock.runtime.queries.entries import all_entries
 from penstock.runtime.queries.reader_context import ReaderContext
 from penstock.runtime.queries.views import ReadOnlyKeyValueStore, ReadOnlySessionStore, ReadOnlyWindowStore
+from penstock.spark.channel import answer_of, connect
+from penstock.spark.live_store import FIRST_PART
 from penstock.spark.messages import Application
 from penstock.spark.plan import make_plan
 from penstock.spark.query_client import LanePartition
-from penstock.spark.query_listener import QueryListener, readable_store
+from penstock.spark.query_listener import CODEC, QueryListener, readable_store
+from penstock.state.read_order import ReadOrder
+from penstock.state.reading import innermost
+from tests.harness.identities import openssl_identity
 
 string, long = Serdes.string(), Serdes.long()
 TASK = TaskId(0, 0)
@@ -71,18 +81,20 @@ class Lane:
             by_key.windowed_by(SessionWindows(1000, grace=0)).count(
                 Materialized(f"{kind}-sessions", string, long, store_type=kind)
             )
+        by_key.reduce(lambda old, new: new, Materialized("in_memory-raw", string, Serdes.bytes(), store_type="in_memory"))
         versions = Stores.persistent_versioned_key_value_store("versions", 1_000_000)
         builder.stream("in", Consumed(string, string)).to_table(Materialized(None, string, string, supplier=versions))
         topology = builder.build().internal_topology_builder
         topology.rewrite_topology(config)
         plan = make_plan(topology.subtopologies("app", {}), {"in": 1}, config)
-        self.application = Application("key", config, plan, None, "p", "c", (), b"secret")
+        identity = None if on_this_host else openssl_identity()
+        self.application = Application("key", config, plan, None, "p", "c", (), b"secret", identity)
         self.tasks = Tasks(folder)
-        self.listener = QueryListener(self.application, self.tasks, on_this_host)  # type: ignore[arg-type]
+        self.listener = QueryListener(self.application, self.tasks, None if on_this_host else "127.0.0.1")  # type: ignore[arg-type]
 
     @property
     def address(self) -> Any:
-        return self.listener.address if isinstance(self.listener.address, str) else ("localhost", self.listener.address)
+        return self.listener.address if isinstance(self.listener.address, str) else ("127.0.0.1", self.listener.address)
 
     def open(self, name: str) -> Any:
         """The store as its task has it open, without changelog."""
@@ -94,7 +106,8 @@ class Lane:
 
     def partition(self, name: str, key: bytes = b"secret", patience: float = 5.0) -> LanePartition:
         store = readable_store(self.application, TASK, name)
-        return LanePartition(store, TASK, key, lambda: self.address, patience=patience)
+        application = replace(self.application, query_key=key)
+        return LanePartition(store, TASK, application, lambda: self.address, patience=patience)
 
 
 @pytest.fixture(params=[True, False], ids=["socket file", "port"])
@@ -208,7 +221,226 @@ def test_should_refuse_readers_without_the_key(lane: Lane) -> None:
 def test_should_say_that_the_lane_is_gone_and_have_it_opened(lane: Lane) -> None:
     store = readable_store(lane.application, TASK, "in_memory-counts")
     lost: list[bool] = []
-    reader = LanePartition(store, TASK, b"secret", lambda: None, lambda: lost.append(True), patience=0.2)
+    reader = LanePartition(store, TASK, lane.application, lambda: None, lambda: lost.append(True), patience=0.2)
     with pytest.raises(StateStoreNotAvailableError, match="ask again later"):
         reader.lease()
     assert lost == [True]
+
+
+# -- readers do not hold up turns
+
+
+class Counting(dict):  # type: ignore[type-arg]
+    """Counts the entries that are looked at."""
+
+    looked_at = 0
+    copied = 0
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        self.looked_at += 1
+        return super().get(key, default)
+
+    def __getitem__(self, key: Any) -> Any:
+        self.looked_at += 1
+        return super().__getitem__(key)
+
+    def __iter__(self) -> Iterator[Any]:
+        self.copied += 1
+        return super().__iter__()
+
+
+def counted(lane: Lane, kind: str, many: int) -> Counting:
+    """A store of so many entries; what it keeps them in."""
+    store = lane.open(f"in_memory-{kind}")
+    engine = innermost(store)
+    keys = [b"k%06d" % ((number * 7919) % many) for number in range(many)]
+    if kind == "counts":
+        engine._map = Counting(dict.fromkeys(keys, bytes(16)))
+        counting: Counting = engine._map
+    elif kind == "windows":
+        engine.put(b"first", bytes(16), 1000)
+        counting = engine._segments[1000] = Counting(dict.fromkeys(keys, bytes(16)))
+    else:
+        engine.put(Windowed(b"first", SessionWindow(5, 9)), bytes(8))
+        counting = engine._segments[9] = Counting({key: {5: bytes(8)} for key in keys})
+    return counting
+
+
+@pytest.mark.parametrize("kind", ["counts", "windows", "sessions"])
+def test_should_look_at_a_part_of_memory_for_who_wants_one_entry(lane: Lane, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counting = counted(lane, kind, 200_000)
+    build, held = ReadOrder.build, []
+
+    def watched(order: ReadOrder) -> None:
+        held.append(lane.listener.turn.locked())
+        build(order)
+
+    monkeypatch.setattr(ReadOrder, "build", watched)
+    reader = lane.partition(f"in_memory-{kind}")
+    for _ in range(3):
+        with reader.lease() as lease:
+            typed = lease.store
+            entries = typed.find_sessions_key_range(None, None, 0, 10**9) if kind == "sessions" else typed.all()
+            with entries:
+                key, _ = next(entries)
+        assert (key if kind == "counts" else key.key) == "k000000"
+    assert 3 <= counting.looked_at <= 3 * FIRST_PART
+    assert counting.copied == 1  # for the first reader, and put in order while turns may run
+    assert held == [False]
+    reader.close()
+
+
+@pytest.mark.parametrize("kind", ["counts", "windows", "sessions"])
+def test_should_let_turns_run_between_the_parts_of_a_table(lane: Lane, kind: str) -> None:
+    counted(lane, kind, 40_000)
+    reader = lane.partition(f"in_memory-{kind}")
+    lock, taken = lane.listener.turn, 0
+    with reader.lease() as lease:
+        for number, _ in enumerate(all_entries(lease.store)):
+            if number % 500 == 0:
+                assert lock.acquire(timeout=10)  # a turn begins while the table is read
+                lock.release()
+                taken += 1
+    assert number == 39_999
+    assert taken == 80
+    reader.close()
+
+
+def test_should_read_a_page_of_one_commit(lane: Lane) -> None:
+    store = lane.open("in_memory-counts")
+    for number in range(5_000):
+        store.put(f"k{number:04}", ValueAndTimestamp(0, 0))
+    reader = lane.partition("in_memory-counts")
+    view: Any = ReadOnlyKeyValueStore("counts", lambda: [reader], lambda value: value.value)
+    with view.all() as entries:
+        page = [next(entries)]
+        with lane.listener.turn:
+            for number in range(5_000):
+                store.put(f"k{number:04}", ValueAndTimestamp(1, 0))
+            store.put("k00001", ValueAndTimestamp(1, 0))
+        page += [next(entries) for _ in range(1_001)]
+        assert {value for _, value in page} == {0}
+        assert [key for key, _ in page] == [f"k{number:04}" for number in range(1_002)]
+        rest = list(entries)
+    assert len(rest) == 5_000 - 1_002
+    assert rest[-1] == ("k4999", 1)
+    reader.close()
+
+
+def test_should_say_that_a_store_was_opened_anew_while_it_was_read(lane: Lane) -> None:
+    for _ in range(2):
+        store = lane.open("in_memory-counts")
+        for number in range(5_000):
+            store.put(f"k{number:04}", ValueAndTimestamp(0, 0))
+        if not _:
+            reader = lane.partition("in_memory-counts")
+            lease = reader.lease()
+            entries = lease.store.all()
+            next(entries)
+    with pytest.raises(StateStoreNotAvailableError, match="opened anew"):
+        list(entries)
+    lease.close()
+    with reader.lease() as again:
+        assert len(list(again.store.all())) == 5_000
+    reader.close()
+
+
+def test_should_send_large_values_in_small_parts(lane: Lane) -> None:
+    store = lane.open("in_memory-raw")
+    for number in range(40):
+        store.put(f"k{number:02}", ValueAndTimestamp(bytes([number]) * 300_000, 0))
+    sizes: list[int] = []
+    reader = lane.partition("in_memory-raw")
+    with reader.lease() as lease:
+        channel = lease.engine._channel  # type: ignore[attr-defined]
+        receive = channel.receive
+
+        def measured(seconds: float) -> Any:
+            message = receive(seconds)
+            sizes.append(sum(len(value) for _, value in message[2]))
+            return message
+
+        channel.receive = measured
+        assert [value.value[0] for _, value in lease.store.all()] == list(range(40))
+    assert max(sizes) < 2_000_000
+    reader.close()
+
+
+def test_should_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    lane = Lane(tmp_path, True)
+    for name in ("rocksdb-counts", "in_memory-counts"):
+        store = lane.open(name)
+        for number in range(5_000):
+            store.put(f"k{number:04}", ValueAndTimestamp(0, 0))
+        store.commit({})
+    readers = [lane.partition("rocksdb-counts"), lane.partition("in_memory-counts")]
+    leases = [reader.lease() for reader in readers]
+    iterators = [lease.store.all() for lease in leases]
+    for entries in iterators:
+        next(entries)
+    assert [path.name[:11] for path in temporary.iterdir()] == ["penstock-q-"]
+    lane.listener.close()
+    assert list(temporary.iterdir()) == []
+    for entries in iterators:
+        with pytest.raises(StateStoreNotAvailableError, match="went away"):
+            list(entries)
+    for lease, reader in zip(leases, readers):
+        lease.close()
+        reader.close()
+    for store in lane.tasks.stores.values():
+        store.close()
+
+
+def test_should_keep_its_files_where_spark_removes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that Spark ends after a while of idleness has no time to."""
+    short, long_name = Path(tempfile.mkdtemp(prefix="blockmgr-", dir="/tmp")), tmp_path / ("x" * 80)
+    long_name.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(short / "temporary"))
+    (short / "temporary").mkdir()
+    for folders, expected in (
+        (f"{short},/elsewhere", short),
+        (str(long_name), short / "temporary"),  # too long for the path of a socket
+        ("/no/such/folder", short / "temporary"),
+        ("", short / "temporary"),
+    ):
+        monkeypatch.setenv("SPARK_LOCAL_DIRS", folders)
+        lane = Lane(tmp_path, True)
+        assert Path(lane.address).parents[1] == expected
+        lane.listener.close()
+    shutil.rmtree(short)
+
+
+def test_should_refuse_what_readers_must_not_ask(lane: Lane) -> None:
+    lane.open("in_memory-counts")
+    with connect(lane.address, b"secret", CODEC, lane.application.identity) as channel:
+        for request, error in (
+            (("call", "get", (b"a",)), "out of turn"),
+            (("lease",), "argument"),
+            (("lease", TaskId("../..", 1), "rocksdb-counts", True), "not a task"),  # type: ignore[arg-type]
+            (("lease", (0, 0), "rocksdb-counts", True), "not a task"),
+            (("lease", TASK, "no-such", True), "no store"),
+            (("lease", TaskId(7, 0), "rocksdb-counts", True), "no store"),
+            (("next",), "out of turn"),
+            (("__class__",), "out of turn"),
+        ):
+            channel.send(*request)
+            with pytest.raises(InvalidStateStoreError, match=error):
+                answer_of(channel.receive(10))
+        channel.send("lease", TASK, "in_memory-counts", False)
+        assert channel.receive(10)[0] == "value"
+        for request, error in (
+            (("call", "put", (b"a", b"b")), "not a method"),
+            (("call", "__init__", ()), "not a method"),
+            (("call", ["get"], ()), "unhashable"),
+            (("call", "get", (b"a", b"b")), "argument"),
+            (("call", "range", (1, "a")), "failed to answer"),
+            (("call", "range", (b"a",)), "failed to answer"),
+        ):
+            channel.send(*request)
+            with pytest.raises(InvalidStateStoreError, match=error):
+                answer_of(channel.receive(10))
+        channel.send("call", "get", (b"a",))
+        assert answer_of(channel.receive(10)) == ("value", None)

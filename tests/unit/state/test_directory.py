@@ -14,6 +14,7 @@ from penstock.clock import ManualClock
 from penstock.errors import LockError, ProcessorStateError
 from penstock.ids import TaskId
 from penstock.state import directory as directory_module
+from penstock.state import folders
 from penstock.state.directory import LOCK_FILE, PROCESS_FILE, FolderLock, StateDirectory
 
 TASK = TaskId(0, 1)
@@ -45,7 +46,7 @@ def test_should_make_the_folders_of_an_application(tmp_path: Path) -> None:
     assert directory.global_state_dir() == tmp_path / "state" / "app" / "global"
     assert (tmp_path / "state" / "app" / "global").is_dir()
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o750
-    assert StateDirectory(tmp_path / "state", "app", allow_group_write=True).folder.stat().st_mode & 0o777 == 0o770
+    assert StateDirectory(tmp_path / "shared", "app", allow_group_write=True).folder.stat().st_mode & 0o777 == 0o770
 
 
 def test_should_create_and_lock_nothing_without_persistent_stores(tmp_path: Path) -> None:
@@ -267,7 +268,7 @@ def test_should_name_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 def test_should_name_a_folder_without_rights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(directory_module.os, "access", lambda path, mode: Path(path).name != "app")
+    monkeypatch.setattr(folders.os, "access", lambda path, mode: Path(path).name != "app")
 
     with pytest.raises(ProcessorStateError, match=f"{tmp_path / 'app'} cannot be used: this process needs the rights"):
         StateDirectory(tmp_path, "app")

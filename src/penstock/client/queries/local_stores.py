@@ -17,11 +17,11 @@ from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import StorePartition
 from penstock.spark.fleet import Fleet
+from penstock.spark.guide import Source
 from penstock.spark.messages import Application
 from penstock.spark.plan import Plan
 from penstock.spark.query_client import LanePartition
 from penstock.spark.query_listener import readable_store
-from penstock.spark.state_tables import Source
 from penstock.state.directory import GLOBAL_FOLDER, state_dir_here
 
 
@@ -152,7 +152,7 @@ class LocalStores:
             reader = self._readers.get(key)
             if reader is None:
                 reader = self._readers[key] = LanePartition(
-                    store, task_id, self._fleet.application.query_key, self._address(lane), self._conductor.reopen
+                    store, task_id, self._fleet.application, self._address(lane), self._conductor.reopen
                 )
             return reader
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from penstock.errors import StreamsError
 from penstock.hashing import default_partition
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.membership import Membership
+from penstock.peers.addresses import advertised
 from penstock.query.metadata import HostInfo, KeyQueryMetadata, StreamsMetadata
 from penstock.serdes import as_serializer
 from penstock.spark.plan import Plan
@@ -30,9 +32,8 @@ class Locations:
         if membership is None:
             return
         for process, host in membership.hosts.items():
-            found = HostInfo.build_from_endpoint(host)
-            if found is not None:
-                self._hosts[process] = found
+            with contextlib.suppress(ValueError):  # none, or none that anybody could reach
+                self._hosts[process] = advertised(host)
         for unit, process in membership.owners.items():
             for task in units.get(unit, ()):
                 self._active[task] = process

@@ -12,8 +12,8 @@ from penstock.client.queries.locations import Locations
 from penstock.errors import InvalidStateStoreError, StateStoreMigratedError, StreamsRebalancingError
 from penstock.ids import TaskId
 from penstock.query.metadata import HostInfo
-from penstock.spark.guide import Guide
-from penstock.spark.state_tables import Source, state_dataframe
+from penstock.spark.guide import Guide, Source
+from penstock.spark.state_tables import state_dataframe
 
 
 class StateTables:
@@ -31,7 +31,7 @@ class StateTables:
         store, sources = self._stores.store(name), self._sources(name)
         with self._lock:
             if self._guide is None:
-                self._guide = Guide(self._spark.sparkContext, self._stores.application.query_key, self._source_of)
+                self._guide = Guide(self._spark.sparkContext, self._stores.application, self._source_of)
         return state_dataframe(self._spark, self._stores.application, store, sources, self._guide.address)
 
     def create_temp_views(self) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import heapq
 import io
-import json
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
@@ -25,6 +24,7 @@ from penstock.runtime.queries.arrow_table import Columns, batches_of, columns_of
 from penstock.runtime.queries.entries import MAX_TIME, Entry, all_entries, entry
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
+from penstock.serde_codecs import parse_json
 from penstock.serdes import as_serializer
 
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1_000
@@ -49,7 +49,7 @@ class Answers:
         for name in stores.names:
             try:
                 store = stores.store(name)
-            except Exception:  # noqa: BLE001 - a buffer, or a kind of the user's own: not for queries
+            except Exception:  # noqa: BLE001, S112 - a buffer, or a kind of the user's own: not for queries
                 continue
             hosts = self._queries.locations.for_store(name)
             found.append(
@@ -299,7 +299,7 @@ def parse_key(store: ReadableStore, text: str) -> Any:
     """A key from its text (string serdes) or JSON; raises with status 400 where it does not fit the store."""
     serde = store.key_serde
     try:
-        key = from_json(text if is_text(serde) else json.loads(text), serde)
+        key = from_json(text if is_text(serde) else parse_json(text), serde)
         if key is None:
             raise ValueError("a key cannot be null")
         _raw(store, key)

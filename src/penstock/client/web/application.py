@@ -21,9 +21,13 @@ from penstock.client.web.answers import Answers
 from penstock.client.web.deadline import Deadline
 from penstock.client.web.errors import HttpError, http_error
 from penstock.client.web.guard import REQUEST_SECONDS, App, Guard
+from penstock.client.web.headers import SafeHeaders
 from penstock.client.web.openapi import openapi
-from penstock.client.web.page import PAGE
-from penstock.spark.state_tables import FORWARDED
+from penstock.client.web.page import PAGE, POLICY
+from penstock.client.web.peer_gate import PeerGate
+from penstock.peers.connection import FORWARDED
+from penstock.peers.proofs import PeerKeys
+from penstock.query.metadata import HostInfo
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +47,8 @@ class WebApplication:
         app_info: Callable[[], dict[str, Any]],
         metrics: Callable[[], str],
         token: str | None,
-        host: str,
+        host: HostInfo,
+        keys: PeerKeys | None = None,
     ) -> None:
         self._answers = answers
         self._app_info = app_info
@@ -63,7 +68,8 @@ class WebApplication:
             Route("/openapi.json", self._json(lambda request, forwarded: openapi())),
         ]
         starlette = Starlette(routes=routes, exception_handlers={HTTPException: _refused, 500: _failed})
-        self.asgi: App = Guard(starlette, token, host)
+        gate = None if keys is None else PeerGate(keys, host)
+        self.asgi: App = SafeHeaders(Guard(starlette, token, host.host, gate))
 
     def close(self) -> None:
         """Answer no more."""
@@ -72,15 +78,14 @@ class WebApplication:
     # -- paths ---------------------------------------------------------------------------------------------------------
 
     async def _page(self, request: Request) -> Response:
-        policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
-        return HTMLResponse(PAGE, headers={"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"})
+        return HTMLResponse(PAGE, headers={"Content-Security-Policy": POLICY})
 
     async def _prometheus(self, request: Request) -> Response:
         try:
             text = await self._in_thread(self._metrics)
         except Exception as exc:  # noqa: BLE001 - told to the client
             return _error(http_error(exc))
-        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4", headers=_NO_STORE)
 
     async def _table(self, request: Request) -> Response:
         """What this instance has of a store, as an Arrow stream: for other instances, whose tables show all of it."""

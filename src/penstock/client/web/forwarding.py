@@ -11,8 +11,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from penstock.client.web.errors import HttpError
+from penstock.peers.connection import PeerConnection
+from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
-from penstock.spark.state_tables import FORWARDED
+from penstock.query.server_tls import ServerTls, distrust
 
 _TIMEOUT = 5.0
 _DOWN_SECONDS = 0.5
@@ -20,11 +22,15 @@ _MAX_ANSWER = 64 * 1024 * 1024
 
 
 class Forwarder:
-    """Keeps connections to other instances; a request that is forwarded once is never forwarded again."""
+    """Keeps connections to other instances; a request that is forwarded once is never forwarded again.
 
-    def __init__(self, token: str | None) -> None:
-        self._headers = {FORWARDED: "1", **({"Authorization": f"Bearer {token}"} if token else {})}
-        self._kept: dict[HostInfo, list[http.client.HTTPConnection]] = {}
+    Nothing is asked of an instance, and no answer of it is believed, before it has proved that it knows the token.
+    """
+
+    def __init__(self, keys: PeerKeys | None, tls: ServerTls | None = None) -> None:
+        self._keys = keys
+        self._tls = tls
+        self._kept: dict[HostInfo, list[PeerConnection]] = {}
         self._down: dict[HostInfo, float] = {}
         self._lock = threading.Lock()
         self._closed = False
@@ -36,11 +42,16 @@ class Forwarder:
             self._refuse_down(host)
             status, body = self._ask(host, target)
         except (OSError, http.client.HTTPException) as exc:
+            distrusted = distrust(exc)
+            if distrusted is not None:
+                raise HttpError(502, f"the instance at {host} that has this is not asked: {distrusted}") from exc
             raise HttpError(503, f"the instance at {host} that has this cannot be reached ({exc}); ask again later") from exc
         try:
-            answer: dict[str, Any] = json.loads(body)
-        except ValueError as exc:
+            answer: Any = json.loads(body)
+        except (ValueError, RecursionError) as exc:
             raise HttpError(502, f"the instance at {host} answered with status {status} and no JSON") from exc
+        if not isinstance(answer, dict):
+            raise HttpError(502, f"the instance at {host} answered with status {status} and something else than was asked for")
         if status != 200:
             raise HttpError(status, str(answer.get("error", answer)))
         return answer
@@ -63,21 +74,23 @@ class Forwarder:
         while True:
             with self._lock:
                 known = self._kept[host].pop() if self._kept.get(host) else None
-            connection = known or http.client.HTTPConnection(host.host, host.port, timeout=_TIMEOUT)
+            connection = known
             try:
-                connection.request("GET", target, headers=self._headers)
-                response = connection.getresponse()
-                body = response.read(_MAX_ANSWER)
+                if connection is None:
+                    context = None if self._tls is None else self._tls.for_peers()
+                    connection = PeerConnection(host, self._keys, _TIMEOUT, context)
+                found = connection.get(target, _MAX_ANSWER)
             except (OSError, http.client.HTTPException):
-                connection.close()
+                if connection is not None:
+                    connection.close()
                 if known is None:
                     self._down[host] = time.monotonic() + _DOWN_SECONDS
                     raise
-                continue  # the other side had closed a connection that was kept
+                continue  # the other side had closed a connection that was kept, or has begun anew
             self._keep(host, connection)
-            return response.status, body
+            return found
 
-    def _keep(self, host: HostInfo, connection: http.client.HTTPConnection) -> None:
+    def _keep(self, host: HostInfo, connection: PeerConnection) -> None:
         with self._lock:
             if not self._closed:
                 self._kept.setdefault(host, []).append(connection)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
 
 from penstock.client.web.deadline import Deadline
+from penstock.client.web.peer_gate import PeerGate
+from penstock.peers.addresses import is_loopback
 
 MAX_TARGET = 8_192
 """The longest path and query, in bytes."""
@@ -41,17 +42,26 @@ class Guard:
     point here is refused (DNS rebinding).
     """
 
-    def __init__(self, app: App, token: str | None, host: str) -> None:
+    def __init__(self, app: App, token: str | None, host: str, peers: PeerGate | None = None) -> None:
         self._app = app
         self._token = token
         self._host = host
+        self._peers = peers
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it."""
         if scope["type"] != "http":
             return
-        refusal = self._refusal(scope)
+        peer = None
+        if self._peers is not None:
+            if self._peers.is_opening(scope):
+                await _send_whole(send, *self._peers.answer_opening(scope))
+                return
+            peer = self._peers.admit(scope)
+            if peer is not None:
+                send = peer.sealing(send)
+        refusal = self._refusal(scope, peer is not None)
         if refusal is not None:
             await _answer(send, *refusal)
             return
@@ -69,14 +79,14 @@ class Guard:
         finally:
             self._running -= 1
 
-    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+    def _refusal(self, scope: Scope, is_peer: bool) -> tuple[int, str] | None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         if len(scope.get("raw_path") or b"") + len(scope["query_string"]) > MAX_TARGET:
             return 414, f"the address is longer than {MAX_TARGET} bytes"
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > MAX_BODY or b"transfer-encoding" in headers:
             return 413, "a query has no body"
-        if scope["path"] not in _OPEN_PATHS:
+        if scope["path"] not in _OPEN_PATHS and not is_peer:
             unknown = self._refuse_stranger(headers)
             if unknown is not None:
                 return unknown
@@ -117,22 +127,14 @@ class _PatientSend:
                 await self._send(message)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address never leaves this host.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("10.0.0.1"), is_loopback("example.org")
-    (True, True, False, False)
-    """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 async def _answer(send: Send, status: int, reason: str) -> None:
-    body = json.dumps({"error": reason}).encode()
     extra = [(b"www-authenticate", b"Bearer")] if status == 401 else [(b"allow", b"GET, HEAD")] if status == 405 else []
     # The request may have a body that nobody has read: the connection ends with the answer.
-    headers = [*_HEADERS, *extra, (b"content-length", str(len(body)).encode()), (b"connection", b"close")]
+    await _send_whole(send, status, {"error": reason}, [*extra, (b"connection", b"close")])
+
+
+async def _send_whole(send: Send, status: int, found: Any, extra: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    body = json.dumps(found).encode()
+    headers = [*_HEADERS, *extra, (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -65,25 +65,26 @@ def openapi() -> dict[str, Any]:
                 [store, key],
                 _object(partition={"type": "integer"}, active={"type": "string"}, standbys=_list({"type": "string"})),
             ),
-            "/metrics": {
-                "get": {
-                    "summary": "Metrics as Prometheus text",
-                    "responses": {"200": {"description": "Text", "content": {"text/plain": {"schema": {"type": "string"}}}}},
-                }
-            },
+            "/metrics": _get("Metrics as Prometheus text", [], {"type": "string"}, "text/plain"),
         },
     }
 
 
-def _get(summary: str, parameters: list[dict[str, Any]], schema: dict[str, Any]) -> dict[str, Any]:
+def _get(
+    summary: str, parameters: list[dict[str, Any]], schema: dict[str, Any], media_type: str = "application/json"
+) -> dict[str, Any]:
     error = {"content": {"application/json": {"schema": _object(error={"type": "string"})}}}
     reasons = {
         "400": "A bad key or range",
         "401": "No token, or a wrong one",
+        "403": "Not for whoever asks: from another site, or without a token under a name that is not this host's",
         "404": "No such store or key",
+        "413": "A query has no body",
+        "414": "The address is too long",
+        "502": "Another instance, which has the key, gave no answer that can be passed on",
         "503": "Not available now; ask again later",
     }
-    responses: dict[str, Any] = {"200": {"description": summary, "content": {"application/json": {"schema": schema}}}}
+    responses: dict[str, Any] = {"200": {"description": summary, "content": {media_type: {"schema": schema}}}}
     responses |= {status: {"description": reason, **error} for status, reason in reasons.items()}
     return {"get": {"summary": summary, "parameters": parameters, "responses": responses}}
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import ipaddress
 import logging
 import socket
+import ssl
 import threading
+from functools import partial
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from penstock.client.web.guard import App, is_loopback
+from penstock.client.web.guard import App
 from penstock.errors import ConfigError, StreamsError
+from penstock.peers.addresses import advertised, is_loopback, refuse_unreachable
 from penstock.query.metadata import HostInfo
 
 _log = logging.getLogger(__name__)
@@ -24,24 +28,38 @@ _KEEP_ALIVE_SECONDS = 15
 _MAX_HEADER_BYTES = 32 * 1024
 
 
-def bind(server: str, token: str | None) -> tuple[socket.socket, HostInfo]:
+def bind(server: str, token: str | None, confidential: bool = False) -> tuple[socket.socket, HostInfo]:
     """A listening socket for `application.server`, and the address others reach it at.
 
     A host that is not this host's own (behind a proxy or in a container) listens on all of its addresses. Whatever others can
-    reach needs a token.
+    reach needs a token, and has to be `confidential`: encrypted here, or by somebody who was asked to.
     """
-    wanted = HostInfo.build_from_endpoint(server)
-    assert wanted is not None
+    try:
+        wanted = advertised(server.strip(), any_port=True)
+    except ValueError as exc:
+        raise _not_reachable(server, exc) from exc
     try:
         found = socket.getaddrinfo(wanted.host, wanted.port, type=socket.SOCK_STREAM)
     except OSError as exc:
         raise ConfigError(f"application.server = {server!r}: the host is not known ({exc}); expected host:port") from exc
+    try:
+        for info in found:
+            refuse_unreachable(ipaddress.ip_address(str(info[4][0]).partition("%")[0]))
+    except ValueError as exc:
+        raise _not_reachable(server, exc) from exc
     family, _, _, _, address = sorted(found, key=lambda info: info[0] != socket.AF_INET)[0]
-    if not token and not all(is_loopback(str(info[4][0])) for info in found):
-        raise ConfigError(
-            f"application.server = {server!r} can be reached from other hosts: set application.server.token to a secret that "
-            "callers have to send, or use localhost"
-        )
+    if not all(is_loopback(str(info[4][0])) for info in found):
+        if not token:
+            raise ConfigError(
+                f"application.server = {server!r} can be reached from other hosts: set application.server.token to a secret that "
+                "callers have to send, or use localhost"
+            )
+        if not confidential:
+            raise ConfigError(
+                f"application.server = {server!r} can be reached from other hosts, and state and token would cross the network "
+                "in plain text: set application.server.ssl.certificate.location to a PEM file; or, where a proxy or a mesh in "
+                "front of it encrypts, application.server.plaintext.allowed = true"
+            )
     # asyncio sends small answers at once only where the protocol is named: 45 ms a request otherwise.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -59,10 +77,18 @@ def bind(server: str, token: str | None) -> tuple[socket.socket, HostInfo]:
     return listening, HostInfo(wanted.host, listening.getsockname()[1])
 
 
+def _not_reachable(server: str, reason: ValueError) -> ConfigError:
+    return ConfigError(
+        f"application.server = {server!r} is not an address that other instances can reach ({reason}): set host:port with the "
+        "name or address under which they reach this one, for example localhost:8080 where all are on one machine; where it is "
+        "not an address of this host, the server listens on all of them"
+    )
+
+
 class QueryServer:
     """Serves an ASGI application on a thread of its own."""
 
-    def __init__(self, listening: socket.socket, app: App) -> None:
+    def __init__(self, listening: socket.socket, app: App, tls: ssl.SSLContext | None = None) -> None:
         self._socket = listening
         config = uvicorn.Config(
             app,
@@ -78,6 +104,8 @@ class QueryServer:
             timeout_graceful_shutdown=2,
             h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
         )
+        config.load()
+        config.ssl = tls
         self._server = _Server(config)
         self._thread = threading.Thread(target=self._run, name="penstock-query-server", daemon=True)
 
@@ -94,14 +122,28 @@ class QueryServer:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._server.serve([self._socket]))
+            asyncio.run(self._serve())
         except Exception:  # noqa: BLE001 - told in the log; the application goes on
             _log.exception("the query server ended")
+
+    async def _serve(self) -> None:
+        await self._server.serve([self._socket])
+        # Connections that had not come as far as a request are nobody's: uvicorn does not know those in the midst of TLS.
+        for transport in list(getattr(asyncio.get_running_loop(), "_transports", {}).values()):
+            transport.abort()
+        await asyncio.sleep(0)
 
 
 class _Server(uvicorn.Server):
     def install_signal_handlers(self) -> None:
         """Signals belong to the application."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; whoever does not go on with TLS is waited for as long as for a request, not for asyncio's minute."""
+        if self.config.ssl is not None:
+            loop: Any = asyncio.get_running_loop()
+            loop.create_server = partial(loop.create_server, ssl_handshake_timeout=_HEADER_SECONDS)
+        await super().startup(sockets)
 
 
 class _ImpatientProtocol(H11Protocol):

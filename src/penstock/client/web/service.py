@@ -17,6 +17,8 @@ from penstock.client.web.history import History
 from penstock.client.web.server import QueryServer, bind
 from penstock.config import StreamsConfig
 from penstock.ids import TopicPartition
+from penstock.peers.proofs import PeerKeys
+from penstock.query.server_tls import server_tls
 from penstock.spark.fleet import Fleet
 from penstock.topology.description import TopologyDescription
 
@@ -34,9 +36,13 @@ class WebService:
     def __init__(self, config: StreamsConfig) -> None:
         self._config = config
         self._token: str | None = config["application.server.token"] or None
-        self._socket, self.host = bind(config["application.server"], self._token)
+        tls = server_tls(config)
+        self._tls = None if tls is None else tls.for_server()
+        confidential = tls is not None or config["application.server.plaintext.allowed"]
+        self._socket, self.host = bind(config["application.server"], self._token, confidential)
         self.history = History()
-        self._forwarder = Forwarder(self._token)
+        self._keys = PeerKeys.of(config)
+        self._forwarder = Forwarder(self._keys, tls)
         self._server: QueryServer | None = None
         self._web: WebApplication | None = None
 
@@ -68,10 +74,15 @@ class WebService:
             self.history,
             thread_states,
         )
-        self._web = WebApplication(answers, info, metrics or (lambda: basic_metrics(info)), self._token, self.host.host)
-        self._server = QueryServer(self._socket, self._web.asgi)
+        self._web = WebApplication(answers, info, metrics or (lambda: basic_metrics(info)), self._token, self.host, self._keys)
+        self._server = QueryServer(self._socket, self._web.asgi, self._tls)
         self._server.start()
-        _log.info("queries are answered at http://%s, where also a page shows the application", self.host)
+        _log.info("queries are answered at %s, where also a page shows the application", self.url)
+
+    @property
+    def url(self) -> str:
+        """Where queries are answered and the page is."""
+        return f"{'http' if self._tls is None else 'https'}://{self.host}"
 
     def close(self) -> None:
         """Answer no more."""

@@ -84,6 +84,11 @@ class TimestampedKeyAndJoinSideDeserializer(WrappingNullable):
         if data is None:
             return None
         assert self.inner is not None, "set_if_unset was not called"
+        if len(data) < _TIME_AND_SIDE.size:
+            raise SerializationError(
+                f"the key of a record that waits for its join partner has at least {_TIME_AND_SIDE.size} bytes, got {len(data)} "
+                f"(topic {topic!r})"
+            )
         timestamp, is_left_side = _TIME_AND_SIDE.unpack_from(data)
         return TimestampedKeyAndJoinSide(self.inner(topic, data[_TIME_AND_SIDE.size :]), timestamp, is_left_side)
 

@@ -33,22 +33,29 @@ def read_changelog_record(record: RawRecord, previous_prior: bytes | None) -> Re
     """The entry in a changelog record that is not a tombstone.
 
     `previous_prior` is the prior value of the entry that is in the buffer for that key; the formats that do
-    not write the prior value keep it.
+    not write the prior value keep it. Raises ProcessorStateError where the record is none of a buffer's changelog.
     """
     assert record.value is not None
     version = _version(record.headers)
-    if version is None:
-        return _read_v0(record, record.value, previous_prior)
-    if version == b"\x03":
-        return _read_v3(record.value)
-    if version == b"\x02":
-        return _read_v2_or_v3(record, record.value)
-    if version == b"\x01":
-        return _read_v1(record.value, previous_prior)
+    try:
+        if version is None:
+            return _read_v0(record, record.value, previous_prior)
+        if version == b"\x03":
+            return _read_v3(record.value)
+        if version == b"\x02":
+            return _read_v2_or_v3(record.value)
+        if version == b"\x01":
+            return _read_v1(record.value, previous_prior)
+    except SerializationError as exc:
+        raise ProcessorStateError(f"{_where(record)}: {exc}") from exc
     raise ProcessorStateError(
-        f"cannot restore a suppress buffer from {record.topic}-{record.partition} at offset {record.offset}: "
-        f"the format {version!r} is not known; it was written by a newer version or is not a changelog of a buffer"
+        f"{_where(record)}: the format {version[:20]!r} is not known; it was written by a newer version or is not a changelog of "
+        "a buffer"
     )
+
+
+def _where(record: RawRecord) -> str:
+    return f"cannot restore a suppress buffer from {record.topic}-{record.partition} at offset {record.offset}"
 
 
 def _version(headers: Headers) -> bytes | None:
@@ -88,17 +95,14 @@ def _read_v3(data: bytes) -> RestoredEntry:
     return RestoredEntry(reader.int64(), value)
 
 
-def _read_v2_or_v3(record: RawRecord, data: bytes) -> RestoredEntry:
+def _read_v2_or_v3(data: bytes) -> RestoredEntry:
     try:
         return _read_v2(data)
     except SerializationError:
         try:
             return _read_v3(data)
         except SerializationError as exc:
-            raise ProcessorStateError(
-                f"cannot restore a suppress buffer from {record.topic}-{record.partition} at offset {record.offset}: "
-                "the value is neither of format 2 nor of format 3"
-            ) from exc
+            raise SerializationError("the value is neither of format 2 nor of format 3") from exc
 
 
 def _change(data: bytes | None) -> tuple[bytes | None, bytes | None]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from penstock.record import RawRecord
 from penstock.state.engines.key_value_bytes import KeyValueBytesStore
 from penstock.state.iterators import ByteIterator, PeekingIterator
+from penstock.state.parts import THE_ONLY, Orders
 from penstock.state.sorted_keys import SortedKeys
 from penstock.state.store import StateStore, StateStoreContext
 
@@ -22,6 +23,7 @@ class LruKeyValueStore(KeyValueBytesStore):
         self._max_entries = max_entries
         self._map: OrderedDict[bytes, bytes] = OrderedDict()
         self._listener: EldestRemovalListener | None = None
+        self._orders = Orders()
 
     def set_when_eldest_removed(self, listener: EldestRemovalListener) -> None:
         """Who hears of an entry that had to make room (the changelog gets a tombstone for it)."""
@@ -40,6 +42,7 @@ class LruKeyValueStore(KeyValueBytesStore):
     def close(self) -> None:
         """Forget everything."""
         self._map.clear()
+        self._orders.clear()
         self._open = False
 
     def restore_batch(self, records: Sequence[RawRecord]) -> None:
@@ -62,18 +65,24 @@ class LruKeyValueStore(KeyValueBytesStore):
     def put(self, key: bytes, value: bytes | None) -> None:
         """Set the value of a key, which becomes the most recently used; None deletes."""
         if value is None:
-            self._map.pop(key, None)
+            self.delete(key)
             return
+        if self._orders and key not in self._map:
+            self._orders.added(THE_ONLY, key)
         self._map[key] = value
         self._map.move_to_end(key)
         if len(self._map) > self._max_entries:
             eldest, eldest_value = self._map.popitem(last=False)
+            self._orders.removed(THE_ONLY, eldest)
             if self._listener is not None:
                 self._listener(eldest, eldest_value)
 
     def delete(self, key: bytes) -> bytes | None:
         """Remove a key; returns what was there."""
-        return self._map.pop(key, None)
+        existing = self._map.pop(key, None)
+        if existing is not None:
+            self._orders.removed(THE_ONLY, key)
+        return existing
 
     def scan(
         self, key_from: bytes | None, key_to: bytes | None, *, to_inclusive: bool = True, forward: bool = True
@@ -84,6 +93,11 @@ class LruKeyValueStore(KeyValueBytesStore):
             keys.reverse()
         values = self._map
         return PeekingIterator([(key, values[key]) for key in keys], self._name)
+
+    @property
+    def contents(self) -> tuple[Mapping[bytes, bytes], Orders]:
+        """The entries, and the order of their keys: for those who read in parts."""
+        return self._map, self._orders
 
     def approximate_num_entries(self) -> int:
         """How many entries there are."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from penstock.record import RawRecord
 from penstock.state.engines.key_value_bytes import KeyValueBytesStore
 from penstock.state.iterators import ByteEntry, ByteIterator, PeekingIterator
+from penstock.state.parts import THE_ONLY, Orders
 from penstock.state.sorted_keys import SortedKeys
 from penstock.state.store import StateStore, StateStoreContext
 
@@ -23,6 +24,7 @@ class InMemoryKeyValueStore(KeyValueBytesStore):
         self.timestamped = timestamped
         self._map: dict[bytes, bytes] = {}
         self._sorted: SortedKeys | None = None
+        self._orders = Orders()
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
         """Open the store, empty."""
@@ -38,6 +40,7 @@ class InMemoryKeyValueStore(KeyValueBytesStore):
         """Forget everything."""
         self._map.clear()
         self._sorted = None
+        self._orders.clear()
         self._open = False
 
     def restore_batch(self, records: Sequence[RawRecord]) -> None:
@@ -55,8 +58,8 @@ class InMemoryKeyValueStore(KeyValueBytesStore):
         if value is None:
             self.delete(key)
             return
-        if self._sorted is not None and key not in self._map:
-            self._sorted.add(key)
+        if (self._sorted is not None or self._orders) and key not in self._map:
+            self._added(key)
         self._map[key] = value
 
     def delete(self, key: bytes) -> bytes | None:
@@ -64,6 +67,8 @@ class InMemoryKeyValueStore(KeyValueBytesStore):
         existing = self._map.pop(key, None)
         if existing is not None and self._sorted is not None:
             self._sorted.remove(key)
+        if existing is not None and self._orders:
+            self._orders.removed(THE_ONLY, key)
         return existing
 
     def scan(
@@ -77,9 +82,10 @@ class InMemoryKeyValueStore(KeyValueBytesStore):
             keys.reverse()
         return PeekingIterator(self._live_entries(keys), self._name)
 
-    def forget_order(self) -> None:
-        """Keep the keys in no order, after a range that its task did not ask for: the order costs each put."""
-        self._sorted = None
+    @property
+    def contents(self) -> tuple[Mapping[bytes, bytes], Orders]:
+        """The entries, and the order of their keys: for those who read in parts."""
+        return self._map, self._orders
 
     def approximate_num_entries(self) -> int:
         """How many entries there are."""
@@ -91,3 +97,8 @@ class InMemoryKeyValueStore(KeyValueBytesStore):
             value = get(key)
             if value is not None:
                 yield key, value
+
+    def _added(self, key: bytes) -> None:
+        if self._sorted is not None:
+            self._sorted.add(key)
+        self._orders.added(THE_ONLY, key)

@@ -13,6 +13,7 @@ from penstock.state.engines.expired import ExpiredRecords
 from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
 from penstock.state.keys.schema import in_key_range
 from penstock.state.keys.session import SessionKeySchema
+from penstock.state.parts import Orders
 from penstock.state.store import SessionStore, StateStore, StateStoreContext
 from penstock.windows import MAX_TIMESTAMP, SessionWindow, Windowed
 
@@ -31,6 +32,7 @@ class InMemorySessionStore(SessionStore[bytes, bytes]):
         self._ends: list[int] = []
         # (end, -start) of each key: in ascending order that is the order of a forward fetch.
         self._sessions_of_key: dict[bytes, list[tuple[int, int]]] = {}
+        self._orders = Orders()
         self._observed_stream_time = -1
         self._expired = ExpiredRecords()
         self._open = False
@@ -71,6 +73,7 @@ class InMemorySessionStore(SessionStore[bytes, bytes]):
         self._segments.clear()
         self._ends.clear()
         self._sessions_of_key.clear()
+        self._orders.clear()
         self._observed_stream_time = -1
         self._open = False
 
@@ -102,7 +105,9 @@ class InMemorySessionStore(SessionStore[bytes, bytes]):
         self._forget_session(key, start, end)
         if not starts:
             del segment[key]
+            self._orders.removed(end, key)
             if not segment:
+                self._orders.forget(end)
                 del self._segments[end]
                 del self._ends[bisect_left(self._ends, end)]
 
@@ -159,7 +164,13 @@ class InMemorySessionStore(SessionStore[bytes, bytes]):
         """Sessions of all keys that end in a range of time."""
         return self._range(None, None, earliest_session_end, latest_session_end, MAX_TIMESTAMP, forward=True)
 
-    def _min_live_end(self) -> int:
+    @property
+    def contents(self) -> tuple[list[int], dict[int, _Segment], dict[bytes, list[tuple[int, int]]], Orders]:
+        """The ends in order, the keys of each, (end, -start) of each key, and the orders of keys: for those who read in parts."""
+        return self._ends, self._segments, self._sessions_of_key, self._orders
+
+    def min_live_end(self) -> int:
+        """The earliest end that is still kept."""
         return self._observed_stream_time - self._retention_period + 1
 
     def _of_key(self, key: bytes, earliest_session_end: int, latest_session_start: int) -> list[_Entry]:
@@ -167,7 +178,7 @@ class InMemorySessionStore(SessionStore[bytes, bytes]):
         if sessions is None:
             return []
         # Of all pairs with this end, the one with the latest start sorts first; nothing sorts before minus infinity.
-        first = bisect_left(sessions, (max(earliest_session_end, self._min_live_end()), -MAX_TIMESTAMP))
+        first = bisect_left(sessions, (max(earliest_session_end, self.min_live_end()), -MAX_TIMESTAMP))
         segments = self._segments
         return [
             (Windowed(key, SessionWindow(-negated, end)), segments[end][key][-negated])
@@ -187,7 +198,7 @@ class InMemorySessionStore(SessionStore[bytes, bytes]):
         if is_inverted(key_from, key_to):
             return empty_iterator(self._name)
         ends = self._ends
-        first = bisect_left(ends, max(earliest_end, self._min_live_end()))
+        first = bisect_left(ends, max(earliest_end, self.min_live_end()))
         found = [(end, self._segments[end]) for end in ends[first:] if end <= latest_end]
         if not forward:
             found.reverse()
@@ -198,6 +209,8 @@ class InMemorySessionStore(SessionStore[bytes, bytes]):
         if segment is None:
             segment = self._segments[end] = {}
             insort(self._ends, end)
+        if self._orders and key not in segment:
+            self._orders.added(end, key)
         starts = segment.setdefault(key, {})
         if start not in starts:
             insort(self._sessions_of_key.setdefault(key, []), (end, -start))
@@ -212,11 +225,12 @@ class InMemorySessionStore(SessionStore[bytes, bytes]):
 
     def _remove_expired_segments(self) -> None:
         ends = self._ends
-        min_live_end = self._min_live_end()
+        min_live_end = self.min_live_end()
         if not ends or ends[0] >= min_live_end:
             return
         expired = bisect_left(ends, min_live_end)
         for end in ends[:expired]:
+            self._orders.forget(end)
             for key, starts in self._segments.pop(end).items():
                 for start in starts:
                     self._forget_session(key, start, end)

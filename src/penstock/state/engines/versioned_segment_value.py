@@ -16,11 +16,12 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.errors import SerializationError
+
 log = logging.getLogger(__name__)
 
 _HEADER: Final = struct.Struct(">qq")
 _ENTRY: Final = struct.Struct(">qi")
-_TIMESTAMP: Final = struct.Struct(">q")
 _TOMBSTONE_SIZE: Final = -1
 
 
@@ -36,14 +37,23 @@ class SegmentSearchResult:
 
 def next_timestamp(row: bytes) -> int:
     """The end of the newest version of a row."""
-    timestamp: int = _TIMESTAMP.unpack_from(row)[0]
-    return timestamp
+    return _bounds(row)[0]
 
 
 def min_timestamp(row: bytes) -> int:
     """The begin of the oldest version of a row."""
-    timestamp: int = _TIMESTAMP.unpack_from(row, _TIMESTAMP.size)[0]
-    return timestamp
+    return _bounds(row)[1]
+
+
+def _bounds(row: bytes) -> tuple[int, int]:
+    try:
+        return _HEADER.unpack_from(row)
+    except struct.error as exc:
+        raise _broken(row, exc) from exc
+
+
+def _broken(row: bytes, why: object) -> SerializationError:
+    return SerializationError(f"a row of {len(row)} bytes in a versioned store is broken: {why}; reset the application's state")
 
 
 class SegmentValue:
@@ -70,14 +80,18 @@ class SegmentValue:
 
     @classmethod
     def deserialize(cls, row: bytes) -> SegmentValue:
-        """The row that `serialize` wrote."""
-        next_, min_ = _HEADER.unpack_from(row)
+        """The row that `serialize` wrote; raises SerializationError where it is none."""
+        next_, min_ = _bounds(row)
         versions: list[tuple[int, bytes | None]] = []
         at = _HEADER.size
         values_end = len(row)
         while True:
+            if at + _ENTRY.size > values_end:
+                raise _broken(row, "its versions end too early")
             timestamp, size = _ENTRY.unpack_from(row, at)
             at += _ENTRY.size
+            if size > values_end - at:
+                raise _broken(row, f"a version of {size} bytes does not fit in")
             if size < 0:
                 versions.append((timestamp, None))
             else:

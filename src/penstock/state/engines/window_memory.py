@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.record import RawRecord
@@ -16,6 +16,7 @@ from penstock.state.engines.expired import ExpiredRecords
 from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
 from penstock.state.keys.schema import in_key_range
 from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema, time_window_for_size
+from penstock.state.parts import Orders
 from penstock.state.store import StateStore, StateStoreContext, WindowStore
 from penstock.windows import Windowed
 
@@ -36,6 +37,7 @@ class InMemoryWindowStore(WindowStore[bytes, bytes]):
         self._segments: dict[int, _Segment] = {}
         self._times: list[int] = []
         self._times_of_key: dict[bytes, list[int]] = {}
+        self._orders = Orders()
         self._seqnum = 0
         self._observed_stream_time = -1
         self._expired = ExpiredRecords()
@@ -79,6 +81,7 @@ class InMemoryWindowStore(WindowStore[bytes, bytes]):
         self._segments.clear()
         self._times.clear()
         self._times_of_key.clear()
+        self._orders.clear()
         self._observed_stream_time = -1
         self._seqnum = self.changelog_seqnum = 0
         self._open = False
@@ -148,7 +151,23 @@ class InMemoryWindowStore(WindowStore[bytes, bytes]):
         """The same, backwards."""
         return self._range(None, None, 0, None, forward=False)
 
-    def _min_live_time(self) -> int:
+    @property
+    def contents(self) -> tuple[list[int], dict[int, _Segment], dict[bytes, list[int]], Orders]:
+        """The starts in order, the keys of each, the starts of each key, and the orders of keys: for those who read in parts."""
+        return self._times, self._segments, self._times_of_key, self._orders
+
+    @property
+    def window_size(self) -> int:
+        """How long a window is."""
+        return self._window_size
+
+    @property
+    def retain_duplicates(self) -> bool:
+        """Whether one key and start can have many values."""
+        return self._retain_duplicates
+
+    def min_live_time(self) -> int:
+        """The earliest start that is still kept."""
         # A record is gone exactly `retention` ms after its own time.
         return self._observed_stream_time - self._retention_period + 1
 
@@ -156,7 +175,7 @@ class InMemoryWindowStore(WindowStore[bytes, bytes]):
         times = self._times_of_key.get(key)
         if times is None:
             return []
-        first = bisect_left(times, max(time_from, self._min_live_time()))
+        first = bisect_left(times, max(time_from, self.min_live_time()))
         found = times[first : bisect_right(times, time_to)]
         segments = self._segments
         if self._retain_duplicates:
@@ -169,7 +188,7 @@ class InMemoryWindowStore(WindowStore[bytes, bytes]):
         if is_inverted(key_from, key_to):
             return empty_iterator(self._name)
         times = self._times
-        first = bisect_left(times, max(time_from, self._min_live_time()))
+        first = bisect_left(times, max(time_from, self.min_live_time()))
         last = len(times) if time_to is None else bisect_right(times, time_to)
         # The segments themselves, so that an iterator goes on over what expires while it is open.
         found = [(time, self._segments[time]) for time in times[first:last]]
@@ -181,13 +200,12 @@ class InMemoryWindowStore(WindowStore[bytes, bytes]):
         self, segments: list[tuple[int, _Segment]], key_from: bytes | None, key_to: bytes | None, forward: bool
     ) -> Iterator[tuple[Windowed[bytes], bytes]]:
         for time, segment in segments:
-            for key, value in self._entries(segment, key_from, key_to, forward):
+            keys = [key for key in segment if in_key_range(key, key_from, key_to)]
+            for key, value in self.entries_of(segment, keys, forward):
                 yield Windowed(key, time_window_for_size(time, self._window_size)), value
 
-    def _entries(
-        self, segment: _Segment, key_from: bytes | None, key_to: bytes | None, forward: bool
-    ) -> list[tuple[bytes, bytes]]:
-        keys = [key for key in segment if in_key_range(key, key_from, key_to)]
+    def entries_of(self, segment: Mapping[bytes, Any], keys: list[bytes], forward: bool) -> list[tuple[bytes, bytes]]:
+        """The entries of these keys of a segment, in order."""
         if not self._retain_duplicates:
             keys.sort(reverse=not forward)
             return [(key, segment[key]) for key in keys]
@@ -202,6 +220,8 @@ class InMemoryWindowStore(WindowStore[bytes, bytes]):
             segment = self._segments[window_start] = {}
             insort(self._times, window_start)
         if key not in segment:
+            if self._orders:
+                self._orders.added(window_start, key)
             times = self._times_of_key.get(key)
             if times is None:
                 self._times_of_key[key] = [window_start]
@@ -214,8 +234,10 @@ class InMemoryWindowStore(WindowStore[bytes, bytes]):
         if segment is None or key not in segment:
             return
         del segment[key]
+        self._orders.removed(window_start, key)
         self._forget_time(key, window_start)
         if not segment:
+            self._orders.forget(window_start)
             del self._segments[window_start]
             del self._times[bisect_left(self._times, window_start)]
 
@@ -228,11 +250,12 @@ class InMemoryWindowStore(WindowStore[bytes, bytes]):
 
     def _remove_expired_segments(self) -> None:
         times = self._times
-        min_live_time = self._min_live_time()
+        min_live_time = self.min_live_time()
         if not times or times[0] >= min_live_time:
             return
         expired = bisect_left(times, min_live_time)
         for time in times[:expired]:
+            self._orders.forget(time)
             for key in self._segments.pop(time):
                 self._forget_time(key, time)
         del times[:expired]

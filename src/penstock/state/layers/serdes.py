@@ -44,7 +44,7 @@ class StoreSerdes:
             raw = serialize_column(self._serialize_key, self.topic, list(keys))  # type: ignore[arg-type]
             if {bytes}.issuperset(map(type, raw)):
                 return raw  # type: ignore[return-value]
-        except Exception:  # noqa: BLE001  (key by key, the error says which)
+        except Exception:  # noqa: BLE001, S110 - key by key, the error says which
             pass
         return [self.raw_key(key) for key in keys]
 
@@ -54,7 +54,7 @@ class StoreSerdes:
             raw = serialize_column(self._serialize_value, self.topic, list(values))  # type: ignore[arg-type]
             if {bytes}.issuperset(map(type, raw)):
                 return list(raw)
-        except Exception:  # noqa: BLE001  (value by value, the error says which)
+        except Exception:  # noqa: BLE001, S110 - value by value, the error says which
             pass
         return [None if value is None else self.raw_value(value) for value in values]
 

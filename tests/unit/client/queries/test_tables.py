@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +30,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 @pytest.fixture
 def guided(world: World) -> Iterator[Guide]:
     tables = StateTables(None, world.stores, lambda: world.locations)
-    guided = Guide(local(), world.fleet.application.query_key, tables._source_of)
+    guided = Guide(local(), world.fleet.application, tables._source_of)
     yield guided
     guided.close()
 
@@ -62,12 +63,12 @@ def test_should_wait_while_a_partition_is_opened(world: World, guided: Guide) ->
 
 
 def test_should_say_what_is_wrong(world: World, guided: Guide, monkeypatch: pytest.MonkeyPatch) -> None:
-    key = world.fleet.application.query_key
+    application = world.fleet.application
     with pytest.raises(StateStoreMigratedError, match="make the table anew"):
-        ask(guided.address, key, "counts", TaskId(0, 17))
-    with pytest.raises(Exception, match="digest"):
-        ask(guided.address, b"wrong", "counts", TaskId(0, 0))
+        ask(guided.address, application, "counts", TaskId(0, 17))
+    with pytest.raises(InvalidStateStoreError, match="another key"):
+        ask(guided.address, replace(application, query_key=b"wrong"), "counts", TaskId(0, 0))
     monkeypatch.setattr(guide, "_PATIENCE", 0.2)
     guided.close()
     with pytest.raises(InvalidStateStoreError, match="while it runs"):
-        ask(guided.address, key, "counts", TaskId(0, 0))
+        ask(guided.address, application, "counts", TaskId(0, 0))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import http.client
 import json
+import ssl
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from penstock import StreamsConfig
 from penstock.client.web.service import WebService
+from penstock.query.server_tls import peer_connection
 from tests.unit.client.queries.world import World
 
 
@@ -22,10 +24,12 @@ class Served:
         own: list[int] | None = None,
         port: int = 0,
         failure: BaseException | None = None,
+        config: Mapping[str, Any] | None = None,
     ) -> None:
-        config = {"application.id": "app", "bootstrap.servers": "localhost:9", "application.server": f"localhost:{port}"}
+        base = {"application.id": "app", "bootstrap.servers": "localhost:9", "application.server": f"localhost:{port}"}
         self._failure = failure
-        self.service = WebService(StreamsConfig({**config, **({"application.server.token": token} if token else {})}))
+        self.config = StreamsConfig({**base, **({"application.server.token": token} if token else {}), **(config or {})})
+        self.service = WebService(self.config)
         self.address = str(self.service.host)
         self._folder, self._own = folder, own
         self.world: World
@@ -48,10 +52,16 @@ class Served:
         return self
 
     def get(
-        self, target: str, headers: dict[str, str] | None = None, method: str = "GET", *, read: bool = True
+        self,
+        target: str,
+        headers: dict[str, str] | None = None,
+        method: str = "GET",
+        *,
+        read: bool = True,
+        tls: ssl.SSLContext | None = None,
     ) -> tuple[int, Any]:
         """Status and JSON (or text) of an answer; only the status where it is not read."""
-        connection = http.client.HTTPConnection(self.service.host.host, self.service.host.port, timeout=30)
+        connection = peer_connection(self.service.host.host, self.service.host.port, tls, 30)
         try:
             connection.putrequest(method, target, skip_host="Host" in (headers or {}), skip_accept_encoding=True)
             for name, value in (headers or {}).items():

@@ -29,8 +29,9 @@ from penstock import (
     Windowed,
 )
 from penstock.client.web.server import bind
+from penstock.spark.guide import Source
 from penstock.spark.messages import Application
-from penstock.spark.state_tables import Source, _read_source
+from penstock.spark.state_tables import _read_source
 from tests.harness.kafka import wait_until
 from tests.unit.client.web.served import Served
 
@@ -410,13 +411,24 @@ def test_should_give_up_clients_that_stop_reading(tmp_path: Path, monkeypatch: p
 
 def test_should_refuse_addresses_that_others_can_reach_without_a_token() -> None:
     with pytest.raises(ConfigError, match=r"application\.server\.token"):
-        bind("0.0.0.0:0", None)
+        bind("192.0.2.1:0", None)
     with pytest.raises(ConfigError, match="not known"):
         bind("no-such-host.invalid:80", None)
-    listening, host = bind("0.0.0.0:0", "secret")
+    with pytest.raises(ConfigError, match=r"plain text.*ssl\.certificate\.location.*plaintext\.allowed"):
+        bind("192.0.2.1:0", "secret")
+    listening, host = bind("192.0.2.1:0", "secret", confidential=True)
     with pytest.raises(StreamsError, match="another port"):
-        bind(f"0.0.0.0:{host.port}", "secret")
+        bind(f"192.0.2.1:{host.port}", "secret", confidential=True)
     listening.close()
+
+
+@pytest.mark.parametrize(
+    "server",
+    ["0.0.0.0:8080", "[::]:8080", "[::ffff:0.0.0.0]:8080", "224.0.0.1:80", "255.255.255.255:80", "0:80", "host:99999", ":80"],
+)
+def test_should_refuse_addresses_that_nobody_can_reach(server: str) -> None:
+    with pytest.raises(ConfigError, match="name or address under which they reach this one"):
+        bind(server, "secret")
 
 
 # -- whatever comes

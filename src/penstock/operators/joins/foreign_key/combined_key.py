@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from penstock.errors import SerializationError
 from penstock.serdes import Deserializer, Serializer, as_deserializer, as_serializer
 
 KRight = TypeVar("KRight")
@@ -67,9 +68,14 @@ class CombinedKeySchema(Generic[KRight, KLeft]):
         )
 
     def from_bytes(self, data: bytes) -> CombinedKey:
-        """The keys that `to_bytes` put together."""
-        (length,) = _LENGTH.unpack_from(data)
+        """The keys that `to_bytes` put together; raises SerializationError where there are none."""
+        length = _LENGTH.unpack_from(data)[0] if len(data) >= _LENGTH.size else -1
         split = _LENGTH.size + length
+        if not _LENGTH.size <= split <= len(data):
+            raise SerializationError(
+                f"{len(data)} bytes in the store of a foreign-key join's subscriptions are not the key of one: "
+                f"a foreign key of {length} bytes does not fit in"
+            )
         foreign_key = _deserialized(self._foreign_key_deserializer, self._foreign_key_topic, data[_LENGTH.size : split])
         return CombinedKey(foreign_key, _deserialized(self._primary_key_deserializer, self._primary_key_topic, data[split:]))
 

@@ -1,0 +1,127 @@
+"""The certificate that the processes of one run of an application show each other on a network.
+
+It is made when the application starts, travels to the lanes with the application, and is gone with it. Both sides of a
+connection show it and take no other: there is no authority to trust and no name to check.
+
+The key pair comes from the driver's JVM, which is there wherever Spark is, through Java's public API; it also signs. The few
+fields of a certificate around it are written here: Java has no public API for that, and `keytool` takes a second and a file.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+import socket
+import ssl
+import tempfile
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkContext
+
+from penstock.spark.placement import is_local
+
+_ECDSA_WITH_SHA256 = bytes.fromhex("06082a8648ce3d040302")
+_COMMON_NAME = bytes.fromhex("0603550403")
+_NEVER = b"99991231235959Z"  # RFC 5280: no end; it ends with the application
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A self-signed certificate and its key, in DER."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+    def server_side(self, accepted: socket.socket) -> ssl.SSLSocket:
+        """TLS with who connected, before `greet` has said the first word."""
+        return _context(self, ssl.PROTOCOL_TLS_SERVER).wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
+
+    def client_side(self, connected: socket.socket) -> ssl.SSLSocket:
+        """TLS with who listens, before `greet` has said the first word."""
+        return _context(self, ssl.PROTOCOL_TLS_CLIENT).wrap_socket(connected, do_handshake_on_connect=False)
+
+    def greet(self, connected: ssl.SSLSocket, seconds: float) -> None:
+        """Agree on keys with the other side, who has to show the same certificate."""
+        connected.settimeout(seconds)  # for all of it, however slowly it comes
+        connected.do_handshake()
+        if connected.getpeercert(binary_form=True) != self.certificate:
+            raise ssl.SSLError("the other side shows another certificate than this application's")
+
+
+def identity_for(spark: SparkContext) -> Identity | None:
+    """A new one where lanes and driver talk over a network; None on one machine, where they talk through files of their own."""
+    return None if is_local(spark) else make_identity(spark)
+
+
+def make_identity(spark: SparkContext) -> Identity:
+    """A new key (EC, P-256) and a certificate of it."""
+    jvm: Any = spark._jvm
+    generator = jvm.java.security.KeyPairGenerator.getInstance("EC")
+    generator.initialize(256)
+    pair = generator.generateKeyPair()
+
+    def sign(data: bytes) -> bytes:
+        signature = jvm.java.security.Signature.getInstance("SHA256withECDSA")
+        signature.initSign(pair.getPrivate())
+        signature.update(bytearray(data))
+        return bytes(signature.sign())
+
+    def encoded(key: Any, spec: str) -> bytes:  # the keys' own classes are hidden from reflection
+        wanted = jvm.java.lang.Class.forName(f"java.security.spec.{spec}")
+        return bytes(jvm.java.security.KeyFactory.getInstance("EC").getKeySpec(key, wanted).getEncoded())
+
+    to_be_signed = _to_be_signed(encoded(pair.getPublic(), "X509EncodedKeySpec"))
+    certificate = _sequence(to_be_signed, _sequence(_ECDSA_WITH_SHA256), _der(0x03, b"\0" + sign(to_be_signed)))
+    return Identity(certificate, encoded(pair.getPrivate(), "PKCS8EncodedKeySpec"))
+
+
+@lru_cache(maxsize=4)
+def _context(identity: Identity, protocol: int) -> ssl.SSLContext:
+    context = ssl.SSLContext(protocol)
+    context.check_hostname = False  # exactly one certificate is taken, whoever shows it
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    if protocol == ssl.PROTOCOL_TLS_SERVER:
+        context.num_tickets = 0  # what comes unasked is the end of a connection
+    context.load_verify_locations(cadata=identity.certificate)
+    with tempfile.TemporaryDirectory(prefix="penstock-tls-") as folder:  # Python loads keys from files only
+        path = Path(folder) / "identity.pem"
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(_pem("PRIVATE KEY", identity.key) + _pem("CERTIFICATE", identity.certificate))
+        context.load_cert_chain(path)
+    return context
+
+
+def _pem(label: str, data: bytes) -> str:
+    return f"-----BEGIN {label}-----\n{base64.encodebytes(data).decode()}-----END {label}-----\n"
+
+
+def _to_be_signed(public_key: bytes) -> bytes:
+    name = _sequence(_der(0x31, _sequence(_COMMON_NAME, _der(0x0C, b"penstock"))))
+    # A day ago, since clocks differ.
+    begin = (datetime.now(timezone.utc) - timedelta(days=1)).strftime("%Y%m%d%H%M%SZ").encode()
+    version, serial = _der(0xA0, _der(0x02, b"\2")), _der(0x02, b"\1" + secrets.token_bytes(15))
+    validity = _sequence(_der(0x17, begin[2:]), _der(0x18, _NEVER))
+    return _sequence(version, serial, _sequence(_ECDSA_WITH_SHA256), name, validity, name, public_key)
+
+
+def _sequence(*parts: bytes) -> bytes:
+    return _der(0x30, b"".join(parts))
+
+
+def _der(tag: int, content: bytes) -> bytes:
+    """A value of ASN.1: its tag, its length, itself.
+
+    >>> _der(0x04, b"ab").hex(), _der(0x04, bytes(200))[:3].hex()
+    ('04026162', '0481c8')
+    """
+    size = len(content)
+    if size < 0x80:
+        return bytes((tag, size)) + content
+    length = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    return bytes((tag, 0x80 | len(length))) + length + content

@@ -1,0 +1,257 @@
+"""Members of a group on a real broker, without any work behind them: who is given what, and who is not."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from random import Random
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer
+from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+
+from penstock import ConfigError, StreamsConfig
+from penstock.kafka.groups import Groups
+from penstock.kafka.members import MemberInfo, Membership, Shares
+from penstock.kafka.membership import GroupMember
+from penstock.peers.proofs import PeerKeys
+from tests.harness.kafka import Kafka, unique, wait_until
+
+KEYS = PeerKeys.derive("secret", "shop")
+TOPIC = "of-groups-without-work"
+
+
+@pytest.fixture(autouse=True)
+def topic(kafka: Kafka) -> None:
+    if TOPIC not in kafka.topics():
+        kafka.create(TOPIC, partitions=1)
+
+
+class Member:
+    """One that takes whatever it is given."""
+
+    def __init__(self, kafka: Kafka, group: str, process: str, keys: PeerKeys | None, static: str | None = None) -> None:
+        self.process = process
+        self.got: list[Membership] = []
+        self.revoked: list[bool] = []
+        config: dict[str, Any] = {"group_id": group, "bootstrap_servers": kafka.bootstrap_servers, "session_timeout_ms": 10_000}
+        config |= {"heartbeat_interval_ms": 300, "max_poll_interval_ms": 30_000, "client_id": process}
+        if static:
+            config["group_instance_id"] = static
+        self.member = GroupMember(
+            config,
+            [TOPIC],
+            lambda: MemberInfo(self.process, host="localhost:1"),
+            self._assign,
+            self._revoke,
+            self.got.append,
+            keys=keys,
+            on_double=self._take_new_id,
+        )
+        self.member.start()
+
+    def _assign(self, infos: Sequence[MemberInfo]) -> Shares:
+        processes = sorted(info.process_id for info in infos)
+        return Shares({process: [f"0_{number}"] for number, process in enumerate(processes)})
+
+    def _revoke(self, lost: bool) -> threading.Event:
+        self.revoked.append(lost)
+        stopped = threading.Event()
+        stopped.set()
+        return stopped
+
+    def _take_new_id(self) -> None:
+        self.process += "-new"
+
+    def wait_for_hosts(self, *processes: str) -> Membership:
+        def last() -> Membership | None:
+            return self.got[-1] if self.got and set(self.got[-1].hosts) == set(processes) else None
+
+        found: Membership = wait_until(last, f"{self.process} knows of {processes}")
+        return found
+
+
+@pytest.fixture
+def join(kafka: Kafka) -> Iterator[Any]:
+    with ExitStack() as stack:
+
+        def start(*arguments: Any, kind: type[Member] = Member, **named: Any) -> Member:
+            member = kind(kafka, *arguments, **named)
+            stack.callback(member.member.close)
+            return member
+
+        yield start
+
+
+def test_should_prove_themselves_with_the_first_join(join: Any) -> None:
+    group = unique("proved")
+    first = join(group, "a", KEYS)
+    assert first.wait_for_hosts("a").generation == 1  # nobody had to join twice to be believed
+    second = join(group, "b", KEYS)
+    assert first.wait_for_hosts("a", "b").units == ("0_0",)
+    assert second.wait_for_hosts("a", "b").units == ("0_1",)
+    assert second.got[0].generation == first.got[-1].generation
+    assert first.revoked == [True, False]  # before the first join, and before the second's
+
+
+def test_should_keep_the_part_of_a_static_member_that_comes_back(join: Any) -> None:
+    group = unique("static")
+    first, second = join(group, "a", KEYS, static="shop-1"), join(group, "b", KEYS, static="shop-2")
+    before = second.wait_for_hosts("a", "b")
+    first.wait_for_hosts("a", "b")
+    second.member.close()
+    again = join(group, "b", KEYS, static="shop-2")
+    after = again.wait_for_hosts("a", "b")
+    assert (after.generation, after.units) == (before.generation, before.units)
+    assert after.group_metadata != before.group_metadata  # a new member id
+
+
+def test_should_give_a_member_with_another_token_nothing(join: Any, kafka: Kafka, caplog: Any) -> None:
+    caplog.set_level(logging.WARNING)
+    group = unique("tokens")
+    first = join(group, "a", KEYS)
+    first.wait_for_hosts("a")
+    stranger = join(group, "evil", PeerKeys.derive("guessed", "shop"))
+    wait_until(lambda: "takes no part" in caplog.text, "the stranger has heard")
+    assert stranger.got == []
+    assert all(set(membership.hosts) == {"a"} for membership in first.got)
+    assert "is a stranger" in caplog.text
+    config = StreamsConfig({"application.id": group, "bootstrap.servers": kafka.bootstrap_servers})
+    with Groups(config, "status") as groups:
+        units = {member.process_id: member.units for member in groups.status(group).members}
+    assert units == {"a": ("0_0",), "evil": ()}
+
+
+def test_should_give_one_of_two_with_the_same_id_a_new_one(join: Any) -> None:
+    group = unique("double")
+    first = join(group, "a", KEYS)
+    first.wait_for_hosts("a")
+    copy = join(group, "a", KEYS)
+    assert copy.wait_for_hosts("a", "a-new").units == ("0_1",)
+    assert first.wait_for_hosts("a", "a-new").units == ("0_0",)
+    assert all(membership.units != ("0_0",) for membership in copy.got)
+
+
+@pytest.mark.parametrize("kilobytes", [1_000, 1_060])
+def test_should_keep_what_fits_the_brokers_record_and_refuse_the_rest_with_a_sentence(kilobytes: int, join: Any) -> None:
+    """The arithmetic holds on a broker: what is just below its limit comes to a generation."""
+    chance = Random(7)
+    units = [chance.randbytes(96).hex()[:190] for _ in range(kilobytes * 1_000 // 111)]  # 111 bytes each, compressed
+
+    class Large(Member):
+        def _assign(self, infos: Sequence[MemberInfo]) -> Shares:
+            return Shares({infos[0].process_id: units})
+
+    member = join(unique("large"), "a", KEYS, kind=Large)
+    if kilobytes < 1_048:
+        assert len(member.wait_for_hosts("a").units) == len(units)
+    else:
+        wait_until(lambda: member.member.failure, "it is refused")
+        assert isinstance(member.member.failure, ConfigError)
+        assert re.search(r"of 1 members needs a record of \d+ bytes, and the brokers take 1048588", str(member.member.failure))
+
+
+class FirstRelease(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
+    """The protocol as the first release spoke it, or something that is none."""
+
+    name = "penstock"
+
+    def __init__(self, process: str, told: bytes | None = None) -> None:
+        self.got: list[dict[str, Any]] = []
+        info = {
+            "process_id": process,
+            "capacity": 1,
+            "host": "localhost:9",
+            "active": [],
+            "standby": [],
+            "offsets": {},
+            "tags": {},
+        }
+        self._told = told if told is not None else json.dumps({**info, "error_code": 0}).encode()
+
+    def metadata(self, topics: Any) -> Any:
+        return ConsumerProtocolSubscription(topics=sorted(topics), user_data=self._told, version=0)
+
+    def assign(self, cluster: Any, members: Any) -> dict[str, Any]:
+        infos = {m.member_id: MemberInfo(**json.loads(m.metadata.user_data)) for m in members}  # other fields raise
+        active = {info.process_id: [f"0_{n}"] for n, info in enumerate(sorted(infos.values(), key=lambda i: i.process_id))}
+        hosts = {info.process_id: info.host for info in infos.values()}
+        shared = {"kept": [], "active": active, "copies": {}, "hosts": hosts, "probing": False, "error": 0}
+        return {
+            member_id: ConsumerProtocolAssignment(
+                assigned_partitions=[], user_data=json.dumps({"units": active[info.process_id], **shared}).encode(), version=0
+            )
+            for member_id, info in infos.items()
+        }
+
+    def on_assignment(self, assignment: Any, generation: int) -> None:
+        self.got.append(json.loads(assignment.user_data or b'{"units": []}'))
+
+
+class Old:
+    """A member of the first release on a thread of its own."""
+
+    def __init__(self, kafka: Kafka, group: str, assignor: FirstRelease) -> None:
+        self._ended = threading.Event()
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=kafka.bootstrap_servers,
+            group_id=group,
+            partition_assignment_strategy=[assignor],
+            enable_auto_commit=False,
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=300,
+            max_poll_interval_ms=30_000,
+        )
+        self._consumer.subscribe([TOPIC])
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            self._consumer._coordinator.poll(timeout_ms=1_000)
+            self._ended.wait(0.05)
+        self._consumer.close(autocommit=False, timeout_ms=5_000)
+
+    def close(self) -> None:
+        self._ended.set()
+        self._thread.join(20)
+
+
+@pytest.mark.parametrize("who_leads", ["the first release", "this release"])
+def test_should_share_the_work_with_the_first_release_where_there_is_no_token(who_leads: str, join: Any, kafka: Kafka) -> None:
+    group, assignor = unique("rolling"), FirstRelease("old")
+    if who_leads == "the first release":
+        old = Old(kafka, group, assignor)
+        wait_until(lambda: assignor.got, "the old member has joined")
+    new = join(group, "new", None)
+    if who_leads == "this release":
+        new.wait_for_hosts("new")
+        old = Old(kafka, group, assignor)
+    try:
+        assert new.wait_for_hosts("new", "old").units == ("0_0",)
+        wait_until(lambda: assignor.got and assignor.got[-1]["units"] == ["0_1"], "the old member has its part")
+        assert assignor.got[-1]["hosts"] == {"new": "localhost:1", "old": "localhost:9"}
+    finally:
+        old.close()
+    assert new.wait_for_hosts("new").units == ("0_0",)
+
+
+def test_should_wait_until_members_that_prove_nothing_are_gone(join: Any, kafka: Kafka, caplog: Any) -> None:
+    caplog.set_level(logging.WARNING)
+    group, assignor = unique("first"), FirstRelease("evil")
+    old = Old(kafka, group, assignor)
+    try:
+        wait_until(lambda: assignor.got, "the other has joined")
+        member = join(group, "a", KEYS)
+        wait_until(lambda: "do not speak the protocol" in caplog.text, "it is told")
+        assert member.member.failure is None
+        assert member.got == []
+    finally:
+        old.close()
+    assert member.wait_for_hosts("a").units == ("0_0",)

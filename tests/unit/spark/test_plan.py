@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock import (
+    Consumed,
+    FailOnInvalidTimestamp,
+    Grouped,
+    LogAndSkipOnInvalidTimestamp,
+    Serdes,
+    StreamsBuilder,
+    StreamsConfig,
+    UsePartitionTimeOnInvalidTimestamp,
+    WallclockTimestampExtractor,
+)
+from penstock.errors import ConfigError
+from penstock.spark.plan import Plan, make_plan
+
+TEXT = Serdes.string()
+
+
+def own_time(record: Any, partition_time: int) -> int:
+    return int(record.timestamp)
+
+
+def own_or_last(record: Any, partition_time: int) -> int:
+    return record.timestamp if record.timestamp >= 0 else partition_time
+
+
+def from_within(record: Any, partition_time: int) -> int:
+    return max(time for time in (record.timestamp, *(partition_time for _ in range(1))))
+
+
+class Mixed:
+    def extract(self, record: Any, partition_time: int) -> int:
+        return max(record.timestamp, partition_time)
+
+
+class Called:
+    def __call__(self, record: Any, partition_time: int) -> int:
+        return int(record.value)
+
+
+def plan_with(extractor: Any, transport: str = "auto") -> Plan:
+    builder = StreamsBuilder()
+    lines = builder.stream("lines", Consumed(TEXT, TEXT, timestamp_extractor=extractor))
+    lines.group_by(lambda _, word: word, Grouped("words", TEXT, TEXT)).count()
+    config = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1", "repartition.transport": transport})
+    built = builder.build().internal_topology_builder
+    built.rewrite_topology(config)
+    subtopologies = built.subtopologies("app", {})
+    topics = {topic: 2 for s in subtopologies for topic in s.source_topics}
+    return make_plan(subtopologies, topics, config)
+
+
+@pytest.mark.parametrize("extractor", [None, FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp(), own_time, Called()])
+def test_should_shuffle_where_the_time_comes_from_the_record_alone(extractor: Any) -> None:
+    assert plan_with(extractor).shuffled
+
+
+@pytest.mark.parametrize("extractor", [UsePartitionTimeOnInvalidTimestamp(), own_or_last, from_within, Mixed(), max])
+def test_should_write_to_the_topic_where_the_time_may_come_from_the_partition(extractor: Any) -> None:
+    assert not plan_with(extractor).shuffled
+
+
+@pytest.mark.parametrize("extractor", [UsePartitionTimeOnInvalidTimestamp(), own_or_last])
+def test_should_refuse_a_shuffle_that_would_forget_the_time_of_the_partition(extractor: Any) -> None:
+    with pytest.raises(ConfigError, match="uses the partition's time"):
+        plan_with(extractor, "shuffle")
+
+
+def test_should_shuffle_by_the_clock_only_where_asked_to() -> None:
+    assert not plan_with(WallclockTimestampExtractor()).shuffled
+    assert plan_with(WallclockTimestampExtractor(), "shuffle").shuffled
