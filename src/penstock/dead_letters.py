@@ -101,8 +101,8 @@ class DeadLetter:
             found.get(HEADER_ERRORS_EXCEPTION),
             (found.get(HEADER_ERRORS_MESSAGE) or "")[:_SHOWN] or None,
             found.get(HEADER_ERRORS_TOPIC),
-            int(partition) if partition and partition.isdigit() else None,
-            int(offset) if offset and offset.isdigit() else None,
+            _number(partition),
+            _number(offset),
         )
 
 
@@ -114,6 +114,11 @@ def tell(count: int, letters: Sequence[DeadLetter]) -> None:
         origin = "a record" if letter.topic is None else f"the record at {letter.topic}-{letter.partition} @ {letter.offset}"
         why = ": ".join(text for text in (letter.exception, letter.message) if text) or "the handler gave no reason"
         _log.warning("%s went to the dead letter topic %s: %s", origin, letter.to, why)
+
+
+def _number(text: str | None) -> int | None:
+    """A number as the headers have it; a record of somebody else's may have anything there."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
 def exception_name(exception: BaseException) -> str:

@@ -146,7 +146,7 @@ class Sensor:
     def dump(self) -> tuple[Any, ...]:
         """All it has recorded, as plain data."""
         current = (self._start_ms, self._count, self._total, self._maximum, self._minimum)
-        return (*current, self._past_count, self._past_total, tuple(self._samples))
+        return (*current, self._past_count, self._past_total, tuple(map(tuple, self._samples)))
 
     def load(self, dumped: tuple[Any, ...]) -> None:
         """Take over what another sensor has recorded."""
@@ -215,6 +215,18 @@ def measure_min(sensor: Sensor, now_ms: int) -> float:
     """The smallest number of late; NaN where there were none."""
     _, count, _, _, minimum = sensor.window(now_ms)
     return minimum if count else float("nan")
+
+
+MEASURES: Final[Mapping[str, Measure]] = {
+    "count": measure_count,
+    "total": measure_total,
+    "rate": measure_rate,
+    "total-rate": measure_total_rate,
+    "avg": measure_avg,
+    "max": measure_max,
+    "min": measure_min,
+}
+"""The ways to read a sensor that another process knows by name."""
 
 
 class Metrics:

@@ -2,27 +2,31 @@
 
 The names travel when they change, a sensor's numbers when it has recorded something, gauges at most once a second. Rates
 and averages are computed where they are read, from the sensor's samples: what nobody reads costs nothing.
+
+All of it is plain data. How a sensor is read travels as a name; a way of the user's own is asked where it is, as gauges are.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from penstock.clock import Clock, SystemClock
-from penstock.metrics import Measure, Metric, MetricName, Metrics, Sensor
+from penstock.metrics import MEASURES, Measure, Metric, MetricName, Metrics, Sensor
 
 _GAUGES_EVERY = 1.0
+_PLAIN = (int, float, str, type(None))
 
 
 @dataclass(frozen=True)
 class MetricsLayout:
-    """Which metrics there are: the sensor of each, by number, how it is read, and the names of the gauges."""
+    """Which metrics there are: the sensor of each, by number, how it is read (`MEASURES`), and the names of the gauges."""
 
-    measures: tuple[tuple[MetricName, int, Measure], ...]
+    measures: tuple[tuple[MetricName, int, str], ...]
     gauges: tuple[MetricName, ...]
 
 
@@ -44,6 +48,7 @@ class MetricsSender:
         self._version = -1
         self._sensors: list[Sensor] = []
         self._told: list[int] = []
+        self._gauges: dict[MetricName, Callable[[], Any]] = {}
         self._gauges_told = 0.0
 
     def update(self) -> MetricsUpdate | None:
@@ -58,9 +63,9 @@ class MetricsSender:
                 self._told[number] = sensor.count
                 changed[number] = sensor.dump()
         gauges, now = None, time.monotonic()
-        if metrics.gauges and (layout is not None or now - self._gauges_told > _GAUGES_EVERY):
+        if self._gauges and (layout is not None or now - self._gauges_told > _GAUGES_EVERY):
             self._gauges_told = now
-            gauges = tuple(_read(gauge) for gauge in metrics.gauges.values())
+            gauges = tuple(_read(gauge) for gauge in self._gauges.values())
         if layout is None and not changed and gauges is None:
             return None
         return MetricsUpdate(self._version, layout, changed, gauges)
@@ -70,14 +75,19 @@ class MetricsSender:
         self._version = metrics.version
         numbers: dict[int, int] = {}
         self._sensors = []
+        self._gauges = {_plain(name): read for name, read in metrics.gauges.items()}
         measures = []
         for name, (sensor, measure) in metrics.measures.items():
+            known = next((known for known, function in MEASURES.items() if function is measure), None)
+            if known is None:
+                self._gauges[_plain(name)] = partial(_measured, metrics, sensor, measure)
+                continue
             if id(sensor) not in numbers:
                 numbers[id(sensor)] = len(self._sensors)
                 self._sensors.append(sensor)
-            measures.append((name, numbers[id(sensor)], measure))
+            measures.append((_plain(name), numbers[id(sensor)], known))
         self._told = [-1] * len(self._sensors)
-        return MetricsLayout(tuple(measures), tuple(metrics.gauges))
+        return MetricsLayout(tuple(measures), tuple(self._gauges))
 
 
 class MetricsReceiver:
@@ -114,7 +124,8 @@ class MetricsReceiver:
         elif update.version != self._version:
             return
         for number, dumped in update.sensors.items():
-            self._sensors[number].load(dumped)
+            if number in self._sensors:
+                self._sensors[number].load(dumped)
         if update.gauges is not None:
             self._gauges = update.gauges
 
@@ -124,13 +135,30 @@ class MetricsReceiver:
             now_ms, layout, sensors = self._clock.now_ms(), self._layout, self._sensors
             for sensor in sensors.values():
                 sensor.roll(now_ms, self._sample_window_ms, self._num_samples)
-            found = {name: Metric(name, measure(sensors[number], now_ms)) for name, number, measure in layout.measures}
+            found = {
+                name: Metric(name, MEASURES[measure](sensors[number], now_ms))
+                for name, number, measure in layout.measures
+                if measure in MEASURES
+            }
             found.update({name: Metric(name, value) for name, value in zip(layout.gauges, self._gauges) if value is not None})
             return found
 
 
-def _read(gauge: Any) -> Any:
+def _read(gauge: Callable[[], Any]) -> Any:
     try:
-        return gauge()
+        value = gauge()
+        return value if isinstance(value, _PLAIN) else float(value) if hasattr(value, "__float__") else str(value)
     except Exception:  # noqa: BLE001 - a gauge of something that was closed has no value
         return None
+
+
+def _measured(metrics: Metrics, sensor: Sensor, measure: Measure) -> float:
+    return measure(sensor, metrics.now_ms())
+
+
+def _plain(name: MetricName) -> MetricName:
+    """The name as it travels: a user's may have parts that are no text."""
+    if all(type(text) is str for text in (name.name, name.group, name.description, *name.tags.keys(), *name.tags.values())):
+        return name
+    tags = {str(tag): str(text) for tag, text in name.tags.items()}
+    return MetricName(str(name.name), str(name.group), str(name.description), tags)

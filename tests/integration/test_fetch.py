@@ -13,7 +13,8 @@ from penstock import BrokerError
 from penstock.ids import TopicPartition
 from penstock.kafka import fetch
 from penstock.kafka.fetch import FetchRange, RangeFetcher
-from tests.harness.kafka import Kafka, unique
+from tests.harness.hostile import feed_header_that_is_no_text
+from tests.harness.kafka import Kafka, Message, unique
 
 
 @pytest.fixture
@@ -111,3 +112,16 @@ def test_should_tell_of_offsets_that_are_gone(kafka: Kafka, fetcher: RangeFetche
     with pytest.raises(BrokerError, match="no longer in the log"):
         fetcher.fetch([FetchRange(topic, 0, 0, 3_000)])
     assert len(fetcher.fetch([FetchRange(topic, 0, 2_000, 3_000)])[TopicPartition(topic, 0)]) == 1_000
+
+
+def test_should_read_a_record_without_headers_where_the_name_of_one_is_not_utf_8(kafka: Kafka, fetcher: RangeFetcher) -> None:
+    topic = unique("names")
+    kafka.create(topic, partitions=1)
+    plain = (("a", b"1"), ("b", None))
+    for number in range(3):
+        kafka.feed(topic, [Message(b"k%d" % number, b"v", 1, plain)])
+        feed_header_that_is_no_text(kafka.bootstrap_servers, topic, b"odd", b"v")
+    read_twice = [fetcher.fetch([FetchRange(topic, 0, 0, 6)])[TopicPartition(topic, 0)] for _ in range(2)]
+    for found in read_twice:
+        assert found.keys == [b"k0", b"odd", b"k1", b"odd", b"k2", b"odd"]
+        assert found.headers == [plain, ()] * 3

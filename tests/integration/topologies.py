@@ -61,6 +61,20 @@ def word_count(source: str, sink: str) -> Topology:
     return builder.build()
 
 
+def all_that_is_shuffled(suffix: str = "") -> Topology:
+    """A count, a plain repartition and an output before them, of one stream; dead letters before a shuffle, of another."""
+    builder = StreamsBuilder()
+    lines = builder.stream(f"lines{suffix}", TEXT)
+    lines.to(f"audit{suffix}", Produced(string, string))
+    words = lines.flat_map_values(str.split).group_by(lambda _, word: word, BY_TEXT)
+    words.count(Materialized("counts", string, long)).to_stream().to(f"counts{suffix}", Produced(string, long))
+    again = lines.select_key(lambda _, line: line).repartition(Repartitioned("again", string, string))
+    again.to(f"copies{suffix}", Produced(string, string))
+    numbers = builder.stream(f"numbers{suffix}", Consumed(string, long)).select_key(lambda key, _: key)
+    numbers.repartition(Repartitioned("numbers", string, long)).to(f"never{suffix}", Produced(string, long))
+    return builder.build()
+
+
 def joined_in_time(left: str, right: str, sink: str) -> Topology:
     """What comes on both sides within a day."""
     builder = StreamsBuilder()

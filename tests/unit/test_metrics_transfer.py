@@ -1,15 +1,19 @@
 """Metrics that are recorded in one process and read in another."""
 
 import math
-import pickle
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 from penstock.clock import ManualClock
 from penstock.metrics import MetricName, Metrics
 from penstock.metrics_transfer import MetricsReceiver, MetricsSender, MetricsUpdate
+from penstock.spark.answers import read_answer, write_answer
+from penstock.spark.messages import LaneAnswer
 
 
 class Wire:
-    """A registry, and its mirror behind pickled updates."""
+    """A registry, and its mirror behind updates that travel with a lane's answers."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(0)
@@ -19,7 +23,7 @@ class Wire:
 
     def send(self) -> MetricsUpdate | None:
         update = self.sender.update()
-        self.receiver.take(pickle.loads(pickle.dumps(update)))
+        self.receiver.take(read_answer(write_answer(LaneAnswer("worker", metrics=update))).metrics)
         return update
 
     def values(self) -> dict[str, object]:
@@ -83,3 +87,22 @@ def test_should_leave_out_gauges_that_cannot_be_read_and_updates_that_do_not_fit
     assert wire.values() == {}
     wire.receiver.take(MetricsUpdate(99, None, {7: ()}))
     assert wire.values() == {}
+
+
+def test_should_send_what_a_way_of_the_users_own_reads_from_a_sensor() -> None:
+    wire = Wire()
+    sensor = wire.metrics.sensor("s")
+    wire.metrics.add(sensor, MetricName("s-twice", "g"), lambda sensor, now_ms: sensor.total * 2)
+    sensor.record(4)
+    wire.send()
+    assert wire.values() == {"s-twice": 8}
+
+
+def test_should_send_what_is_not_plain_as_text_or_number() -> None:
+    wire = Wire()
+    tags: Any = {"shard": 7}
+    wire.metrics.add_gauge(MetricName("path", "g", tags=tags), lambda: Path("here"))
+    wire.metrics.add_gauge(MetricName("half", "g"), lambda: Fraction(1, 2))
+    wire.send()
+    assert wire.values() == {"path": "here", "half": 0.5}
+    assert [name.tags for name in wire.receiver.metrics()] == [{"shard": "7"}, {}]

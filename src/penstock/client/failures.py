@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
-
 from penstock import errors
-from penstock.errors import BrokerAccessError, BrokerError, LockError, StreamsError, TaskCorruptedError, TaskMigratedError
+from penstock.errors import (
+    BrokerAccessError,
+    BrokerError,
+    LockError,
+    PenstockError,
+    StreamsError,
+    TaskCorruptedError,
+    TaskMigratedError,
+)
 from penstock.spark.messages import Failure
 from penstock.spark.placement import NoExecutorsError
 
@@ -23,18 +29,21 @@ def is_transient(error: BaseException) -> bool:
 
 
 def error_of(failure: Failure) -> BaseException:
-    """The exception a lane met, with its traceback in the text; the user's own stays visible as its cause."""
+    """The exception a lane met; the user's own stays visible as its cause, and the last cause tells the lane's traceback."""
     if failure.kind == "LaneLost":
         return LaneLostError(f"the worker of a lane is gone: {failure.message}")
-    error: BaseException | None = None
-    if failure.error is not None:
-        try:
-            error, cause = pickle.loads(failure.error)  # noqa: S301 - of a lane of this session: one domain of trust
-            if error is not None:
-                error.__cause__ = cause
-        except Exception:  # noqa: BLE001 - a class that cannot be imported here is told as text
-            error = None
+    told, known = failure.error, _error_class(failure.kind)
+    error = None if told is None else told.exception(Exception)
     if error is None:
-        error = getattr(errors, failure.kind, StreamsError)(failure.message)
-    error.__cause__ = error.__cause__ or StreamsError(failure.traceback)
+        error = told.as_text() if told is not None and known is StreamsError else known(failure.message)
+        error.__cause__ = None if told is None else told.made_cause()
+    last = error
+    while last.__cause__ is not None:
+        last = last.__cause__
+    last.__cause__ = StreamsError(failure.traceback)
     return error
+
+
+def _error_class(kind: str) -> type[PenstockError]:
+    found = vars(errors).get(kind)
+    return found if isinstance(found, type) and issubclass(found, PenstockError) else StreamsError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,8 @@ from penstock.columns import RawColumns
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
 from penstock.kafka.clients import open_client, refused
+
+_log = logging.getLogger(__name__)
 
 # Below this many records a range is read with the consumer that does not prefetch: 3 ms instead of 26.
 _SHORT = 2_000
@@ -229,7 +232,7 @@ class _Reader:
         columns.timestamps += map(_second, map(Message.timestamp, messages))
         columns.keys += map(Message.key, messages)
         columns.values += map(Message.value, messages)
-        headers = list(map(Message.headers, messages))
+        headers = _headers_of(partition, messages)
         if columns.headers is not None or any(headers):
             columns.headers = columns.headers or [()] * (len(columns) - len(headers))
             columns.headers += [tuple(some) if some else () for some in headers]
@@ -252,6 +255,28 @@ class _Reader:
             partition = TopicPartition(position.topic, position.partition)
             if position.offset >= ends[partition]:
                 del missing[partition]
+
+
+def _headers_of(partition: TopicPartition, messages: Sequence[Message]) -> list[Any]:
+    """The headers of each message; none where the name of one is not UTF-8, which the client cannot read.
+
+    It says so by an exception the first time it is asked; asked again, it would hand out an object with a hole in it.
+    """
+    found: list[Any] = []
+    left, broken = iter(messages), 0
+    while True:
+        try:
+            found.extend(map(Message.headers, left))
+            break
+        except (SystemError, UnicodeDecodeError):
+            found.append(None)
+            broken += 1
+    if broken:
+        _log.warning(
+            "%d records of %s between offsets %d and %d have a header whose name is not UTF-8: they are read without headers",
+            *(broken, partition, messages[0].offset(), messages[-1].offset()),
+        )
+    return found
 
 
 def _offsets_of(messages: Sequence[Message]) -> Sequence[int]:

@@ -25,6 +25,9 @@ class Flow:
     dead_letters: list[DeadLetter] = field(default_factory=list)
     logs: tuple[LogLine, ...] = ()
 
+    def __post_init__(self) -> None:
+        self.edges = Counter(self.edges)  # from another process it comes as a plain mapping
+
     def take(self, nodes: Iterable[Node]) -> None:
         """Add what these nodes forwarded since they were last asked."""
         for node in nodes:

@@ -141,6 +141,12 @@ class SourceNode(Node):
             values = deserialize_column(self.deserialize_value, raw.topic, raw.values)
         return Columns(keys, values, raw.timestamps, raw.headers, raw)
 
+    def read_keys(self, raw: RawColumns) -> Columns:
+        """Raw records whose keys alone are typed, for somebody who only counts them; raises what the deserializer raises."""
+        return Columns(
+            deserialize_column(self.deserialize_key, raw.topic, raw.keys), raw.values, raw.timestamps, raw.headers, raw
+        )
+
     @property
     def _feeds_text(self) -> bool:
         """Whether all that follows works on text as Arrow has it."""

@@ -135,6 +135,15 @@ class RecordQueue:
             self._update_head()
         return polled
 
+    def can_read_key(self, raw: RawRecord) -> bool:
+        """Whether the key of a record deserializes; where it does not, the handler is asked about the record."""
+        try:
+            self.source.deserialize_key(raw.topic, raw.key)
+        except Exception as exc:  # noqa: BLE001  (whatever a user's deserializer raises is the handler's to judge)
+            handle_deserialization_failure(self._handler, self._context, exc, raw, self.source.name)
+            return False
+        return True
+
     def clear(self) -> None:
         """Drop all records and forget the partition time."""
         self._fifo.clear()

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.clock import Clock
-from penstock.columns import Produced, RawColumns
+from penstock.columns import Columns, Produced, RawColumns
 from penstock.errors import ProcessingError, StreamsError, TaskMigratedError
 from penstock.handlers import deserialization_exception_handler, processing_exception_handler
 from penstock.ids import TaskId, TopicPartition
@@ -235,11 +235,15 @@ class StreamTask:
         return self.timers.stream_time.next_due == NEVER and self.partition_group.num_buffered >= _MIN_ROWS
 
     def process_counted(self, partition: TopicPartition, raw: RawColumns, weights: list[int], next_offset: int) -> None:
-        """Take rows that stand for `weights` records each into the count that reads this partition."""
+        """Take rows that stand for `weights` records each into the count that reads this partition.
+
+        Their values are not deserialized: a row may stand for many, and has none of them. They were serialized just before,
+        by the serde that would read them here; so all that a count asks of them, whether there is one, is known without.
+        """
         now = self._clock.now_ms()
         queue, context = self.partition_group.queue(partition), self.context
         self.metrics.consumed(partition, queue.source.name, raw)
-        columns = queue.source.read_columns(raw)
+        columns, weights = self._read_counted(queue, raw, weights)
         node = queue.source.children[0]
         context.system_time_ms, context.current_node, context.is_only_run = now, node, True
         with self._failures_of_columns():
@@ -250,6 +254,14 @@ class StreamTask:
         records = sum(weights)
         queue.source.forwarded += records
         self.metrics.process.record(records)
+
+    def _read_counted(self, queue: RecordQueue, raw: RawColumns, weights: list[int]) -> tuple[Columns, list[int]]:
+        try:
+            return queue.source.read_keys(raw), weights
+        except Exception:  # noqa: BLE001  (row by row, the handler judges whatever a deserializer raises)
+            rows = [row for row, record in enumerate(raw) if queue.can_read_key(record)]
+            readable = RawColumns.of(raw.topic, raw.partition, [raw[row] for row in rows])
+            return queue.source.read_keys(readable), [weights[row] for row in rows]
 
     @contextmanager
     def _failures_of_columns(self) -> Iterator[None]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns import RawColumns
+from penstock.columns import ProducedColumns, RawColumns
 from penstock.ids import TopicPartition
 from penstock.record import Headers
+from penstock.spark.batch_format import SIDE, headers_column, headers_of, read_columns, side_column, side_of, write_columns
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -24,9 +25,11 @@ class ShuffledBatch:
 
     Where the target only counts, `weights` tells how many records a row stands for; its timestamp is then the latest of them
     and `ranks` the time by which it is merged with the rows of other sources.
+
+    Rows with an entry in `side` are not for the task: they ride along to be written to that topic.
     """
 
-    __slots__ = ("headers", "keys", "offsets", "ranks", "sources", "timestamps", "values", "weights")
+    __slots__ = ("headers", "keys", "offsets", "ranks", "side", "sources", "timestamps", "values", "weights")
 
     def __init__(
         self,
@@ -38,6 +41,7 @@ class ShuffledBatch:
         headers: list[Headers] | None = None,
         weights: Longs | None = None,
         ranks: Longs | None = None,
+        side: pa.Array | None = None,
     ) -> None:
         self.keys = keys
         self.values = values
@@ -47,10 +51,16 @@ class ShuffledBatch:
         self.headers = headers
         self.weights = weights
         self.ranks = ranks
+        self.side = side
 
     @classmethod
-    def of_rows(cls, rows: Sequence[tuple[Any, Any, int, Headers, int, int]], counted: bool = False) -> ShuffledBatch:
-        """From (key, value, timestamp, headers, source, offset)."""
+    def of_rows(
+        cls,
+        rows: Sequence[tuple[Any, Any, int, Headers, int, int]],
+        counted: bool = False,
+        side: Sequence[tuple[str | None, int | None]] | None = None,
+    ) -> ShuffledBatch:
+        """From (key, value, timestamp, headers, source, offset); `side` tells where each row is to be written, if anywhere."""
         keys, values, timestamps, headers, sources, offsets = zip(*rows) if rows else ((),) * 6
         return cls(
             pa.array(keys, pa.binary()),
@@ -61,6 +71,7 @@ class ShuffledBatch:
             list(headers) if any(headers) else None,
             np.ones(len(rows), np.int64) if counted else None,
             np.array(timestamps, np.int64) if counted else None,
+            None if side is None else side_column(*zip(*side)),
         )
 
     @classmethod
@@ -73,6 +84,9 @@ class ShuffledBatch:
         headers = None
         if any(batch.headers is not None for batch in batches):
             headers = [some for batch in batches for some in batch.headers or [()] * len(batch)]
+        side = None
+        if any(batch.side is not None for batch in batches):
+            side = pa.concat_arrays([pa.nulls(len(batch), SIDE) if batch.side is None else batch.side for batch in batches])
         counted = batches[0].weights is not None
         return cls(
             pa.concat_arrays([batch.keys for batch in batches]),
@@ -83,6 +97,7 @@ class ShuffledBatch:
             headers,
             np.concatenate([batch.weights for batch in batches]) if counted else None,
             np.concatenate([batch.ranks for batch in batches]) if counted else None,
+            side,
         )
 
     def __len__(self) -> int:
@@ -100,6 +115,7 @@ class ShuffledBatch:
             None if self.headers is None else [self.headers[row] for row in rows],
             None if self.weights is None else self.weights[rows],
             None if self.ranks is None else self.ranks[rows],
+            None if self.side is None else self.side.take(chosen),
         )
 
     def slice(self, start: int, stop: int) -> ShuffledBatch:
@@ -113,6 +129,7 @@ class ShuffledBatch:
             None if self.headers is None else self.headers[start:stop],
             None if self.weights is None else self.weights[start:stop],
             None if self.ranks is None else self.ranks[start:stop],
+            None if self.side is None else self.side.slice(start, stop - start),
         )
 
     def in_time_order(self, begun: Mapping[int, tuple[int, int]]) -> ShuffledBatch:
@@ -150,8 +167,28 @@ class ShuffledBatch:
             self.headers,
         )
 
-    def to_bytes(self) -> bytes:
-        """One Arrow IPC stream: the JVM moves it and never looks inside."""
+    def without_side(self) -> tuple[ShuffledBatch, ShuffledBatch | None]:
+        """What a task is to process, and what it is only to write; None where that is nothing."""
+        if self.side is None:
+            return self, None
+        rides = self.side.is_valid().to_numpy(zero_copy_only=False)
+        own = self.take(np.flatnonzero(~rides))
+        own.side = None
+        return own, self.take(np.flatnonzero(rides)) if rides.any() else None
+
+    def side_outputs(self) -> list[ProducedColumns]:
+        """The records that all rows of a batch are to be written as, in their order."""
+        places = [] if self.side is None else side_of(self.side)
+        keys, values, timestamps = self.keys.to_pylist(), self.values.to_pylist(), self.timestamps.tolist()
+        outputs, start = [], 0
+        for (topic, partition), run in groupby(places):
+            rows = slice(start, start := start + sum(1 for _ in run))
+            headers = None if self.headers is None else self.headers[rows]
+            outputs.append(ProducedColumns(topic, partition, keys[rows], values[rows], timestamps[rows], headers))
+        return outputs
+
+    def to_bytes(self, head: bytes = b"") -> bytes:
+        """One Arrow IPC stream, behind a head whose length is a multiple of eight."""
         columns = {
             "key": self.keys,
             "value": self.values,
@@ -160,30 +197,25 @@ class ShuffledBatch:
             "offset": pa.array(self.offsets),
         }
         if self.headers is not None:
-            columns["headers"] = pa.array([pickle.dumps(h) if h else None for h in self.headers], pa.binary())
+            columns["headers"] = headers_column(self.headers)
+        if self.side is not None:
+            columns["side"] = self.side
         if self.weights is not None:
             columns["weight"], columns["rank"] = pa.array(self.weights), pa.array(self.ranks)
-        batch = pa.RecordBatch.from_pydict(columns)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        found: bytes = sink.getvalue().to_pybytes()
-        return found
+        return write_columns(columns, head)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> ShuffledBatch:
-        """What `to_bytes` wrote."""
-        batch = pa.ipc.open_stream(data).read_next_batch()
-        names = batch.schema.names
+    def from_bytes(cls, data: bytes | memoryview) -> ShuffledBatch:
+        """What `to_bytes` wrote; raises `SerializationError` for anything else."""
+        columns = read_columns(data)
         return cls(
-            batch.column("key"),
-            batch.column("value"),
-            batch.column("timestamp").to_numpy(),
-            batch.column("source").to_numpy(),
-            batch.column("offset").to_numpy(),
-            [pickle.loads(h) if h else () for h in batch.column("headers").to_pylist()]  # noqa: S301 - pickled before the shuffle
-            if "headers" in names
-            else None,
-            batch.column("weight").to_numpy() if "weight" in names else None,
-            batch.column("rank").to_numpy() if "rank" in names else None,
+            columns["key"],
+            columns["value"],
+            columns["timestamp"].to_numpy(),
+            columns["source"].to_numpy(),
+            columns["offset"].to_numpy(),
+            headers_of(columns["headers"]) if "headers" in columns else None,
+            columns["weight"].to_numpy() if "weight" in columns else None,
+            columns["rank"].to_numpy() if "rank" in columns else None,
+            columns.get("side"),
         )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from penstock.columns import ProducedColumns
 from penstock.ids import TopicPartition
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.batch import ShuffledBatch
@@ -15,6 +18,10 @@ class FedPartition:
 
     A task may leave records waiting (`max.task.idle.ms`): they stay in its queue, and the vector that is committed points
     at the first of each source that waits.
+
+    What rides along to be written waits too, until a commit passes the record it was made of. Whoever goes on from a commit
+    reads all records behind its vector again, and makes what rides along with them again; so what was written with a commit
+    must be what was made of the records before its vector: nothing else, and all of it.
     """
 
     def __init__(self, sources: Sequence[TopicPartition], committed: OffsetAndMetadata | None) -> None:
@@ -24,6 +31,7 @@ class FedPartition:
         self._times = committed.metadata.split("|")[0] if committed is not None else ""
         self._topic_read_to = committed.offset if committed is not None else 0
         self._waiting: list[ShuffledBatch] = []
+        self._riding: list[ShuffledBatch] = []
 
     @property
     def number(self) -> int:
@@ -36,6 +44,9 @@ class FedPartition:
         if batch is None:
             batch = ShuffledBatch.of_rows(())
         else:
+            batch, riding = batch.without_side()
+            if riding is not None:
+                self._riding.append(riding)
             begun = {s: (before.positions[s], some) for s, some in before.begun.items()}
             batch = batch.in_time_order({index: begun[s] for index, s in enumerate(sources) if s in begun})
         self._waiting.append(batch)
@@ -61,6 +72,15 @@ class FedPartition:
             positions = {**handed_over.positions, **first}
             self._committed = Vector(handed_over.number - left, positions, {**handed_over.begun, **self._begun(done, first)})
         return self._committed.committed(self._times, self._sources, self._topic_read_to)
+
+    def take_side_outputs(self) -> list[ProducedColumns]:
+        """What rode along with records before the vector that is committed now, to be written with it; each once."""
+        if not self._riding:
+            return []
+        riding, positions = ShuffledBatch.concat(self._riding), self._committed.positions
+        passed = riding.offsets < np.array([positions.get(source, 0) for source in self._sources], np.int64)[riding.sources]
+        self._riding = [] if passed.all() else [riding.take(np.flatnonzero(~passed))]
+        return riding.take(np.flatnonzero(passed)).side_outputs()
 
     def _begun(
         self, done: Sequence[tuple[TopicPartition, int]], first: Mapping[TopicPartition, int]

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pyspark import RDD
 from pyspark.sql import SparkSession
 
 from penstock.ids import TaskId, TopicPartition
-from penstock.spark.lanes import Lane, building
+from penstock.spark.answers import read_answer
+from penstock.spark.lanes import Lane, building, shuffled_bytes, yielding_bytes
 from penstock.spark.messages import Application, Committed, Failure, LaneAnswer, OpenTurn, ProcessTurn, TaskWork, UpstreamWork
 from penstock.spark.placement import choose_places, executors, host_of, is_local, wait_for_executors
 from penstock.spark.updaters import Updaters
@@ -54,7 +54,7 @@ class Fleet:
         self._spark.setLocalProperty("spark.job.description", f"{self._application.client_id}: warm up")
         try:
             with building:
-                rows = self._spark.parallelize(range(workers), workers).mapPartitions(partial(warm_stage, self._packed))
+                rows = yielding_bytes(self._spark.parallelize(range(workers), workers), partial(warm_stage, self._packed))
                 rows._jrdd  # noqa: B018 - made here, as long as no lane changes the environment
             rows.collect()
         except Exception as exc:  # noqa: BLE001 - what is wrong shows when there is work to do
@@ -111,6 +111,7 @@ class Fleet:
                     run_turn, OpenTurn(self._application.key, lane, dict(tasks), self._packed, seconds, self.lanes[lane].executor)
                 ),
                 f"{self.lanes[lane].name}: open {', '.join(map(str, tasks)) or 'nothing'}",
+                read_answer,
             )
             for lane, tasks in owned.items()
         }
@@ -140,9 +141,9 @@ class Fleet:
             )
             name = f"{self.lanes[lane].name}: {description}"
             if shuffled is None:
-                turns[lane] = self.lanes[lane].submit(partial(run_turn, turn), name)
+                turns[lane] = self.lanes[lane].submit(partial(run_turn, turn), name, read_answer)
             else:
-                turns[lane] = self.lanes[lane].submit_partition(shuffled, lane, partial(run_turn, turn), name)
+                turns[lane] = self.lanes[lane].submit_partition(shuffled, lane, partial(run_turn, turn), name, read_answer)
         return _answers(turns)
 
     @property
@@ -187,7 +188,7 @@ class Fleet:
 
     def _close_lanes(self, indices: Iterable[int], timeout: float | None) -> None:
         closing = [
-            self.lanes[index].submit(partial(close_lane, self._application.key, index), f"{self.lanes[index].name}: close")
+            self.lanes[index].submit(partial(close_lane, self._application.key, index), f"{self.lanes[index].name}: close", bytes)
             for index in indices
         ]
         for future in closing:
@@ -196,7 +197,7 @@ class Fleet:
             except Exception:  # noqa: BLE001, S112 - a worker that is gone has nothing left to close
                 continue
 
-    def _shuffle(self, upstream: Sequence[UpstreamWork], owners: Mapping[TaskId, int]) -> RDD[Any]:
+    def _shuffle(self, upstream: Sequence[UpstreamWork], owners: Mapping[TaskId, int]) -> RDD[bytes]:
         """The map stage that all lanes share: run once, its blobs sorted by lane."""
         plan = self._application.plan
         targets: dict[TopicPartition, int] = {}
@@ -206,19 +207,14 @@ class Fleet:
                     targets[TopicPartition(topic, task_id.partition)] = lane
         stage = partial(_stage, self._packed, targets)
         with building:  # lanes of other applications of this session change the environment meanwhile
-            rows = self._spark.parallelize(upstream, len(upstream)).mapPartitions(stage)
-            return rows.partitionBy(max(self.lanes) + 1, _to_lane)
+            return shuffled_bytes(self._spark.parallelize(upstream, len(upstream)), stage, max(self.lanes) + 1)
 
 
 def _stage(
     application: bytes, targets: Mapping[TopicPartition, int], rows: Iterator[UpstreamWork]
-) -> Iterator[tuple[int, bytes | Failure]]:
+) -> Iterator[tuple[int, bytes]]:
     for work in rows:
         yield from run_stage(application, targets, work)
-
-
-def _to_lane(lane: int) -> int:
-    return lane
 
 
 def _answers(turns: Mapping[int, Future[LaneAnswer]]) -> dict[int, LaneAnswer]:

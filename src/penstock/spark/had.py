@@ -78,6 +78,8 @@ class Had:
         target = self._target(record, offset, task_partition)
         if target not in self._offsets or offset > self._offsets[target]:
             return True
+        if record.topic not in self._counts:
+            return offset == self._offsets[target]  # written when the task had all of its record, not before
         if offset == self._offsets[target]:
             left = self._begun.get(target, 0)
             if not left:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.clock import SystemClock
+from penstock.columns import Produced
 from penstock.errors import StateStoreNotAvailableError
 from penstock.handlers import production_exception_handler
 from penstock.ids import TaskId, TopicPartition
@@ -16,7 +17,6 @@ from penstock.kafka.produce import LaneProducer
 from penstock.metrics import Metrics
 from penstock.metrics_transfer import MetricsSender
 from penstock.query.position import Position
-from penstock.record import ProducedRecord
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.flow import Flow
 from penstock.runtime.global_context import GLOBAL_TASK_ID
@@ -30,7 +30,7 @@ from penstock.spark.globals import LaneGlobals
 from penstock.spark.had import Had, SkippingCollector
 from penstock.spark.lane_metrics import share_processing, take_punctuations, watch_task
 from penstock.spark.messages import Application, Committed, LaneAnswer, RestoreProgress, TaskWork, UpstreamWork
-from penstock.spark.upstream import TracingCollector, run_upstream, sources_of, take_side_outputs, upstream_inputs
+from penstock.spark.upstream import TracingCollector, run_upstream, sources_of, upstream_inputs
 from penstock.spark.vectors import Vector, is_vector, without_vector
 from penstock.state.cache import RecordCache
 from penstock.state.directory import StateDirectory, state_dir_here
@@ -47,7 +47,6 @@ class _OpenTask:
         self.committed = committed
         self.had = had
         self.fed: dict[TopicPartition, FedPartition] = {}
-        self.side_outputs: list[ProducedRecord] = []
         self.position: dict[TopicPartition, int] = {}
         self.announced: set[TopicPartition] = set()
         """Changelogs that somebody knows to be restored."""
@@ -258,9 +257,6 @@ class LaneTasks:
     def _feed(
         self, opened: _OpenTask, partition: TopicPartition, batch: ShuffledBatch | None, ends: Mapping[TopicPartition, int]
     ) -> None:
-        if batch is not None:
-            batch, outputs = take_side_outputs(batch)
-            opened.side_outputs += outputs
         fed = opened.fed[partition]
         number = fed.number
         batch = fed.take(batch, ends)
@@ -271,14 +267,15 @@ class LaneTasks:
             opened.task.add_records(partition, batch.columns(partition, number), fed.number)
 
     def _with_vectors(self, opened: _OpenTask, work: TaskWork, commit: TaskCommit) -> TaskCommit:
-        """The same commit, with vectors in place of the numbers of shuffled records."""
-        outputs, opened.side_outputs = opened.side_outputs, []
-        commit.outputs[:0] = outputs
+        """The same commit, with vectors in place of the numbers of shuffled records, and what rode along up to there."""
+        outputs: list[Produced] = []
         for partition, fed in opened.fed.items():
             own = commit.offsets.pop(partition, None)
             if own is not None or partition in work.fed:
                 left = len(opened.task.partition_group.queue(partition))
                 commit.offsets[partition] = fed.commit(left, None if own is None else own.metadata)
+                outputs += fed.take_side_outputs()
+        commit.outputs[:0] = outputs
         for partition, had in opened.had.items():
             if partition in commit.offsets:
                 commit.offsets[partition] = had.carried(commit.offsets[partition])

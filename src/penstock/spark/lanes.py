@@ -2,6 +2,9 @@
 
 Spark hands a Python task to any idle worker of the same environment. A lane's functions are built with an environment
 variable of its own, so Spark gives each lane its own worker and always that one. At most one job runs in a lane at a time.
+
+What a lane's functions yield is bytes, and comes to the driver as they are: Spark only tells where they begin and end. So do the
+blobs of a shuffle from worker to worker.
 """
 
 from __future__ import annotations
@@ -11,10 +14,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark import RDD, SparkContext
 from pyspark.core.rdd import _load_from_socket
+from pyspark.serializers import NoOpSerializer, pack_long
 
 from penstock.spark.placement import located
 
@@ -22,7 +26,32 @@ _LANE = "PENSTOCK_LANE"
 
 building = threading.Lock()  # the environment belongs to the SparkContext: functions are built one at a time, lanes' and others'
 
-LaneFunction = Callable[[Iterator[Any]], Iterable[Any]]
+T = TypeVar("T")
+LaneFunction = Callable[[Iterator[Any]], Iterable[bytes]]
+
+
+def yielding_bytes(rows: RDD[Any], function: LaneFunction) -> RDD[bytes]:
+    """`mapPartitions` with a function whose bytes nobody pickles, and nobody unpickles."""
+    mapped: RDD[bytes] = rows.mapPartitions(function)
+    mapped._jrdd_deserializer = NoOpSerializer()
+    return mapped
+
+
+def shuffled_bytes(
+    rows: RDD[Any], function: Callable[[Iterator[Any]], Iterable[tuple[int, bytes]]], partitions: int
+) -> RDD[bytes]:
+    """Have `function` give bytes and the partition they go to: `partitionBy` without pickling pairs of them."""
+    spark: Any = rows.ctx
+    keyed = yielding_bytes(rows, partial(_with_keys, function))  # as the JVM wants it: a key, then what belongs to it
+    pairs = spark._jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD()
+    partitioner = spark._jvm.PythonPartitioner(partitions, 0)  # the keys are the partitions
+    return RDD(spark._jvm.PythonRDD.valueOfPair(pairs.partitionBy(partitioner)), spark, NoOpSerializer())
+
+
+def _with_keys(function: Callable[[Iterator[Any]], Iterable[tuple[int, bytes]]], rows: Iterator[Any]) -> Iterator[bytes]:
+    for partition, data in function(rows):
+        yield pack_long(partition)
+        yield data
 
 
 class Lane:
@@ -40,22 +69,24 @@ class Lane:
         self.executor = executor
         self._base = located(self._spark, executor)
 
-    def submit(self, function: LaneFunction, description: str) -> Future[Any]:
-        """Run `function` as one Spark job of one task in this lane's worker; the future holds the first thing it yields."""
-        return self._thread.submit(self._run, lambda: self._base.mapPartitions(function), 0, description)
+    def submit(self, function: LaneFunction, description: str, read: Callable[[bytes], T]) -> Future[T]:
+        """Run `function` as one Spark job of one task in this lane's worker; the future holds the first thing it yields, read."""
+        return self._thread.submit(self._run, lambda: yielding_bytes(self._base, function), 0, description, read)
 
-    def submit_partition(self, rows: RDD[Any], partition: int, function: LaneFunction, description: str) -> Future[Any]:
+    def submit_partition(
+        self, rows: RDD[bytes], partition: int, function: LaneFunction, description: str, read: Callable[[bytes], T]
+    ) -> Future[T]:
         """The same over one partition of an RDD; the map stage of a shuffle that lanes share runs once."""
         # The product with the lane's one row has the same partitions, and prefers the lane's place; no Python comes in between.
         placed = rows if self.executor is None else self._base.cartesian(rows)
         unplaced = function if self.executor is None else partial(_without_place, function)
-        return self._thread.submit(self._run, lambda: placed.mapPartitions(unplaced), partition, description)
+        return self._thread.submit(self._run, lambda: yielding_bytes(placed, unplaced), partition, description, read)
 
     def close(self) -> None:
         """Take no more jobs; one that runs goes on to its end."""
         self._thread.shutdown(wait=False)
 
-    def _run(self, build: Callable[[], RDD[Any]], partition: int, description: str) -> Any:
+    def _run(self, build: Callable[[], RDD[bytes]], partition: int, description: str, read: Callable[[bytes], T]) -> T:
         spark = self._spark
         self.last_used = time.monotonic()
         spark.setLocalProperty("spark.job.description", description)
@@ -67,9 +98,9 @@ class Lane:
             finally:
                 del spark.environment[_LANE]
         info = spark._jvm.PythonRDD.runJob(spark._jsc.sc(), java_rdd, [partition])
-        with _load_from_socket(info, rdd._jrdd_deserializer) as found:
-            return next(iter(found))
+        with _load_from_socket(info, NoOpSerializer()) as found:
+            return read(next(iter(found)))
 
 
-def _without_place(function: LaneFunction, rows: Iterator[tuple[int, Any]]) -> Iterable[Any]:
+def _without_place(function: LaneFunction, rows: Iterator[tuple[int, Any]]) -> Iterable[bytes]:
     return function(row for _, row in rows)

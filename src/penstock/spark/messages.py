@@ -1,4 +1,7 @@
-"""What the conductor tells a lane and what the lane answers: plain data that pickles."""
+"""What the conductor tells a lane and what the lane answers: plain data.
+
+What goes to a lane is pickled with the function it is for, as Spark sends the user's code. What comes back is not (`answers.py`).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.flow import Flow
 from penstock.spark.identity import Identity
 from penstock.spark.plan import Plan
+from penstock.spark.raised import Raised
 from penstock.topology.specs import GlobalTopology
 
 Committed = Mapping[TopicPartition, OffsetAndMetadata]
@@ -134,4 +138,4 @@ class Failure:
     kind: str
     message: str
     traceback: str
-    error: bytes | None = None
+    error: Raised | None = None

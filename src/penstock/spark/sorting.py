@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.columns import ProducedColumns
 from penstock.hashing import default_partitions
 from penstock.spark.batch import ShuffledBatch
+from penstock.spark.batch_format import side_column
 from penstock.text_columns import TextColumn
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ def counted_columns(
     offsets, timestamps = np.array(produced.offsets, np.int64), np.array(produced.timestamps, np.int64)
     if None in produced.keys or None in produced.values:
         targets = _targets(encoded.cast(pa.binary()), offsets, partitions)
-        ranks = _latest_so_far(timestamps, targets, partitions)
         whole = np.array([key is not None and value is not None for key, value in zip(produced.keys, produced.values)])
         yield from _single(produced, source, partitions, skip, np.flatnonzero(~whole).tolist())
         rows = np.flatnonzero(whole)
@@ -48,7 +48,7 @@ def counted_columns(
     else:
         codes, rows = encoded.indices.to_numpy(), np.arange(len(produced))
         targets = default_partitions(distinct, partitions).astype(np.int64)[codes]
-        ranks = _latest_so_far(timestamps, targets, partitions)
+    ranks = _latest_so_far(timestamps, targets, partitions, _not_consumed(targets, offsets, partitions, skip))
     kept = _not_consumed(targets[rows], offsets[rows], partitions, skip)
     if kept is not None:
         codes, rows = codes[kept], rows[kept]
@@ -77,6 +77,25 @@ def counted_columns(
     yield from _split(batch, targets[last[there]], None, partitions)
 
 
+def side_columns(produced: ProducedColumns, source: int, consumed: int, counted: bool) -> ShuffledBatch:
+    """The rows of another topic, which ride along to be written; `consumed` is up to which offset they were before."""
+    offsets = np.array(produced.offsets, np.int64)
+    count = len(offsets)
+    batch = ShuffledBatch(
+        _binary(produced.keys),
+        _binary(produced.values),
+        np.array(produced.timestamps, np.int64),
+        np.full(count, source),
+        offsets,
+        produced.headers,
+        np.ones(count, np.int64) if counted else None,
+        np.zeros(count, np.int64) if counted else None,
+        side_column([produced.topic] * count, [produced.partition] * count),
+    )
+    left = np.flatnonzero(offsets >= consumed)
+    return batch if len(left) == count else batch.take(left)
+
+
 def _binary(column: Sequence[bytes | None]) -> pa.Array:
     return column.array if isinstance(column, TextColumn) else pa.array(column, pa.binary())
 
@@ -99,8 +118,11 @@ def _targets(keys: pa.Array, offsets: Longs, partitions: int) -> Longs:
     return targets
 
 
-def _latest_so_far(timestamps: Longs, targets: Longs, partitions: int) -> Longs:
-    """The highest timestamp up to each row, among the rows for the same target."""
+def _latest_so_far(timestamps: Longs, targets: Longs, partitions: int, kept: Longs | None) -> Longs:
+    """The highest timestamp up to each row, among the rows for the same target that it has not consumed yet."""
+    if kept is not None:
+        timestamps, all_of_them = np.full_like(timestamps, -1), timestamps
+        timestamps[kept] = all_of_them[kept]
     if (np.diff(timestamps) >= 0).all():
         return timestamps
     latest: Longs = timestamps.copy()

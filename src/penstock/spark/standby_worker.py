@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.errors import LockError, PenstockError
+from penstock.errors import LockError, PenstockError, SerializationError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, restore_consumer_config
@@ -31,6 +31,7 @@ from penstock.spark.messages import Application
 from penstock.spark.worker import unpacked
 from penstock.state.cache import RecordCache
 from penstock.state.directory import StateDirectory, state_dir_here
+from penstock.wire import Codec
 
 _log = logging.getLogger(__name__)
 
@@ -76,8 +77,24 @@ class UpdateAnswer:
     logs: tuple[LogLine, ...] = ()
 
 
-def run_updates(turn: UpdateTurn, rows: Iterator[Any]) -> Iterator[UpdateAnswer]:
-    """One job of an updater: tell it what to keep, wait until it has let go of the rest, and take its report."""
+_ANSWERS = Codec(UpdateAnswer, Loaded, LogLine, TaskId, TopicPartition)
+
+
+def write_update(answer: UpdateAnswer) -> bytes:
+    """The answer of an updater as it travels."""
+    return _ANSWERS.encode(answer)
+
+
+def read_update(data: bytes) -> UpdateAnswer:
+    """What an updater answered, from bytes; raises `SerializationError` where it is no answer."""
+    found = _ANSWERS.decode(data)
+    if not isinstance(found, UpdateAnswer):
+        raise SerializationError(f"an updater said something that is no answer: {type(found).__name__}")
+    return found
+
+
+def run_updates(turn: UpdateTurn, rows: Iterator[Any]) -> Iterator[bytes]:
+    """One job of an updater: tell it what to keep, wait until it has let go of the rest, and take its report, as bytes."""
     list(rows)
     updater = _UPDATERS.get(turn.key)
     if updater is None:
@@ -85,16 +102,16 @@ def run_updates(turn: UpdateTurn, rows: Iterator[Any]) -> Iterator[UpdateAnswer]
             _UPDATERS.pop(key).close()  # an earlier start of the same application, or an earlier plan of it
         updater = _UPDATERS[turn.key] = StandbyUpdater(unpacked(turn.application))
     updater.keep(turn.tasks, turn.limits)
-    yield updater.report()
+    yield write_update(updater.report())
 
 
-def close_updater(key: str, rows: Iterator[Any]) -> Iterator[bool]:
+def close_updater(key: str, rows: Iterator[Any]) -> Iterator[bytes]:
     """Close all copies and end the thread."""
     list(rows)
     updater = _UPDATERS.pop(key, None)
     if updater is not None:
         updater.close()
-    yield True
+    yield b""
 
 
 class _Copy:

@@ -13,7 +13,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.spark.lanes import Lane
 from penstock.spark.messages import Application
 from penstock.spark.placement import NoExecutorsError, executors, host_of, is_local
-from penstock.spark.standby_worker import UpdateAnswer, UpdateTurn, close_updater, run_updates
+from penstock.spark.standby_worker import UpdateAnswer, UpdateTurn, close_updater, read_update, run_updates
 
 _log = logging.getLogger(__name__)
 
@@ -48,12 +48,13 @@ class Updaters:
     ) -> Future[UpdateAnswer]:
         """Let a host keep copies of exactly these tasks; the answer tells how far they are."""
         turn = UpdateTurn(self._application.key, self._packed, tuple(tasks), dict(limits or {}))
-        return self._lane(host).submit(partial(run_updates, turn), f"copies of {', '.join(map(str, tasks)) or 'nothing'}")
+        name = f"copies of {', '.join(map(str, tasks)) or 'nothing'}"
+        return self._lane(host).submit(partial(run_updates, turn), name, read_update)
 
     def close(self, timeout: float | None = None) -> None:
         """Close all copies, then the lanes."""
         closing = [
-            (lane, lane.submit(partial(close_updater, self._application.key), f"{lane.name}: close"))
+            (lane, lane.submit(partial(close_updater, self._application.key), f"{lane.name}: close", bytes))
             for lane in self._lanes.values()
         ]
         self._lanes.clear()

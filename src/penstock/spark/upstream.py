@@ -1,16 +1,15 @@
 """A sub-topology before the shuffle: reads its ranges, runs its stateless operators, sorts what comes out by target.
 
-Whatever else it writes (sinks of its own, dead letters) rides along to one target task, chosen by the source partition, and is
-written in that task's transaction: the vector that guards the task's input guards it too, so it is written exactly once.
+Whatever else it writes (sinks of its own, dead letters) rides along to one target task, chosen by the source partition, in a
+column of its own, and is written in that task's transaction: in the one that takes the task's vector past the record it was
+made of, so it is written exactly once (`spark/fed.py`).
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
-
-import numpy as np
 
 from penstock.columns import Columns, Produced, ProducedColumns, RawColumns
 from penstock.dead_letters import ErrorHandlerContext
@@ -24,20 +23,35 @@ from penstock.serde_codecs import serialize_bytes, serialize_string
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.messages import UpstreamWork
 from penstock.spark.plan import Plan
-from penstock.spark.sorting import counted_columns, sorted_columns
+from penstock.spark.sorting import counted_columns, side_columns, sorted_columns
 from penstock.text_columns import TextColumn
 from penstock.topology.specs import Serializer
 from penstock.windowed_serdes import WindowedStreamPartitioner
-
-_SIDE_OUTPUT = "penstock.side.output"
 
 
 def _is_text(values: Sequence[Any]) -> bool:
     return isinstance(values, TextColumn) or set(map(type, values)) == {str}
 
 
+def _to_be_counted(columns: Columns, serializer: Serializer) -> tuple[Columns, Serializer]:
+    """What a count has to know of the values: nothing of text, of others which there are. No serde makes one of None."""
+    if serializer is serialize_string and _is_text(columns.values):
+        return columns.with_values([b""] * len(columns)), serialize_bytes
+    if None in columns.values:
+        return columns, partial(_serialize_something, serializer)
+    return columns, serializer
+
+
+def _serialize_something(serializer: Serializer, topic: str, value: Any) -> bytes | None:
+    return None if value is None else serializer(topic, value)
+
+
 class TracingCollector(RecordCollector):
-    """Remembers for each output the input record it was made from."""
+    """Remembers for each output the input record it was made from.
+
+    Of the topics in `counted` the values are only counted where they are read: a record without one stays without, also where a
+    serde of the user's writes something for None, and would read None from it again.
+    """
 
     def __init__(self, *arguments: Any, counted: frozenset[str] = frozenset()) -> None:
         super().__init__(*arguments)
@@ -45,9 +59,22 @@ class TracingCollector(RecordCollector):
         self.origins: list[tuple[TopicPartition, int] | None] = []
         self.current: Any = None
 
-    def send(self, *arguments: Any, **named: Any) -> None:
+    def send(
+        self,
+        topic: str,
+        key: Any,
+        value: Any,
+        headers: Headers,
+        partition: int | None,
+        timestamp: int,
+        key_serializer: Serializer,
+        value_serializer: Serializer,
+        *arguments: Any,
+    ) -> None:
         """Keep a record, and where it came from."""
-        super().send(*arguments, **named)
+        if value is None and topic in self._counted:
+            value_serializer = serialize_bytes
+        super().send(topic, key, value, headers, partition, timestamp, key_serializer, value_serializer, *arguments)
         self._trace()
 
     def send_columns(
@@ -58,9 +85,9 @@ class TracingCollector(RecordCollector):
         value_serializer: Serializer,
         partitioner: WindowedStreamPartitioner | None = None,
     ) -> bool:
-        """Keep columns, which know where they came from; of what is only counted the values are not needed."""
-        if topic in self._counted and value_serializer is serialize_string and _is_text(columns.values):
-            columns, value_serializer = columns.with_values([b""] * len(columns)), serialize_bytes
+        """Keep columns, which know where they came from."""
+        if topic in self._counted:
+            columns, value_serializer = _to_be_counted(columns, value_serializer)
         before = len(self._outputs)
         if not super().send_columns(topic, columns, key_serializer, value_serializer, partitioner):
             return False
@@ -109,6 +136,8 @@ def run_upstream(
 
 
 Row = tuple["bytes | None", "bytes | None", int, Headers, int, int]
+Side = tuple["str | None", "int | None"]
+_HERE: Side = (None, None)
 
 
 def sort_by_target(
@@ -125,34 +154,31 @@ def sort_by_target(
             assert isinstance(output.origin, RawColumns)  # nothing with a store runs before a shuffle
             assert output.offsets is not None
             source = TopicPartition(output.origin.topic, output.origin.partition)
-            if output.topic in targets:
-                skip = {t.partition: some[source] for t, some in work.skip.items() if t.topic == output.topic and source in some}
-                sort = counted_columns if output.topic in plan.counted else sorted_columns
-                for partition, batch in sort(output, index_of[source], plan.partitions[output.topic], skip):
-                    found.add_batch(TopicPartition(output.topic, partition), batch)
+            if output.topic not in targets:
+                consumed = work.skip.get(side, {}).get(source, 0)
+                found.add_batch(side, side_columns(output, index_of[source], consumed, side.topic in plan.counted))
                 continue
-            rows = [(record, (source, offset)) for record, offset in zip(output, output.offsets)]
+            skip = {t.partition: some[source] for t, some in work.skip.items() if t.topic == output.topic and source in some}
+            sort = counted_columns if output.topic in plan.counted else sorted_columns
+            for partition, batch in sort(output, index_of[source], plan.partitions[output.topic], skip):
+                found.add_batch(TopicPartition(output.topic, partition), batch)
         else:
             assert origin is not None
-            rows = [(output, origin)]
-        for record, (source, offset) in rows:
-            target, row = _addressed(record, offset, targets, side, plan)
+            source, offset = origin
+            is_side = output.topic not in targets
+            target = side if is_side else _target(output, offset, plan)
             if offset >= work.skip.get(target, {}).get(source, 0):
-                found.add_row(target, (*row, index_of[source], offset))
+                row = (output.key, output.value, output.timestamp, output.headers, index_of[source], offset)
+                found.add_row(target, row, (output.topic, output.partition) if is_side else _HERE)
     return found.batches()
 
 
-def _addressed(
-    output: ProducedRecord, offset: int, targets: Sequence[str], side: TopicPartition, plan: Plan
-) -> tuple[TopicPartition, tuple[bytes | None, bytes | None, int, Headers]]:
-    topic, partition, key, value, timestamp, headers = output
-    if topic not in targets:
-        return side, (None, pickle.dumps(output), timestamp, ((_SIDE_OUTPUT, None),))
-    if partition is None:
-        count = plan.partitions[topic]
-        # A record without a key may go anywhere, but on a re-read to the same place again.
-        partition = offset % count if key is None else default_partition(key, count)
-    return TopicPartition(topic, partition), (key, value, timestamp, headers)
+def _target(output: ProducedRecord, offset: int, plan: Plan) -> TopicPartition:
+    if output.partition is not None:
+        return TopicPartition(output.topic, output.partition)
+    count = plan.partitions[output.topic]
+    # A record without a key may go anywhere, but on a re-read to the same place again.
+    return TopicPartition(output.topic, offset % count if output.key is None else default_partition(output.key, count))
 
 
 class _Sorted:
@@ -160,38 +186,30 @@ class _Sorted:
 
     def __init__(self, counted: frozenset[str]) -> None:
         self._counted = counted
-        self._parts: dict[TopicPartition, list[ShuffledBatch | list[Row]]] = {}
+        self._parts: dict[TopicPartition, list[ShuffledBatch | list[tuple[Row, Side]]]] = {}
 
-    def add_row(self, target: TopicPartition, row: Row) -> None:
+    def add_row(self, target: TopicPartition, row: Row, side: Side) -> None:
         parts = self._parts.setdefault(target, [])
         if not parts or isinstance(parts[-1], ShuffledBatch):
             parts.append([])
-        parts[-1].append(row)  # type: ignore[union-attr]
+        parts[-1].append((row, side))  # type: ignore[union-attr]
 
     def add_batch(self, target: TopicPartition, batch: ShuffledBatch) -> None:
-        self._parts.setdefault(target, []).append(batch)
+        if len(batch):
+            self._parts.setdefault(target, []).append(batch)
 
     def batches(self) -> dict[TopicPartition, ShuffledBatch]:
         return {
             target: ShuffledBatch.concat(
-                [
-                    part if isinstance(part, ShuffledBatch) else ShuffledBatch.of_rows(part, target.topic in self._counted)
-                    for part in parts
-                ]
+                [part if isinstance(part, ShuffledBatch) else self._of_rows(target, part) for part in parts]
             )
             for target, parts in self._parts.items()
         }
 
-
-def take_side_outputs(batch: ShuffledBatch) -> tuple[ShuffledBatch, list[ProducedRecord]]:
-    """Part what a task is to process from what it is only to write."""
-    if batch.headers is None:
-        return batch, []
-    side = [bool(headers) and headers[0][0] == _SIDE_OUTPUT for headers in batch.headers]
-    if not any(side):
-        return batch, []
-    outputs = [pickle.loads(batch.values[row].as_py()) for row, is_side in enumerate(side) if is_side]  # noqa: S301 - unsafe: to be a column
-    return batch.take(np.flatnonzero(~np.array(side))), outputs
+    def _of_rows(self, target: TopicPartition, part: list[tuple[Row, Side]]) -> ShuffledBatch:
+        rows, sides = zip(*part)
+        ride = any(side is not _HERE for side in sides)
+        return ShuffledBatch.of_rows(rows, target.topic in self._counted, sides if ride else None)
 
 
 def sources_of(plan: Plan, subtopology: int) -> list[TopicPartition]:

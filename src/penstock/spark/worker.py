@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import gc
 import os
-import pickle
 import re
 import socket
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -27,62 +26,65 @@ from penstock.errors import PenstockError, StreamsError, TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.kafka.clients import producer_config
 from penstock.kafka.produce import LaneProducer
-from penstock.log_lines import LogLine, kept_lines
+from penstock.log_lines import kept_lines
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.flow import Flow
 from penstock.runtime.task import TaskCommit
+from penstock.spark.answers import write_answer
 from penstock.spark.batch import ShuffledBatch
+from penstock.spark.blobs import Received, batch_blob, failure_blob, flow_blob, read_blobs
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, UpstreamWork
 from penstock.spark.placement import host_of
 from penstock.spark.query_listener import QueryListener
+from penstock.spark.raised import Raised, shortened
 from penstock.spark.write_turn import TurnPart, write_turn
 from penstock.state.directory import site_here
+from penstock.wire import Codec
 
 _LANES: dict[tuple[str, int], LaneWorker] = {}
 _LOOK_EVERY = 60.0
 _looked_at = time.monotonic()
 
 
-def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[LaneAnswer]:
-    """One turn of a lane. `rows` are the blobs of a shuffle, or one row that means nothing."""
-    blobs = [row for row in rows if isinstance(row, tuple)]  # all of it: nothing is begun before the shuffle has been read
+def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[bytes]:
+    """One turn of a lane, and its answer as bytes. `rows` are the blobs of a shuffle, or one row that means nothing."""
+    blobs = [row for row in rows if isinstance(row, bytes)]  # all of it: nothing is begun before the shuffle has been read
     logs = kept_lines()
     answer = LaneAnswer(f"{socket.gethostname()}:{os.getpid()}", executor_id())
-    failed = [blob for _, blob in blobs if isinstance(blob, Failure)]
-    if failed:
-        answer.failure = failed[0]
-        answer.logs = _logs_of(blobs)
-        yield answer
-        return
     try:
-        _refuse_second_attempts()
-        if isinstance(turn, OpenTurn):
-            _refuse_wrong_executor(turn)
-            lane = _lane_for(turn)
-            with lane.queries.turn, _no_collections():
-                lane.open(turn, answer)
-            answer.query_address, answer.site = lane.queries.address, site_here()
-        elif (turn.key, turn.lane) not in _LANES:
-            answer.lost = True
+        received = read_blobs(blobs)
+        answer.logs, received.flow.logs = received.flow.logs, ()
+        if received.failure is None:
+            _run(turn, received, answer)
         else:
-            lane = _LANES[turn.key, turn.lane]
-            with lane.queries.turn, _no_collections():
-                batches, flow = _batches(blobs)
-                answer.logs, flow.logs = flow.logs, ()
-                lane.process(turn, batches, answer)
-                if answer.flow is not None:
-                    answer.flow.add(flow)
+            answer.failure = received.failure
     except Exception as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides
         answer.failure = _failure(exc)
         _drop_lane(turn)
     answer.logs += logs.take()
-    yield answer
+    yield write_answer(answer)
 
 
-def run_stage(
-    application: bytes, owners: Mapping[TopicPartition, int], work: UpstreamWork
-) -> Iterator[tuple[int, bytes | Failure]]:
+def _run(turn: OpenTurn | ProcessTurn, received: Received, answer: LaneAnswer) -> None:
+    _refuse_second_attempts()
+    if isinstance(turn, OpenTurn):
+        _refuse_wrong_executor(turn)
+        lane = _lane_for(turn)
+        with lane.queries.turn, _no_collections():
+            lane.open(turn, answer)
+        answer.query_address, answer.site = lane.queries.address, site_here()
+    elif (turn.key, turn.lane) not in _LANES:
+        answer.lost = True
+    else:
+        lane = _LANES[turn.key, turn.lane]
+        with lane.queries.turn, _no_collections():
+            lane.process(turn, received.batches, answer)
+            if answer.flow is not None:
+                answer.flow.add(received.flow)
+
+
+def run_stage(application: bytes, owners: Mapping[TopicPartition, int], work: UpstreamWork) -> Iterator[tuple[int, bytes]]:
     """One task before a shuffle: its records as a blob for each target, addressed to the target's lane.
 
     It changes nothing, so that Spark may repeat it; an error of the user's code travels to every lane instead.
@@ -92,17 +94,17 @@ def run_stage(
         stage = _stage_lane(application).tasks
         with _no_collections():
             batches, _ = stage.upstream(work)
+            blobs = [(owners[target], batch_blob(target, batch)) for target, batch in batches.items()]
     except Exception as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides
-        failure = _failure(exc)
+        failure = failure_blob(_failure(exc))
         yield from ((lane, failure) for lane in sorted(set(owners.values())))
-        yield min(owners.values()), pickle.dumps((None, Flow(logs=logs.take())))
+        yield min(owners.values()), flow_blob(Flow(logs=logs.take()))
         return
-    for target, batch in batches.items():
-        yield owners[target], pickle.dumps((target, batch.to_bytes()))
+    yield from blobs
     flow = stage.take_flow() or Flow()
     flow.logs = logs.take()
     if flow:
-        yield min(owners.values()), pickle.dumps((None, flow))
+        yield min(owners.values()), flow_blob(flow)
 
 
 @contextmanager
@@ -133,11 +135,11 @@ def _collect_what_is_new() -> None:
         gc.freeze()
 
 
-def warm_stage(application: bytes, rows: Iterator[Any]) -> Iterator[bool]:
+def warm_stage(application: bytes, rows: Iterator[Any]) -> Iterator[bytes]:
     """Have a worker ready for `run_stage`."""
     list(rows)
     _stage_lane(application)
-    yield True
+    yield b""
 
 
 def _drop_lane(turn: OpenTurn | ProcessTurn) -> None:
@@ -148,14 +150,14 @@ def _drop_lane(turn: OpenTurn | ProcessTurn) -> None:
         lane.close()
 
 
-def close_lane(key: str, lane: int, rows: Iterator[Any]) -> Iterator[bool]:
+def close_lane(key: str, lane: int, rows: Iterator[Any]) -> Iterator[bytes]:
     """Close what a lane keeps open."""
     list(rows)
     worker = _LANES.pop((key, lane), None)
     if worker is not None:
         worker.close()
         kept_lines().spill()
-    yield True
+    yield b""
 
 
 class LaneWorker:
@@ -284,6 +286,7 @@ def _lane_for(turn: OpenTurn) -> LaneWorker:
     return lane
 
 
+_PACKED = Codec()
 _APPLICATIONS: dict[int, Application] = {}
 _STAGES: dict[str, Any] = {}
 
@@ -305,39 +308,24 @@ def _stage_lane(application: bytes) -> _StageLane:
 
 
 def unpacked(application: bytes) -> Application:
-    """The application, unpickled once per worker; its functions may come from modules only the driver's path has."""
+    """The application, unpickled once per worker; its functions may come from modules only the driver's path has.
+
+    It is the user's code, which the driver sends with the function that Spark runs: who could forge it could forge that.
+    """
     key = hash(application)
     if key not in _APPLICATIONS:
         _APPLICATIONS.clear()
-        for entry in pickle.loads(application)[0]:  # noqa: S301 - of the driver, by Spark's own channel
+        import_path, code = _PACKED.decode(application)
+        for entry in import_path:
             if entry not in sys.path and os.path.isdir(entry):
                 sys.path.append(entry)
-        _APPLICATIONS[key] = cloudpickle.loads(pickle.loads(application)[1])  # noqa: S301 - the same
+        _APPLICATIONS[key] = cloudpickle.loads(code)
     return _APPLICATIONS[key]
 
 
 def packed(application: Application) -> bytes:
     """The application as lanes take it."""
-    return pickle.dumps((application.import_path, cloudpickle.dumps(application)))
-
-
-def _batches(blobs: Iterable[tuple[int, bytes]]) -> tuple[dict[TopicPartition, ShuffledBatch], Flow]:
-    """What the shuffle brought for each target, and what went through the topology before it."""
-    found: dict[TopicPartition, list[ShuffledBatch]] = {}
-    flow = Flow()
-    for _, blob in blobs:
-        target, data = pickle.loads(blob)  # noqa: S301 - written by a worker of this session
-        if target is None:
-            flow.add(data)
-        else:
-            found.setdefault(target, []).append(ShuffledBatch.from_bytes(data))
-    return {target: ShuffledBatch.concat(batches) for target, batches in found.items()}, flow
-
-
-def _logs_of(blobs: Iterable[tuple[int, bytes | Failure]]) -> tuple[LogLine, ...]:
-    """What was logged before a shuffle that has failed."""
-    told = [pickle.loads(blob) for _, blob in blobs if not isinstance(blob, Failure)]
-    return tuple(line for target, flow in told if target is None for line in flow.logs)
+    return _PACKED.encode((tuple(application.import_path), cloudpickle.dumps(application)))
 
 
 def _refuse_second_attempts() -> None:
@@ -365,11 +353,7 @@ def executor_id() -> str:
 
 
 def _failure(exc: Exception) -> Failure:
-    """A failure as it travels: the error and its cause where they pickle, the traceback as text in any case."""
-    text = "".join(traceback.format_exception(exc))
-    data: bytes | None = cloudpickle.dumps((exc, exc.__cause__))
-    try:
-        pickle.loads(data or b"")  # noqa: S301 - what was pickled above
-    except Exception:  # noqa: BLE001 - an error that does not unpickle is told as text
-        data = None
-    return Failure(type(exc).__name__ if isinstance(exc, PenstockError) else "StreamsError", str(exc), text, data)
+    """A failure as it travels: the error and its causes as far as they are plain data, the traceback as text in any case."""
+    kind = type(exc).__name__ if isinstance(exc, PenstockError) else "StreamsError"
+    error = Raised.of(exc)
+    return Failure(kind, error.text, shortened("".join(traceback.format_exception(exc))), error)

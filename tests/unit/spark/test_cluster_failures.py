@@ -5,6 +5,8 @@ import pytest
 from penstock.client.failures import error_of, is_transient
 from penstock.errors import TaskMigratedError
 from penstock.spark import fleet, worker
+from penstock.spark.answers import read_answer
+from penstock.spark.blobs import failure_blob
 from penstock.spark.messages import OpenTurn
 
 
@@ -48,7 +50,7 @@ def test_should_tell_the_executor_a_worker_belongs_to(
 def test_should_open_nothing_on_another_executor_than_the_lanes_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_EXECUTOR_ID", "2")
     turn = OpenTurn("key", 0, {}, None, executor="executor_some_host_1")
-    (answer,) = worker.run_turn(turn, iter([0]))
+    answer = read_answer(next(iter(worker.run_turn(turn, iter([0])))))
     assert answer.failure is not None
     assert isinstance(error_of(answer.failure), TaskMigratedError)
     assert "executor_some_host_1" in answer.failure.message
@@ -56,5 +58,5 @@ def test_should_open_nothing_on_another_executor_than_the_lanes_own(monkeypatch:
 
 def test_should_hand_on_what_failed_before_the_shuffle() -> None:
     failure = fleet._failure_of_job("the user's code failed before the shuffle")
-    (answer,) = worker.run_turn(OpenTurn("key", 0, {}, None), iter([(0, failure)]))
-    assert answer.failure == failure
+    (answer,) = worker.run_turn(OpenTurn("key", 0, {}, None), iter([failure_blob(failure)]))
+    assert read_answer(answer).failure == failure

@@ -52,6 +52,13 @@ def test_should_leave_out_what_else_was_written_along_with_the_first_topic() -> 
     assert [send(collector("words=3,5", partition=1), "audit", None, offset) for offset in (4, 5)] == [False, True]
 
 
+def test_should_write_what_goes_elsewhere_of_a_record_that_its_task_had_only_in_part() -> None:
+    """Before the shuffle it is written with the commit that passes its record; what was begun are records for the task."""
+    into = collector("words=3+2,3")
+    assert [send(into, "audit", None, offset) for offset in (2, 3, 4)] == [False, True, True]
+    assert [send(into, "words", KEYS[0], 3) for _ in range(3)] == [False, False, True]
+
+
 def test_should_keep_all_of_other_sources_and_of_timers() -> None:
     into = collector("words=3,5")
     assert send(into, "words", KEYS[0], 0, TopicPartition("orders", 0))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.columns import ProducedColumns, RawColumns, records_of
@@ -13,7 +14,7 @@ from penstock.ids import TopicPartition
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.messages import UpstreamWork
 from penstock.spark.plan import Plan
-from penstock.spark.upstream import sort_by_target, take_side_outputs
+from penstock.spark.upstream import sort_by_target
 from penstock.text_columns import TextColumn
 from penstock.topology.specs import Subtopology
 
@@ -78,6 +79,7 @@ def test_should_sort_columns_as_records(first: Any, second: Any, skip: dict[int,
 
 @settings(deadline=None)
 @given(first=ROWS, second=ROWS, skip=SKIP)
+@example([(b"a", b"v", 1, ()), (b"a", b"v", 1, ()), (b"a", b"v", 0, ())], [(b"a", b"v", 0, (("h", b"1"),))], {1: 1})
 def test_should_count_the_same_in_the_same_order(first: Any, second: Any, skip: dict[int, int]) -> None:
     made = [produced("words", 0, first), produced("words", 1, second)]
     as_columns, as_records = (sort(made, skip, True, columns) for columns in (True, False))
@@ -105,11 +107,28 @@ def counts(batch: ShuffledBatch) -> list[Any]:
 
 
 def test_should_let_other_outputs_ride_along() -> None:
-    made = [produced("words", 0, [(b"a", b"v", 1, ())]), produced("elsewhere", 0, [(b"k", b"x", 2, (("h", b"1"),))])]
-    sorted_ = sort(made, {}, True, columns=True)
-    rode = [output for batch in sorted_.values() for output in take_side_outputs(batch)[1]]
-    assert [tuple(output) for output in rode] == [("elsewhere", None, b"k", b"x", 2, (("h", b"1"),))]
-    assert sum(len(take_side_outputs(batch)[0]) for batch in sorted_.values()) == 1
+    made = [
+        produced("words", 0, [(b"a", b"v", 1, ())]),
+        produced("elsewhere", 0, [(b"k", b"x", 2, (("h", b"1"),)), (None, None, 3, ())]),
+        produced("else-where", 0, [(b"k", b"y", 4, (("h", None), ("h", b"")))]),
+    ]
+    for columns, counted in itertools.product((True, False), repeat=2):
+        batches = [ShuffledBatch.from_bytes(b.to_bytes()) for b in sort(made, {}, counted, columns=columns).values()]
+        own, riding = zip(*(batch.without_side() for batch in batches))
+        assert sum(map(len, own)) == 1
+        assert [tuple(output) for rode in riding if rode is not None for output in records_of(rode.side_outputs())] == [
+            ("elsewhere", None, b"k", b"x", 2, (("h", b"1"),)),
+            ("elsewhere", None, None, None, 3, ()),
+            ("else-where", None, b"k", b"y", 4, (("h", None), ("h", b""))),
+        ]
+
+
+def test_should_not_let_outputs_ride_along_that_were_written_before() -> None:
+    made = [produced("elsewhere", 0, [(b"k", str(number).encode(), number, ()) for number in range(6)])]
+    for columns in (True, False):
+        (batch,) = sort(made, {0: 2}, False, columns=columns).values()
+        assert batch.values.to_pylist() == [b"4", b"5"]  # two outputs of each input record
+        assert not sort(made, {0: 3}, False, columns=columns)
 
 
 @settings(deadline=None)

@@ -9,9 +9,12 @@ import pytest
 
 from penstock import KafkaStreams
 from penstock.log_lines import LogLine, kept_lines
+from penstock.runtime.flow import Flow
 from penstock.spark import worker
+from penstock.spark.answers import read_answer, write_answer
+from penstock.spark.blobs import flow_blob, read_blobs
 from penstock.spark.messages import LaneAnswer, OpenTurn
-from penstock.spark.standby_worker import UpdateAnswer
+from penstock.spark.standby_worker import UpdateAnswer, read_update, write_update
 from tests.unit.client.queries.world import topology
 from tests.unit.client.web.served import Served
 
@@ -20,10 +23,10 @@ def test_should_send_warnings_home_with_the_answer(monkeypatch: pytest.MonkeyPat
     kept_lines().take()
     log = logging.getLogger("penstock.runtime.task")
     monkeypatch.setattr(worker, "_refuse_second_attempts", lambda: log.warning("task %s is odd", "0_1"))
-    (answer,) = worker.run_turn(OpenTurn("key", 0, {}, None), iter([0]))
+    (answer,) = map(read_answer, worker.run_turn(OpenTurn("key", 0, {}, None), iter([0])))
     assert answer.failure is not None, "also with a failure"
     assert [(line.level, line.logger, line.text) for line in answer.logs] == [("WARNING", log.name, "task 0_1 is odd")]
-    (answer,) = worker.run_turn(OpenTurn("key", 0, {}, None), iter([0]))
+    (answer,) = map(read_answer, worker.run_turn(OpenTurn("key", 0, {}, None), iter([0])))
     assert len(answer.logs) == 1, "what was sent is not sent again"
 
 
@@ -44,5 +47,8 @@ def test_should_tell_them_in_the_drivers_log_and_on_the_page(tmp_path: Path, cap
     served.close()
 
 
-def test_should_be_plain_data() -> None:
-    assert LaneAnswer("worker").logs == UpdateAnswer("worker").logs == ()
+def test_should_travel_with_every_kind_of_answer() -> None:
+    lines = (LogLine(1, "WARNING", "penstock.x", "odd"),)
+    assert read_answer(write_answer(LaneAnswer("worker", logs=lines))).logs == lines
+    assert read_update(write_update(UpdateAnswer("worker", logs=lines))).logs == lines
+    assert read_blobs([flow_blob(Flow(logs=lines))]).flow.logs == lines

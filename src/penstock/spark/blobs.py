@@ -1,0 +1,97 @@
+"""What the stage before a shuffle sends to a lane: blobs of bytes, each with a tag that tells what it is.
+
+    R <2> length <4> partition topic …    records for a partition of a repartition topic, as a shuffled batch
+    F …                                   what went through the topology before the shuffle
+    X …                                   the failure of the stage
+
+Nothing of it is unpickled: records are Arrow, the rest is plain data (`wire.py`). The topic's name is filled up so that the batch
+begins at a multiple of eight: Arrow reads it where it lies.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from penstock.dead_letters import DeadLetter
+from penstock.errors import SerializationError
+from penstock.ids import TopicPartition
+from penstock.log_lines import LogLine
+from penstock.runtime.flow import Flow
+from penstock.spark.batch import ShuffledBatch
+from penstock.spark.messages import Failure
+from penstock.spark.raised import Raised
+from penstock.wire import Codec
+
+_CODEC = Codec(Flow, DeadLetter, LogLine, Failure, Raised)
+_T = TypeVar("_T")
+_HEAD = struct.Struct(">cxHI")
+
+
+def batch_blob(target: TopicPartition, batch: ShuffledBatch) -> bytes:
+    """Records for a partition."""
+    topic = target.topic.encode()
+    return batch.to_bytes(_HEAD.pack(b"R", len(topic), target.partition) + topic + bytes(-len(topic) % 8))
+
+
+def flow_blob(flow: Flow) -> bytes:
+    """What went through the topology before the shuffle."""
+    return b"F" + _CODEC.encode(flow)
+
+
+def failure_blob(failure: Failure) -> bytes:
+    """The failure of the stage."""
+    return b"X" + _CODEC.encode(failure)
+
+
+@dataclass
+class Received:
+    """What a shuffle brought to a lane; `failure` is the first one, and then the rest does not matter."""
+
+    batches: dict[TopicPartition, ShuffledBatch] = field(default_factory=dict)
+    flow: Flow = field(default_factory=Flow)
+    failure: Failure | None = None
+
+
+def read_blobs(blobs: Iterable[bytes]) -> Received:
+    """What the blobs of a lane say; raises `SerializationError` where one is none of ours."""
+    received = Received()
+    found: dict[TopicPartition, list[ShuffledBatch]] = {}
+    for blob in blobs:
+        tag = blob[:1]
+        if tag == b"R":
+            target, data = _addressed(blob)
+            found.setdefault(target, []).append(_batch(target, data))
+        elif tag == b"F":
+            received.flow.add(_decoded(blob, Flow))
+        elif tag == b"X":
+            received.failure = received.failure or _decoded(blob, Failure)
+        else:
+            raise SerializationError(f"a blob of {len(blob)} bytes came through the shuffle that is none of the application's")
+    received.batches = {target: ShuffledBatch.concat(batches) for target, batches in found.items()}
+    return received
+
+
+def _addressed(blob: bytes) -> tuple[TopicPartition, memoryview]:
+    try:
+        _, length, partition = _HEAD.unpack_from(blob)
+        topic = blob[_HEAD.size : _HEAD.size + length].decode()
+    except (struct.error, UnicodeDecodeError) as exc:
+        raise SerializationError(f"a blob of the shuffle does not say which partition it is for: {exc}") from exc
+    return TopicPartition(topic, partition), memoryview(blob)[_HEAD.size + length + -length % 8 :]
+
+
+def _batch(target: TopicPartition, data: memoryview) -> ShuffledBatch:
+    try:
+        return ShuffledBatch.from_bytes(data)
+    except SerializationError as exc:
+        raise SerializationError(f"what the shuffle brought for {target}: {exc}") from exc
+
+
+def _decoded(blob: bytes, kind: type[_T]) -> _T:
+    found = _CODEC.decode(blob[1:])
+    if not isinstance(found, kind):
+        raise SerializationError(f"a blob of the shuffle should have a {kind.__name__} in it")
+    return found

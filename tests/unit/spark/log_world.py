@@ -1,0 +1,154 @@
+"""An application whose brokers are lists: plan, positions, stage and lanes are the real ones, and run turn by turn."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from penstock import StreamsConfig, TaskId, TopicPartition
+from penstock.client.positions import Positions
+from penstock.client.turns import plan_turn
+from penstock.clock import SystemClock
+from penstock.columns import RawColumns, records_of
+from penstock.kafka.fetch import FetchRange
+from penstock.record import Headers, ProducedRecord, RawRecord
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.spark.blobs import batch_blob, read_blobs
+from penstock.spark.lane_tasks import LaneTasks
+from penstock.spark.messages import Application, LaneAnswer
+from penstock.spark.plan import make_plan
+
+APPLICATION = "app"
+
+
+class Logs:
+    """Topics as lists, seen as the clients of a lane and of the driver see them."""
+
+    def __init__(self) -> None:
+        self.records: defaultdict[TopicPartition, list[RawRecord]] = defaultdict(list)
+
+    def append(self, topic: str, partition: int, key: Any, value: Any, timestamp: int, headers: Headers = ()) -> None:
+        log = self.records[TopicPartition(topic, partition)]
+        log.append(RawRecord(topic, partition, len(log), timestamp, key, value, headers))
+
+    def write(self, record: ProducedRecord) -> None:
+        topic, partition, *rest = record
+        self.append(topic, partition or 0, *rest)
+
+    # as a fetcher
+
+    def fetch(self, ranges: Sequence[FetchRange]) -> dict[TopicPartition, RawColumns]:
+        found = {TopicPartition(r.topic, r.partition): r for r in ranges}
+        return {p: RawColumns.of(p.topic, p.partition, self.records[p][r.start : r.end]) for p, r in found.items()}
+
+    def watermarks(self, partition: TopicPartition) -> tuple[int, int]:
+        return 0, len(self.records[partition])
+
+    def rest(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    # as a producer
+
+    def end_of(self, partition: TopicPartition) -> int:
+        return len(self.records[partition])
+
+    # as an administrator
+
+    def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    def log_ends(self, partitions: Iterable[TopicPartition], committed: bool = True) -> dict[TopicPartition, int]:
+        return {partition: len(self.records[partition]) for partition in partitions}
+
+
+class World:
+    """One instance; every task has a lane of its own."""
+
+    def __init__(self, topology: Any, folder: Path, partitions: int = 1, config: Mapping[str, Any] | None = None) -> None:
+        self.logs = Logs()
+        self.config = StreamsConfig(
+            {"application.id": APPLICATION, "bootstrap.servers": "localhost:9", "state.dir": str(folder), **(config or {})}
+        )
+        builder = topology.internal_topology_builder
+        builder.rewrite_topology(self.config)
+        subtopologies = builder.subtopologies(APPLICATION, {})
+        topics = {t for s in subtopologies for t in (*s.source_topics, *s.changelog_topics, *s.sink_topics)}
+        self.plan = make_plan(subtopologies, dict.fromkeys(topics, partitions), self.config)
+        assert self.plan.shuffled, "these tests are about what crosses the shuffle"
+        self._application = Application("key", self.config, self.plan, None, "process", "client")
+        self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        admin: Any = self.logs
+        self.positions = Positions(self.plan, APPLICATION, admin, self._read_committed, builder, "earliest", SystemClock())
+        self.lanes: dict[TaskId, LaneTasks] = {}
+        self._stage = self._lane()
+        self.start()
+
+    def start(self) -> None:
+        """Open everything from the last commit, as after a stop or a failure."""
+        for lane in self.lanes.values():
+            lane.close()
+        self.positions.load(self.plan.tasks())
+        self.lanes = {task: self._lane() for task in self.plan.tasks()}
+        for task in self.lanes:
+            self._open(task)
+
+    def move(self, task: TaskId) -> None:
+        """Close a task in its lane, and open it in another."""
+        self.lanes[task].close()
+        self.positions.forget_fetched(task)
+        self.lanes[task] = self._lane()
+        self._open(task)
+
+    def turn(self, up_to: Mapping[str, int] = MappingProxyType({}), max_records: int = 1_000_000) -> bool:
+        """One turn, in which some topics are fetched only up to an offset; False where there is nothing to do."""
+        ends = self.logs.log_ends(self.positions.sources())
+        known = {p: min(end, up_to.get(p.topic, end)) for p, end in ends.items()}
+        due = [task for task in self.lanes if self.lanes[task].running[task].task.has_records_queued]
+        turn = plan_turn(self.plan, self.positions, known, dict.fromkeys(self.lanes, 0), due, lambda _: max_records)
+        if turn is None:
+            return False
+        fed = read_blobs(
+            [batch_blob(target, batch) for work in turn.upstream for target, batch in self._stage.upstream(work)[0].items()]
+        ).batches
+        for task, task_work in turn.work[0].items():
+            lane = self.lanes[task]
+            lane.fetch({task: task_work})
+            fetched = {**self.positions.fetched, **{TopicPartition(r.topic, r.partition): r.end for r in task_work.ranges}}
+            lags = {p: ends[p] - fetched[p] for p in self.positions.inputs(task) if p in fetched}
+            work = replace(task_work, lags=lags)
+            commit, _ = lane.process(task, work, fed)
+            for record in records_of((*commit.outputs, *commit.changelogs)):
+                self.logs.write(record)
+            self.committed.update(commit.offsets)
+            self.positions.committed.update(commit.offsets)
+            lane.post_commit(task, self.logs)  # type: ignore[arg-type]
+            for r in work.ranges:
+                self.positions.fetched[TopicPartition(r.topic, r.partition)] = r.end
+            for partition, read in work.fed.items():
+                self.positions.vectors[partition].update(read)
+        return True
+
+    def values(self, topic: str) -> list[bytes | None]:
+        """What was written to a topic."""
+        return [
+            record.value for partition, log in sorted(self.logs.records.items()) if partition.topic == topic for record in log
+        ]
+
+    def _lane(self) -> LaneTasks:
+        lane = LaneTasks(self._application, "client")
+        lane._fetcher = lane._restorer = self.logs  # type: ignore[assignment]
+        return lane
+
+    def _open(self, task: TaskId) -> None:
+        self.lanes[task].own({task: self.positions.of_task(task)})
+        self.lanes[task].restore(time.monotonic() + 60, LaneAnswer("here"))
+        assert task in self.lanes[task].running
+
+    def _read_committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {p: self.committed[p] for p in partitions if p in self.committed}
