@@ -1,38 +1,63 @@
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from penstock.client.positions import Positions
+import pytest
+
+from penstock.client.positions import OffsetOutOfRangeError, Positions
 from penstock.clock import ManualClock
+from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.log_bounds import LogBounds
+from penstock.runtime.carry_over import OffsetAndMetadata, logs_of, with_logs
 from penstock.spark.plan import Plan
+from penstock.spark.vectors import Vector
 
 LINES = [TopicPartition("lines", 0), TopicPartition("lines", 1)]
+ORDERS = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
 WORDS = [TopicPartition("app-words-repartition", 0), TopicPartition("app-words-repartition", 1)]
 
 
 class FakeAdmin:
-    """Logs that start at 0."""
+    """Logs that start at 0 and end at 1,000, if nothing else is said."""
+
+    def __init__(self, logs: Mapping[TopicPartition, LogBounds] | None = None) -> None:
+        self.logs = logs or {}
 
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(partitions, 0)
+        return {p: log.start for p, log in self.log_bounds(partitions, False).items()}
+
+    def log_ends(self, partitions: Iterable[TopicPartition], committed_only: bool) -> dict[TopicPartition, int]:
+        return {p: log.end for p, log in self.log_bounds(partitions, False).items()}
+
+    def log_bounds(
+        self, partitions: Iterable[TopicPartition], committed_only: bool, *, reachable: bool = False
+    ) -> dict[TopicPartition, LogBounds]:
+        return {p: self.logs.get(p, LogBounds(0, 1_000, 1_000)) for p in partitions}
 
 
-def positions(committed: dict[TopicPartition, OffsetAndMetadata]) -> Positions:
+def positions(
+    committed: dict[TopicPartition, OffsetAndMetadata],
+    logs: Mapping[TopicPartition, LogBounds] | None = None,
+    *,
+    policy: str = "earliest",
+    tasks: Sequence[TaskId] = (TaskId(1, 0), TaskId(1, 1)),
+) -> Positions:
     before: Any = SimpleNamespace(id=0, source_topics=("lines",), repartition_source_topics={})
     behind: Any = SimpleNamespace(id=1, source_topics=(WORDS[0].topic,), repartition_source_topics={WORDS[0].topic: None})
-    plan = Plan({0: before, 1: behind}, {"lines": 2, WORDS[0].topic: 2}, {WORDS[0].topic: 0})
+    direct: Any = SimpleNamespace(id=2, source_topics=("orders",), repartition_source_topics={})
+    counts = {"lines": 2, "orders": 2, WORDS[0].topic: 2}
+    plan = Plan({0: before, 1: behind, 2: direct}, counts, {WORDS[0].topic: 0})
     builder: Any = SimpleNamespace(offset_reset_strategy=lambda topic, group: None)
-    admin: Any = FakeAdmin()
+    admin: Any = FakeAdmin(logs)
 
     def read_committed(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         return {p: committed[p] for p in partitions if p in committed}
 
-    found = Positions(plan, "app", admin, read_committed, builder, "earliest", ManualClock(0))
-    found.load([TaskId(1, 0), TaskId(1, 1)])
+    found = Positions(plan, "app", admin, read_committed, builder, policy, ManualClock(0))
+    found.load(tasks)
     return found
 
 
@@ -55,3 +80,62 @@ def test_should_read_again_what_a_closed_task_had_fetched_and_not_committed() ->
     found.forget_fetched(TaskId(1, 0))
     found.forget_fetched(TaskId(1, 1))
     assert found.vectors == {WORDS[0]: {LINES[0]: 3, LINES[1]: 4}, WORDS[1]: {LINES[0]: 0, LINES[1]: 0}}
+
+
+READS_ORDERS = [TaskId(2, 0), TaskId(2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "log", "start"),
+    [
+        ("earliest", LogBounds(0, 5, 5), 0),
+        ("latest", LogBounds(0, 5, 5), 5),
+        ("earliest", LogBounds(12, 30, 30), 12),
+        ("latest", LogBounds(12, 30, 30), 30),
+        ("earliest", LogBounds(0, 7, 2), 7),
+    ],
+    ids=["beyond the end", "beyond the end", "before the start", "before the start", "only hidden by a transaction"],
+)
+def test_should_apply_the_reset_policy_where_a_committed_offset_is_not_in_the_log(
+    policy: str, log: LogBounds, start: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    known = {ORDERS[0]: OffsetAndMetadata(7, "times"), ORDERS[1]: OffsetAndMetadata(9)}
+    found = positions(known, {ORDERS[0]: log}, policy=policy, tasks=READS_ORDERS)
+    assert found.fetched == {ORDERS[0]: start, ORDERS[1]: 9}
+    assert found.of_task(READS_ORDERS[0]) == {ORDERS[0]: OffsetAndMetadata(start, "times")}
+    found.forget_fetched(READS_ORDERS[0])
+    assert found.fetched[ORDERS[0]] == start
+    assert ("offset 7 is committed for orders-0" in caplog.text) == (start != 7)
+
+
+def test_should_refuse_to_guess_where_the_policy_is_none() -> None:
+    with pytest.raises(StreamsError, match="policy is none: offset 7 is committed for orders-0, but it lies beyond the end"):
+        positions({ORDERS[0]: OffsetAndMetadata(7)}, {ORDERS[0]: LogBounds(0, 5, 5)}, policy="none", tasks=READS_ORDERS[:1])
+
+
+def vector(number: int, first: int, second: int, log: int = 0, begun: int = 0) -> OffsetAndMetadata:
+    committed = Vector(number, dict(zip(LINES, (first, second))), {LINES[0]: begun} if begun else {}).committed("", LINES)
+    return with_logs(committed, {"lines": log}) if log else committed
+
+
+def test_should_begin_anew_where_the_log_behind_a_vector_is_another_one() -> None:
+    known = {WORDS[0]: vector(7, 20, 4, log=11, begun=2), WORDS[1]: vector(9, 3, 4, log=12)}
+    found = positions(known, dict.fromkeys(LINES, LogBounds(0, 25, 25, topic_id=12)))
+    assert found.vectors == {WORDS[0]: {LINES[0]: 0, LINES[1]: 0}, WORDS[1]: {LINES[0]: 3, LINES[1]: 4}}
+    corrected = found.of_task(TaskId(1, 0))[WORDS[0]]
+    assert Vector.of(corrected, LINES) == Vector(7, {LINES[0]: 0, LINES[1]: 0}, {})
+    assert logs_of(corrected) == {"lines": 12}
+
+
+def test_should_begin_anew_for_all_where_a_log_ends_before_one_vector_and_nothing_tells_which_log_it_was() -> None:
+    found = positions({WORDS[0]: vector(7, 20, 4), WORDS[1]: vector(9, 3, 4)}, {LINES[0]: LogBounds(0, 5, 5, topic_id=12)})
+    assert found.vectors == {WORDS[0]: {LINES[0]: 0, LINES[1]: 4}, WORDS[1]: {LINES[0]: 0, LINES[1]: 4}}
+    assert logs_of(found.committed[WORDS[1]]) == {"lines": 12}
+
+
+def test_should_note_that_a_log_ends_before_what_was_read_of_it() -> None:
+    found = positions({ORDERS[0]: OffsetAndMetadata(7), ORDERS[1]: OffsetAndMetadata(9)}, tasks=READS_ORDERS)
+    found.check({ORDERS[0]: 6, ORDERS[1]: 9})  # the last stable offset; the log itself goes on to 1,000
+    found._admin.logs = {ORDERS[0]: LogBounds(0, 6, 6)}  # type: ignore[attr-defined]
+    with pytest.raises(OffsetOutOfRangeError, match="orders-0 ends at 6 and was read up to 7"):
+        found.check({ORDERS[0]: 6, ORDERS[1]: 9})
