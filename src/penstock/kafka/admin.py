@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
@@ -75,17 +75,23 @@ class Admin:
         """The offset after the last record of each partition; the last stable one where only committed records count."""
         return self._offsets(partitions, OffsetSpec.latest(), committed_only)
 
-    def reachable_ends(self, partitions: Iterable[TopicPartition], committed_only: bool) -> dict[TopicPartition, int]:
-        """The same, without partitions whose leader is away as long as others answer."""
+    def reachable_ends(
+        self, partitions: Iterable[TopicPartition], committed_only: bool, *, known_only: bool = False
+    ) -> dict[TopicPartition, int]:
+        """The same, without partitions whose leader is away as long as others answer.
+
+        A topic that does not exist is an error, unless `known_only` leaves it out too.
+        """
         asked = list(dict.fromkeys(partitions))
-        if self._without_leader:
-            self._without_leader = self._leaderless(asked)
+        if not self._without_leader.isdisjoint(asked):
+            self._without_leader = self._leaderless(asked)  # they are not asked again, which takes a while, before they have one
             asked = [p for p in asked if p not in self._without_leader]
         found, failures = self._answered(asked, OffsetSpec.latest(), committed_only, _LEADER_SECONDS)
-        if not failures:
+        unknown = {p for p, error in failures.items() if error.code() in _UNKNOWN_PARTITION}
+        if not failures or (known_only and failures.keys() == unknown):
             return found
-        if not found or any(error.code() in _UNKNOWN_PARTITION or is_access_error(error) for error in failures.values()):
-            self._without_leader = self._leaderless(asked)  # one of them makes librdkafka wait for all
+        self._without_leader |= self._leaderless(failures)
+        if not found or (unknown and not known_only) or any(map(is_access_error, failures.values())):
             asked = [p for p in asked if p not in self._without_leader]
             return self.log_ends(asked, committed_only) if asked else {}
         self._client = self._opened()
@@ -169,10 +175,18 @@ class Admin:
         asked = {ClientPartition(p.topic, p.partition): spec for p in partitions}
         if asked:
             for p, future in self._client.list_offsets(asked, isolation_level=level, request_timeout=seconds).items():
+                partition = TopicPartition(p.topic, p.partition)
                 try:
-                    found[TopicPartition(p.topic, p.partition)] = _result(future).offset
+                    offset = _result(future).offset
                 except KafkaException as exc:
-                    failures[TopicPartition(p.topic, p.partition)] = exc.args[0]
+                    failures[partition] = exc.args[0]
+                    continue
+                if offset == OFFSET_INVALID:  # librdkafka's answer for a leader that it cannot reach
+                    failures[partition] = KafkaError(
+                        KafkaError.LEADER_NOT_AVAILABLE, f"the leader of {partition} does not answer"
+                    )
+                else:
+                    found[partition] = offset
         return found, failures
 
     def _leaderless(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:

@@ -246,7 +246,7 @@ class StandbyUpdater:
         }
         if not owners:
             return False
-        ends = self._admin.reachable_ends(owners, self._committed_only)
+        ends = self._admin.reachable_ends(owners, self._committed_only, known_only=True)
         starts = self._admin.log_starts([p for p, end in ends.items() if end > owners[p].offsets[p]])
         if self._drop_misfits(owners, ends, starts):
             return True
