@@ -31,7 +31,7 @@ from penstock.config import StreamsConfig
 from penstock.errors import BrokerError, PenstockError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
-from penstock.kafka.clients import consumer_config, global_consumer_config, producer_config, reads_committed
+from penstock.kafka.clients import global_consumer_config, producer_config, reads_committed
 from penstock.kafka.fetch import Short, StuckPartitionsError
 from penstock.kafka.membership import GroupMember, Membership, Stopped
 from penstock.kafka.produce import fence
@@ -68,8 +68,6 @@ class Conductor:
         self._events = events
         self._clock = SystemClock()
         self._pace = Pace()
-        # Where logs end depends on what the consumers see of them.
-        self._committed_only = reads_committed(consumer_config(config, "input"))
         self._committed_globals = reads_committed(global_consumer_config(config, "global"))
         self._stuck = StuckPartitions()
         self._turn: Turn | None = None
@@ -433,7 +431,7 @@ class Conductor:
         started = time.monotonic()
         sources = self.tasks.positions.sources()
         asked = self._stuck.without(sources)
-        ends = self._admin.reachable_ends(asked, self._committed_only) if asked else {}
+        ends = self._admin.reachable_ends(asked, self.tasks.committed_only) if asked else {}
         for partition in asked:
             if partition not in ends:
                 self._stuck.note(partition, self.tasks.start_of(partition), "its leader does not answer")

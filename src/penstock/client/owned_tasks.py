@@ -59,7 +59,8 @@ class OwnedTasks:
         self._admin = admin
         self._events = events
         self._pace = pace
-        self._committed_only = reads_committed(consumer_config(config, "input"))
+        self.committed_only = reads_committed(consumer_config(config, "input"))
+        """Whether input topics end at their last stable offsets: that is all the consumers see of them."""
         self.copies = Copies(config, plan, units, fleet, admin, events.standbys)
         self.owners: dict[TaskId, int] = {}
         self.adopted: Membership | None = None
@@ -239,7 +240,7 @@ class OwnedTasks:
         return owned
 
     def _place_tasks(self, tasks: list[TaskId]) -> None:
-        ends = self._admin.reachable_ends(self.positions.sources(), self._committed_only)
+        ends = self._admin.reachable_ends(self.positions.sources(), self.committed_only)
         backlog = sum(max(0, end - self.start_of(p)) for p, end in ends.items())
         backlog += self.copies.to_restore(task for task in tasks if task not in self.owners)
         placement = self.copies.placement(tasks, self._pace.wants_spread(backlog), self.owners)

@@ -81,10 +81,10 @@ class Positions:
 
     def check(self, ends: Mapping[TopicPartition, int]) -> None:
         """Raise OffsetOutOfRangeError where a log ends before what was read of it: it was made anew, or records were lost."""
-        at = {p: self.fetched[p] if p in self.fetched else self.highest(p) for p in ends}
-        beyond = [p for p, end in ends.items() if end < at[p]]
+        positions = (entry for known in (self.fetched, *self.vectors.values()) for entry in known.items())
+        at = {partition: position for partition, position in positions if position > ends.get(partition, position)}
         # The end may be that of what is committed, and the position one from before only that was read.
-        whole = self._admin.log_ends(beyond, False) if beyond else {}
+        whole = self._admin.log_ends(at, False) if at else {}
         told = [f"{p} ends at {end} and was read up to {at[p]}" for p, end in whole.items() if end < at[p]]
         if told:
             raise OffsetOutOfRangeError(f"offsets are out of range: {', '.join(told)}")

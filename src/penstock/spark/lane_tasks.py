@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from penstock.clock import SystemClock
@@ -189,7 +190,7 @@ class LaneTasks:
                 )
             time.sleep(_DECIDED_EVERY)
 
-    @property
+    @cached_property
     def _transaction_seconds(self) -> float:
         return int(producer_config(self._config, self._client_id).get("transaction.timeout.ms", 60_000)) / 1000
 
@@ -239,10 +240,7 @@ class LaneTasks:
         return task
 
     def _restore_task(self, task_id: TaskId, opened: _OpenTask, deadline: float, answer: LaneAnswer) -> list[RestoreProgress]:
-        state = opened.task.state_manager
-        stores = {
-            changelog: store for store, changelog in self._plan.subtopologies[task_id.subtopology].store_to_changelog.items()
-        }
+        state, stores = opened.task.state_manager, self._plan.changelogs_of(task_id)
         missing = []
         for partition, position in state.changelog_offsets.items():
             log = opened.logs[partition]
@@ -262,15 +260,17 @@ class LaneTasks:
                 state.restore(partition, records, until)
                 restored += len(records)
                 position = until
-            hidden = position == readable < end
+            hidden = readable <= position < end
             if hidden:
                 self._waiting_since.setdefault(partition, time.monotonic())
-            if restored or position < end:
-                store, hidden_from = stores[partition.topic], position if hidden else None
+            if restored or position < end or partition in opened.announced:
+                store, hidden_from = stores[partition], position if hidden else None
                 progress = RestoreProgress(task_id, store, partition, start, position, end, restored, hidden_from)
                 if position < end:
+                    opened.announced.add(partition)
                     missing.append(progress)
                 else:
+                    opened.announced.discard(partition)
                     answer.restored += (progress,)
         opened.only_waits = bool(missing) and all(progress.hidden_from is not None for progress in missing)
         if not missing:
