@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from penstock import BrokerError
 from penstock.ids import TopicPartition
 from penstock.kafka import fetch
-from penstock.kafka.fetch import FetchRange, RangeFetcher
+from penstock.kafka.fetch import FetchRange, LenientFetcher, RangeFetcher, StuckPartitionsError
 from tests.harness.hostile import feed_header_that_is_no_text
 from tests.harness.kafka import Kafka, Message, unique
 
@@ -125,3 +125,33 @@ def test_should_read_a_record_without_headers_where_the_name_of_one_is_not_utf_8
     for found in read_twice:
         assert found.keys == [b"k0", b"odd", b"k1", b"odd", b"k2", b"odd"]
         assert found.headers == [plain, ()] * 3
+
+
+def test_should_let_a_partition_that_does_not_move_hold_up_itself_only(kafka: Kafka) -> None:
+    topic = unique("stuck")
+    kafka.create(topic, partitions=3)
+    write(kafka, topic, (10, True))
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": unique("undecided")})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, "x", "x", 0)
+    producer.flush()
+    cut = ClientPartition(topic, 1, 5)
+    kafka.admin.delete_records([cut])[cut].result(30)
+    config = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": unique("reads"), "auto.offset.reset": "error"}
+    reading = LenientFetcher({**config, "isolation.level": "read_committed"}, timeout=2)
+    kafka.feed(topic, [Message(b"k", b"v", 1_000)] * 4, partition=2)
+    found = reading.fetch([FetchRange(topic, 0, 3, 12), FetchRange(topic, 1, 3, 11), FetchRange(topic, 2, 0, 4)])
+    assert [len(found[TopicPartition(topic, partition)]) for partition in range(3)] == [7, 0, 4]
+    short = reading.take_short()
+    assert {p.partition: (at.offset, at.out_of_range) for p, at in short.items()} == {0: (10, False), 1: (3, True)}
+    assert reading.take_short() == {}
+    strict = RangeFetcher({**config, "isolation.level": "read_committed"}, timeout=2)
+    with pytest.raises(StuckPartitionsError, match=f"{topic}-0 at offset 10") as caught:
+        strict.fetch([FetchRange(topic, 0, 3, 12), FetchRange(topic, 2, 0, 4)])
+    assert list(caught.value.short) == [TopicPartition(topic, 0)]
+    producer.abort_transaction()
+    assert list(reading.fetch([FetchRange(topic, 0, 10, 12)])[TopicPartition(topic, 0)].offsets) == []
+    assert reading.take_short() == {}
+    reading.close()
+    strict.close()

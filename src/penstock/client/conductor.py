@@ -16,13 +16,14 @@ from collections.abc import Mapping
 from functools import partial
 
 from penstock.client.events import Events
-from penstock.client.failures import is_transient
+from penstock.client.failures import LaneLostError, is_transient
 from penstock.client.hold import Hold
 from penstock.client.lane_changes import LaneChange, LaneChanges
 from penstock.client.owned_tasks import OwnedTasks
 from penstock.client.pace import SMALL, Pace
-from penstock.client.positions import Positions
+from penstock.client.positions import OffsetOutOfRangeError, Positions
 from penstock.client.standbys import Standbys
+from penstock.client.stuck import StuckPartitions
 from penstock.client.turns import Turn, plan_turn
 from penstock.client.units import tasks_in
 from penstock.clock import SystemClock
@@ -30,7 +31,10 @@ from penstock.config import StreamsConfig
 from penstock.errors import BrokerError, PenstockError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
+from penstock.kafka.clients import global_consumer_config, producer_config, reads_committed
+from penstock.kafka.fetch import Short, StuckPartitionsError
 from penstock.kafka.membership import GroupMember, Membership, Stopped
+from penstock.kafka.produce import fence
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
 from penstock.spark.messages import LaneAnswer, TaskWork
@@ -42,6 +46,7 @@ _PLACES_EVERY = 5.0
 _METRICS_EVERY = 1.0
 _GLOBALS_EVERY = 0.2
 _ALIVE_EVERY = 40.0
+_FLUSH_MS = 60_000  # so long a producer waits for what it has written
 
 
 class Conductor:
@@ -63,6 +68,10 @@ class Conductor:
         self._events = events
         self._clock = SystemClock()
         self._pace = Pace()
+        self._committed_globals = reads_committed(global_consumer_config(config, "global"))
+        self._stuck = StuckPartitions()
+        self._turn: Turn | None = None
+        self._longest_write = _longest_write(config)
         self._globals: list[TopicPartition] = []
         self._global_ends: dict[TopicPartition, int] = {}
         self.member: GroupMember | None = None
@@ -298,13 +307,15 @@ class Conductor:
             return
         if self.tasks.follow_load(turn.backlog):
             return
-        global_ends = self._admin.log_ends(self._globals, True) if self._globals else {}
+        self._turn, turn.started = turn, started
+        global_ends = self._admin.log_ends(self._globals, self._committed_globals) if self._globals else {}
         metadata, with_metrics = membership.group_metadata, self._wants_metrics(turn, started)
         answers = self._fleet.process(
             turn.work, turn.upstream, self.tasks.owners, metadata, global_ends, str(turn), with_metrics=with_metrics
         )
         self.tasks.check(answers)
         self._account(turn, answers)
+        self._turn = None
         seconds = time.monotonic() - started
         self._pace.account(turn.records, seconds)
         self._events.on_account(turn, answers, seconds)
@@ -328,7 +339,7 @@ class Conductor:
         if not self._globals or now - self._last_housekeeping["globals"] < _GLOBALS_EVERY:
             return
         self._last_housekeeping["globals"] = now
-        ends = self._admin.log_ends(self._globals, True)
+        ends = self._admin.log_ends(self._globals, self._committed_globals)
         if ends != self._global_ends:
             lanes: dict[int, dict[TaskId, TaskWork]] = {
                 lane: {} for lane in set(self.tasks.owners.values()) or set(list(self._fleet.lanes)[:1])
@@ -413,19 +424,36 @@ class Conductor:
             self.tasks.lose_lane(index)
             self._opened = self._opened and bool(left)
             self._fleet.remove_lane(index)
+            self._fence(index)
 
     def replace_lane(self, old: int, new: int, name: str) -> None:
         """Put a new lane in the place of one that failed; called on the conductor's own thread, with nothing open."""
         self.tasks.lose_lane(old, successor=new)
         self._fleet.remove_lane(old)
+        self._fence(old)
         self._fleet.add_lane(new, name)
+
+    def _fence(self, lane: int) -> None:
+        """End what a lane that does not come back may have left open: its worker may have died in the middle of a turn."""
+        if not self._config.eos_enabled:
+            return
+        application = self._fleet.application
+        try:
+            fence(producer_config(self._config, f"{application.client_id}-fence"), application.transactional_id(lane))
+        except PenstockError as exc:
+            _log.warning("what thread %d may have left open ends by transaction.timeout.ms: %s", lane + 1, exc)
 
     # -- poll and account ----------------------------------------------------------------------------------------------
 
     def _poll(self) -> Turn | None:
         started = time.monotonic()
         sources = self.tasks.positions.sources()
-        ends = self._admin.log_ends(sources, self._config.eos_enabled) if sources else {}
+        asked = self._stuck.without(sources)
+        ends = self._admin.reachable_ends(asked, self.tasks.committed_only) if asked else {}
+        for partition in asked:
+            if partition not in ends:
+                self._stuck.note(partition, self.tasks.start_of(partition), "its leader does not answer")
+        self.tasks.positions.check(ends)
         now = self._clock.now_ms()
         self.tasks.ends = ends
         due = [task for task, at in self.tasks.timers.items() if at <= now and task in self.tasks.owners]
@@ -440,17 +468,31 @@ class Conductor:
         if offsets and not self._config.eos_enabled:
             assert self.member is not None
             self.member.commit(offsets)
-        self.tasks.positions.committed.update(offsets)
-        for lane_work in turn.work.values():
+        positions = self.tasks.positions
+        positions.committed.update(offsets)
+        for lane, lane_work in turn.work.items():
+            short = answers[lane].short
             for work in lane_work.values():
                 for r in work.ranges:
-                    self.tasks.positions.fetched[TopicPartition(r.topic, r.partition)] = r.end
+                    partition = TopicPartition(r.topic, r.partition)
+                    positions.fetched[partition] = short[partition].offset if partition in short else r.end
                 for partition, ends in work.fed.items():
-                    self.tasks.positions.vectors[partition].update(ends)
+                    vector = positions.vectors[partition]
+                    vector.update({p: max(vector[p], short[p].offset) if p in short else end for p, end in ends.items()})
         self.tasks.take_timers(answers)
-        if self.tasks.positions.is_drained:
+        if positions.is_drained:
             _log.info("what was left in repartition topics has been read: they go through the shuffle from now on")
             self._opened = False
+        self._note_stuck(turn, {p: at for answer in answers.values() for p, at in answer.short.items()})
+
+    def _note_stuck(self, turn: Turn, short: Mapping[TopicPartition, Short]) -> None:
+        """Leave alone for a while what could not be read; what the log does not have any more is loaded anew."""
+        for partition, at in short.items():
+            self._stuck.note(partition, at.offset, at.reason)
+        self._stuck.moved({TopicPartition(r.topic, r.partition) for r in turn.ranges} - short.keys())
+        gone = ", ".join(f"{partition} at offset {at.offset}" for partition, at in short.items() if at.out_of_range)
+        if gone:
+            raise OffsetOutOfRangeError(f"offsets are out of range: {gone}")
 
     def _housekeeping(self) -> None:
         """Now and then: look where lanes are, show the lag of sources before a shuffle, and purge repartition topics."""
@@ -499,6 +541,24 @@ class Conductor:
 
     # -- failures ------------------------------------------------------------------------------------------------------
 
+    def _learn_from(self, error: BaseException) -> None:
+        """What the next turn should do without: partitions that do not move, and records that are too many for one turn."""
+        turn, self._turn = self._turn, None
+        if isinstance(error, StuckPartitionsError):
+            for partition, at in error.short.items():
+                self._stuck.note(partition, at.offset, at.reason)
+        elif (
+            turn is not None
+            and turn.records
+            and (time.monotonic() - turn.started > self._longest_write or isinstance(error, LaneLostError))
+        ):
+            records = self._pace.failed(turn.records)
+            _log.warning(
+                "a turn of %d records has failed after %.1f s; the brokers give a write %.0f s (under exactly-once that is "
+                "producer.transaction.timeout.ms): the next turn has no more than %d",
+                *(turn.records, time.monotonic() - turn.started, self._longest_write, records),
+            )
+
     def _raise_outside_error(self) -> None:
         error, self._outside_error = self._outside_error, None
         if error is not None:
@@ -509,6 +569,7 @@ class Conductor:
         lane, self.tasks.failed_lane = self.tasks.failed_lane, None
         self._opened = False
         self.tasks.timers.clear()
+        self._learn_from(error)
         if isinstance(error, TaskMigratedError) and self._membership is not self.tasks.adopted:
             _log.info("a turn came too late for its generation of the group and is run again: %s", error)
             return True
@@ -523,3 +584,9 @@ class Conductor:
                 return True
             _log.error("turns have failed for longer than task.timeout.ms: giving up")
         return self._events.on_failure(error, lane)
+
+
+def _longest_write(config: StreamsConfig) -> float:
+    """How many seconds the brokers give a turn to write what it has: under exactly-once the timeout of its transaction."""
+    settings = producer_config(config, "writes")
+    return int(settings.get("transaction.timeout.ms", _FLUSH_MS) if config.eos_enabled else _FLUSH_MS) / 1000

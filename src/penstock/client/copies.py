@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from penstock.client.assignment import settings_of
@@ -31,6 +32,8 @@ _log = logging.getLogger(__name__)
 # What has more than this to restore is restored beside the tasks that run, as long as there are any; it is taken back when it
 # has no more than half of it left.
 _RESTORE_ASIDE = 10_000
+# How often open transactions are looked at, and told of.
+_UNDECIDED_EVERY, _TOLD_EVERY = 0.1, 10.0
 # So many records are replayed in no time.
 _NEXT_TO_NOTHING = 500
 
@@ -50,6 +53,7 @@ class Copies:
         self._own: dict[TaskId, str] = {}
         self._expected: frozenset[TaskId] = frozenset()
         self._missing = math.inf
+        self._looked_at = self._told_at = -math.inf
         self.member: GroupMember | None = None
         self.directory: StateDirectory | None = None
         self.aside: set[TaskId] = set()
@@ -119,22 +123,52 @@ class Copies:
         self._own = {task: host for task, host in placement.copies.items() if placement.is_waiting or task not in elsewhere}
 
     def put_aside(self, tasks: Iterable[TaskId]) -> None:
-        """Restore aside what has much to restore, with all that is bound to it."""
+        """Restore aside what has much to restore, or has to wait for a transaction, with all that is bound to it."""
         asked = set(tasks)
+        waiting = {task for task in self._undecided(asked) if self._is_persistent(task)}
         for unit in self._units.values():
-            if asked.issuperset(unit) and any(self._has_much_to_restore(task) for task in unit):
+            if asked.issuperset(unit) and any(task in waiting or self._has_much_to_restore(task) for task in unit):
                 self.aside.update(unit)
 
     def take_back(self) -> list[TaskId]:
         """The tasks that have been restored aside, and are to run now."""
-        ready = [
-            task
-            for unit in self._units.values()
-            if self.aside.issuperset(unit) and all(self._is_back(task) for task in unit)
-            for task in unit
-        ]
+        units = [u for u in self._units.values() if self.aside.issuperset(u) and all(self._is_back(task) for task in u)]
+        now = time.monotonic()
+        if not units or now - self._looked_at < _UNDECIDED_EVERY:
+            return []
+        self._looked_at = now
+        waiting = self._undecided(task for unit in units for task in unit)
+        ready = [task for unit in units if waiting.isdisjoint(unit) for task in unit]
         self.aside.difference_update(ready)
         return ready
+
+    def _undecided(self, tasks: Iterable[TaskId]) -> set[TaskId]:
+        """The tasks on whose changelogs a transaction is open: whoever opens them waits until it is decided.
+
+        An instance that was lost may have left it. It is told now and then.
+        """
+        if not self._config.eos_enabled:
+            return set()
+        owners = {
+            partition: task
+            for task in tasks
+            for partition in changelogs_of(self._plan, task)
+            # One that is an input topic is restored only as far as it was consumed.
+            if partition.topic not in self._plan.subtopologies[task.subtopology].source_topics
+        }
+        ends = self._admin.log_ends(owners, False)
+        stable = self._admin.log_ends(owners, True)
+        hidden = {p: at for p, at in stable.items() if at < ends[p]}
+        now = time.monotonic()
+        if hidden and now - self._told_at > _TOLD_EVERY:
+            self._told_at = now
+            told = ", ".join(f"{partition} at offset {at}" for partition, at in hidden.items())
+            _log.warning(
+                "tasks %s wait for transactions that are open on their changelogs (%s): they end by their timeout "
+                "(transaction.timeout.ms)",
+                *(", ".join(sorted({str(owners[p]) for p in hidden})), told),
+            )
+        return {owners[p] for p in hidden}
 
     def _is_back(self, task: TaskId) -> bool:
         lag = self.standbys.lag(task)

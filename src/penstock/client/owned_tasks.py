@@ -10,8 +10,9 @@ Every turn ends in a commit, so a task can move between any two turns: closed wh
 from __future__ import annotations
 
 import logging
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from penstock.client.copies import Copies
@@ -26,6 +27,7 @@ from penstock.config import StreamsConfig
 from penstock.errors import TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
+from penstock.kafka.clients import consumer_config, reads_committed
 from penstock.kafka.membership import Membership
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
@@ -35,6 +37,7 @@ from penstock.spark.plan import Plan
 _log = logging.getLogger(__name__)
 
 _PLACED_EVERY = 1.0
+_HIDDEN_EVERY = 10.0
 
 
 class Lags(NamedTuple):
@@ -72,6 +75,8 @@ class OwnedTasks:
         self._admin = admin
         self._events = events
         self._pace = pace
+        self.committed_only = reads_committed(consumer_config(config, "input"))
+        """Whether input topics end at their last stable offsets: that is all the consumers see of them."""
         self.copies = Copies(config, plan, units, fleet, admin, events.standbys)
         self.owners: dict[TaskId, int] = {}
         self.adopted: Membership | None = None
@@ -265,14 +270,15 @@ class OwnedTasks:
         return owned
 
     def _place_tasks(self, tasks: list[TaskId]) -> None:
-        ends = self._admin.log_ends(self.positions.sources(), self._config.eos_enabled)
-        backlog = sum(max(0, end - self._start_of(p)) for p, end in ends.items())
+        ends = self._admin.reachable_ends(self.positions.sources(), self.committed_only)
+        backlog = sum(max(0, end - self.start_of(p)) for p, end in ends.items())
         backlog += self.copies.to_restore(task for task in tasks if task not in self.owners)
         placement = self.copies.placement(tasks, self._pace.wants_spread(backlog), self.owners)
         self.owners = placement.owners
         self._choose_copies(placement)
 
-    def _start_of(self, partition: TopicPartition) -> int:
+    def start_of(self, partition: TopicPartition) -> int:
+        """Where a partition is read on: before a shuffle, where the task furthest behind is."""
         fetched = self.positions.fetched.get(partition)
         return self.positions.lowest(partition) if fetched is None else fetched
 
@@ -313,6 +319,7 @@ class OwnedTasks:
 
     def _restore(self) -> None:
         started: set[tuple[TaskId, str]] = set()
+        told: dict[TopicPartition, float] = {}
         while not self.stopping:
             answers = self.open_lanes(self.in_lanes(self.owners))
             self.take_timers(answers)
@@ -325,9 +332,24 @@ class OwnedTasks:
                         started.add((progress.task_id, progress.store))
                         self._events.on_restore(progress, "start")
                     self._events.on_restore(progress, what)
+            self._tell_hidden(restoring, told)
             if not restoring:
                 self.copies.opened(self.owners)
                 return
+
+    @staticmethod
+    def _tell_hidden(restoring: Iterable[RestoreProgress], told: dict[TopicPartition, float]) -> None:
+        """Say now and then which transactions are waited for."""
+        now = time.monotonic()
+        for progress in restoring:
+            if progress.hidden_from is not None and now - told.get(progress.partition, -math.inf) > _HIDDEN_EVERY:
+                told[progress.partition] = now
+                _log.warning(
+                    "task %s: store %s waits for a transaction that is open on its changelog %s at offset %d: records up to "
+                    "offset %d may have been committed behind it. It ends when its producer is fenced, or by its timeout "
+                    "(transaction.timeout.ms)",
+                    *(progress.task_id, progress.store, progress.partition, progress.hidden_from, progress.end),
+                )
 
     def take_timers(self, answers: Mapping[int, LaneAnswer]) -> None:
         """When each task wants a turn without input: for a punctuation, or because it has waited for input long enough."""

@@ -33,6 +33,10 @@ class Pace:
     300000
     >>> round(pace.max_records(1_000_000, backlog=200_000), -5)
     200000
+    >>> pace.failed(200_000)  # it took longer than its transaction may
+    100000
+    >>> pace.max_records(1_000_000, backlog=500_000)
+    100000
     """
 
     fixed_seconds: float | None = None
@@ -40,9 +44,12 @@ class Pace:
     last_records: int = 0
     small_since: float = field(default_factory=time.monotonic)
     spread: bool = False
+    ceiling: int | None = None
+    """More than this many records were too many for one turn, as far as is known."""
 
     def max_records(self, limit: int, backlog: int) -> int:
         """As many records as take about as long as a turn should."""
+        limit = limit if self.ceiling is None else min(limit, self.ceiling)
         if self.fixed_seconds is None:
             return min(limit, _FIRST_TURN)
         allowed = max(_FIRST_TURN // 10, _GROWTH * self.last_records)
@@ -51,10 +58,18 @@ class Pace:
             allowed = min(allowed, int(seconds / self.record_seconds))
         return min(limit, max(1_000, allowed))
 
+    def failed(self, records: int) -> int:
+        """Learn from a turn that was too long for the brokers, or too much for its worker; returns how many the next may have."""
+        self.ceiling = max(1, records // 2)
+        return self.ceiling
+
     def account(self, records: int, seconds: float) -> None:
         """Learn from a turn that had records."""
         if not records:
             return
+        if self.ceiling is not None and records >= self.ceiling:
+            # Slowly back: each turn that is too long again costs its whole timeout.
+            self.ceiling += max(1, self.ceiling // 10)
         self.last_records = max(records, self.last_records // 2)
         # What the shortest turns take is fixed; slowly forgotten, in case the machine gets slower.
         self.fixed_seconds = seconds if self.fixed_seconds is None else min(seconds, self.fixed_seconds * 1.05)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penstock.clock import Clock
-from penstock.errors import StreamsError
+from penstock.errors import BrokerError, StreamsError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.log_bounds import LogBounds
+from penstock.runtime.carry_over import OffsetAndMetadata, logs_of, with_logs
 from penstock.spark.had import committed_with_had
 from penstock.spark.plan import Plan
 from penstock.spark.upstream import sources_of
@@ -17,7 +19,13 @@ from penstock.spark.vectors import Vector, is_vector
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.offset_reset import AutoOffsetReset
 
+_log = logging.getLogger(__name__)
+
 Committed = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, OffsetAndMetadata]]
+
+
+class OffsetOutOfRangeError(BrokerError):
+    """Positions that are not in their logs (any more): they are loaded anew, and the reset policy decides."""
 
 
 class Positions:
@@ -55,20 +63,37 @@ class Positions:
         self.add(tasks)
 
     def add(self, tasks: Iterable[TaskId]) -> None:
-        """The same for tasks that come in addition; where the others are stays as it is."""
+        """The same for tasks that come in addition; where the others are stays as it is.
+
+        What is committed but not in its log (any more) counts as not committed: the reset policy decides, as where a
+        consumer's offset is out of range.
+        """
         own = [p for task in tasks for p in self.inputs(task)]
         self.committed.update(self._read_committed(own))
         shuffled = [p for p in own if p.topic in self._plan.shuffled]
         self.draining |= self._left_in_topics([p for p in shuffled if not is_vector(self.committed.get(p))])
         direct = [p for p in own if p.topic not in self._plan.shuffled or p in self.draining]
+        self._fit_own(direct)
         starts = self._starts([p for p in direct if p not in self.committed])
-        for partition in own:
-            if partition.topic in self._plan.shuffled and partition not in self.draining:
-                self.vectors[partition] = self._vector(partition)
-                self._loaded_vectors[partition] = dict(self.vectors[partition])
-            else:
-                known = self.committed.get(partition)
-                self.fetched[partition] = self._loaded[partition] = starts[partition] if known is None else known.offset
+        fed = [p for p in shuffled if p not in self.draining]
+        for partition in fed:
+            self.vectors[partition] = self._vector(partition)
+        self._fit_vectors(fed)
+        for partition in fed:
+            self._loaded_vectors[partition] = dict(self.vectors[partition])
+        for partition in direct:
+            known = self.committed.get(partition)
+            self.fetched[partition] = self._loaded[partition] = starts[partition] if known is None else known.offset
+
+    def check(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Raise OffsetOutOfRangeError where a log ends before what was read of it: it was made anew, or records were lost."""
+        positions = (entry for known in (self.fetched, *self.vectors.values()) for entry in known.items())
+        at = {partition: position for partition, position in positions if position > ends.get(partition, position)}
+        # The end may be that of what is committed, and the position one from before only that was read.
+        whole = self._admin.log_ends(at, False) if at else {}
+        told = [f"{p} ends at {end} and was read up to {at[p]}" for p, end in whole.items() if end < at[p]]
+        if told:
+            raise OffsetOutOfRangeError(f"offsets are out of range: {', '.join(told)}")
 
     def drop(self, tasks: Iterable[TaskId]) -> None:
         """Others have these tasks now."""
@@ -174,6 +199,67 @@ class Positions:
         """The position of a partition before a shuffle: that of the task furthest behind."""
         return min(vector[source] for vector in self.vectors.values() if source in vector)
 
+    def highest(self, source: TopicPartition) -> int:
+        """How far a partition before a shuffle has been read: the position of the task furthest ahead."""
+        return max(vector[source] for vector in self.vectors.values() if source in vector)
+
+    def _fit_own(self, partitions: Iterable[TopicPartition]) -> None:
+        known = [p for p in partitions if p in self.committed]
+        lost = {}
+        for partition, log in self._admin.log_bounds(known, False, reachable=True).items():
+            reason = log.misfit(self.committed[partition].offset)
+            if reason is not None:
+                lost[partition] = f"offset {self.committed[partition].offset} is committed for {partition}, but {reason}"
+        for partition, start in self._starts(lost, lost).items():
+            _log.warning("%s; it is read from offset %d on", lost[partition], start)
+            self.committed[partition] = self.committed[partition]._replace(offset=start)
+
+    def _fit_vectors(self, partitions: Iterable[TopicPartition]) -> None:
+        """Compare vectors with the logs of their sources, and note with what is committed which logs these are."""
+        vectors = {p: self.vectors[p] for p in partitions}
+        sources = list(dict.fromkeys(source for vector in vectors.values() for source in vector))
+        logs = self._admin.log_bounds(sources, False, reachable=True)
+        reasons: dict[TopicPartition, str] = {}
+        moved: dict[TopicPartition, list[TopicPartition]] = {}
+        known = {p: logs_of(self.committed[p]) if p in self.committed else {} for p in vectors}
+        for source, log in logs.items():
+            for partition, vector in vectors.items():
+                if source in vector:
+                    reason = self._misfit(source, log, vector[source], known[partition].get(source.topic, 0))
+                    if reason is not None:
+                        reasons.setdefault(
+                            source, f"{source} was read up to offset {vector[source]} for {partition}, but {reason}"
+                        )
+                        moved.setdefault(partition, []).append(source)
+        starts = self._starts(reasons, reasons)
+        for source, start in starts.items():
+            _log.warning("%s; it is read from offset %d on", reasons[source], start)
+        for partition, vector in vectors.items():
+            vector.update({source: starts[source] for source in moved.get(partition, ())})
+            ids = {source.topic: logs[source].topic_id for source in vector if source in logs and logs[source].topic_id}
+            self._correct(partition, moved.get(partition, ()), {**known[partition], **ids})
+
+    def _misfit(self, source: TopicPartition, log: LogBounds, position: int, topic_id: int) -> str | None:
+        reason = log.misfit(position, topic_id)
+        if reason is None and not topic_id:
+            # Where nothing tells which log it was, what does not fit another task is taken for true of all.
+            return log.misfit(max(position, self.highest(source)))
+        return reason
+
+    def _correct(self, partition: TopicPartition, moved: Iterable[TopicPartition], ids: Mapping[str, int]) -> None:
+        """Let what is committed say what is true now: a lane that opens the task goes on from it."""
+        committed, gone = self.committed.get(partition), set(moved)
+        sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
+        vector = Vector.of(committed, sources)
+        if committed is None or not vector.positions:
+            return
+        if gone:
+            begun = {source: some for source, some in vector.begun.items() if source not in gone}
+            times = committed.metadata.partition("|")[0]
+            positions = {**vector.positions, **{source: self.vectors[partition][source] for source in gone}}
+            committed = Vector(vector.number, positions, begun).committed(times, sources, committed.offset)
+        self.committed[partition] = with_logs(committed, ids)
+
     def _vector(self, partition: TopicPartition) -> dict[TopicPartition, int]:
         sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
         known = dict(Vector.of(self.committed.get(partition), sources).positions)
@@ -184,13 +270,16 @@ class Positions:
             known |= self._starts([source for source in missing if source not in known])
         return known
 
-    def _starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def _starts(
+        self, partitions: Iterable[TopicPartition], reasons: Mapping[TopicPartition, str] | None = None
+    ) -> dict[TopicPartition, int]:
+        """Where the reset policies have partitions read from; `reasons` tell why what was committed for them does not count."""
         by_policy: dict[AutoOffsetReset, list[TopicPartition]] = {}
         for partition in partitions:
             by_policy.setdefault(self._policy(partition.topic), []).append(partition)
         found: dict[TopicPartition, int] = {}
         for policy, asked in by_policy.items():
-            found |= self._start(policy, asked)
+            found |= self._start(policy, asked, reasons or {})
         return found
 
     def _policy(self, topic: str) -> AutoOffsetReset:
@@ -198,15 +287,21 @@ class Positions:
             return AutoOffsetReset.earliest()  # what the application wrote for itself is never skipped
         return self._builder.offset_reset_strategy(topic, self._group) or _default(self._default_reset)
 
-    def _start(self, policy: AutoOffsetReset, asked: list[TopicPartition]) -> Mapping[TopicPartition, int]:
+    def _start(
+        self, policy: AutoOffsetReset, asked: list[TopicPartition], reasons: Mapping[TopicPartition, str]
+    ) -> Mapping[TopicPartition, int]:
         if policy == AutoOffsetReset.earliest():
             return self._admin.log_starts(asked)
         if policy == AutoOffsetReset.latest():
             return self._admin.log_ends(asked, False)
         if policy == AutoOffsetReset.none():
+            nothing = [partition for partition in asked if partition not in reasons]
+            told = [reasons[partition] for partition in asked if partition in reasons]
+            if nothing:
+                told.append(f"no offset is committed for {', '.join(map(str, nothing))}")
             raise StreamsError(
-                f"No offset is committed for {', '.join(map(str, asked))} and the offset reset policy is none: commit offsets "
-                f"for the group {self._group}, or choose earliest or latest."
+                f"Where to read from is not known, and the offset reset policy is none: {'; '.join(told)}. Commit offsets for "
+                f"the group {self._group}, or choose earliest or latest."
             )
         return self._admin.offsets_at(asked, self._clock.now_ms() - (policy.duration_ms or 0))
 

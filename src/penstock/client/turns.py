@@ -21,6 +21,7 @@ class Turn:
     ranges: list[FetchRange] = field(default_factory=list)
     backlog: int = 0
     poll_seconds: float = 0.0
+    started: float = 0.0
 
     @property
     def shuffled(self) -> bool:

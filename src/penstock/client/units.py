@@ -31,8 +31,7 @@ def units_of(plan: Plan) -> dict[str, tuple[TaskId, ...]]:
 
 def changelogs_of(plan: Plan, task_id: TaskId) -> dict[TopicPartition, str]:
     """The changelog partitions of a task, each with its store."""
-    topics = plan.subtopologies[task_id.subtopology].store_to_changelog
-    return {TopicPartition(topic, task_id.partition): store for store, topic in topics.items()}
+    return plan.changelogs_of(task_id)
 
 
 def is_stateful(plan: Plan, task_id: TaskId) -> bool:

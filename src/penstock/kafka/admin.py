@@ -8,17 +8,20 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from penstock.errors import BrokerError, TopologyError
 from penstock.ids import TopicPartition
 from penstock.kafka.clients import is_access_error, open_client, refused
+from penstock.log_bounds import LogBounds
 
 _TIMEOUT = 30.0
 _STEP = 1.5
 _UNKNOWN_SECONDS = 3.0  # a broker that comes back does not know its topics in the first moment
+_LEADER_SECONDS = 5.0  # so long partitions whose leader is away may hold up the others
+_UNKNOWN_PARTITION = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
 
 class Admin:
@@ -29,6 +32,7 @@ class Admin:
         self._last_error: KafkaError | None = None
         self._config = {**client_config, "error_cb": self._on_error}
         self._client = self._opened()
+        self._without_leader: set[TopicPartition] = set()
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
         """Number of partitions of each topic that exists."""
@@ -78,6 +82,57 @@ class Admin:
         """The offset after the last record of each partition; the last stable one where only committed records count."""
         return self._offsets(partitions, OffsetSpec.latest(), committed_only)
 
+    def reachable_ends(
+        self, partitions: Iterable[TopicPartition], committed_only: bool, *, known_only: bool = False
+    ) -> dict[TopicPartition, int]:
+        """The same, without partitions whose leader is away as long as others answer.
+
+        A topic that does not exist is an error, unless `known_only` leaves it out too.
+        """
+        asked = list(dict.fromkeys(partitions))
+        if not self._without_leader.isdisjoint(asked):
+            self._without_leader = self._leaderless(asked)  # they are not asked again, which takes a while, before they have one
+            asked = [p for p in asked if p not in self._without_leader]
+        found, failures = self._answered(asked, OffsetSpec.latest(), committed_only, _LEADER_SECONDS)
+        unknown = {p for p, error in failures.items() if error.code() in _UNKNOWN_PARTITION}
+        if not failures or (known_only and failures.keys() == unknown):
+            return found
+        self._without_leader |= self._leaderless(failures)
+        if not found or (unknown and not known_only) or any(map(is_access_error, failures.values())):
+            asked = [p for p in asked if p not in self._without_leader]
+            return self.log_ends(asked, committed_only) if asked else {}
+        self._client = self._opened()
+        return found
+
+    def log_bounds(
+        self, partitions: Iterable[TopicPartition], committed_only: bool, *, reachable: bool = False
+    ) -> dict[TopicPartition, LogBounds]:
+        """Where each log starts and ends, and which one it is; `reachable` leaves out those whose leader is away."""
+        asked = list(dict.fromkeys(partitions))
+        if not asked:
+            return {}
+        # The stable ends first: asked later, they could be beyond the ends.
+        stable = self.reachable_ends(asked, committed_only) if reachable else self.log_ends(asked, committed_only)
+        ends = self.log_ends(stable, False) if committed_only else stable
+        starts, ids = self.log_starts(stable), self.topic_ids({p.topic for p in stable})
+        return {p: LogBounds(starts[p], ends[p], stable[p], ids.get(p.topic, 0)) for p in stable}
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, int]:
+        """The id of each topic: one that is deleted and created again has another. Topics that are not there are left out."""
+        found: dict[str, int] = {}
+        names = sorted(set(topics))
+        if names:
+            for name, future in self._client.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT).items():
+                try:
+                    topic_id = _result(future).topic_id
+                except KafkaException as exc:
+                    if exc.args[0].code() not in _UNKNOWN_PARTITION:
+                        raise refused(f"describing the topic {name}", exc.args[0]) from exc
+                    continue
+                if topic_id is not None and topic_id.get_most_significant_bits():
+                    found[name] = topic_id.get_most_significant_bits()
+        return found
+
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset each partition still has."""
         return self._offsets(partitions, OffsetSpec.earliest(), False)
@@ -93,30 +148,64 @@ class Admin:
         self._client.delete_records([ClientPartition(p.topic, p.partition, end) for p, end in ends.items() if end > 0])
 
     def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, committed_only: bool) -> dict[TopicPartition, int]:
-        level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
-        asked = {ClientPartition(p.topic, p.partition): spec for p in partitions}
+        asked = list(partitions)
         deadline = time.monotonic() + _TIMEOUT
         while asked:
-            try:
-                answers = self._client.list_offsets(asked, isolation_level=level, request_timeout=_TIMEOUT)
-                return {TopicPartition(p.topic, p.partition): _result(future).offset for p, future in answers.items()}
-            except KafkaException as exc:
-                if is_access_error(exc.args[0]):
-                    topics = ", ".join(sorted({p.topic for p in asked}))
-                    raise refused(f"reading the offsets of {topics}", exc.args[0]) from exc
-                gone = self._missing(asked)
-                if gone and time.monotonic() > deadline - _TIMEOUT + _UNKNOWN_SECONDS:
-                    raise TopologyError(
-                        f"the offsets of {', '.join(gone)} could not be read: the topic does not exist (any more); "
-                        "create it and start again"
-                    ) from exc
-                if time.monotonic() > deadline:
-                    raise self._unreachable(exc.args[0]) from exc
-                # librdkafka's admin client keeps the leader epochs it has seen for minutes, and is fenced with them when a
-                # broker has been restarted.
-                self._client = self._opened()
-                time.sleep(0.1)
+            found, failures = self._answered(asked, spec, committed_only, _TIMEOUT)
+            if not failures:
+                return found
+            error = next(iter(failures.values()))
+            if is_access_error(error):
+                topics = ", ".join(sorted({p.topic for p in asked}))
+                raise refused(f"reading the offsets of {topics}", error) from KafkaException(error)
+            gone = self._missing(asked)
+            if gone and time.monotonic() > deadline - _TIMEOUT + _UNKNOWN_SECONDS:
+                raise TopologyError(
+                    f"the offsets of {', '.join(gone)} could not be read: the topic does not exist (any more); "
+                    "create it and start again"
+                ) from KafkaException(error)
+            if time.monotonic() > deadline:
+                raise self._unreachable(error) from KafkaException(error)
+            # librdkafka's admin client keeps the leader epochs it has seen for minutes, and is fenced with them when a
+            # broker has been restarted.
+            self._client = self._opened()
+            time.sleep(0.1)
         return {}
+
+    def _answered(
+        self, partitions: Iterable[TopicPartition], spec: OffsetSpec, committed_only: bool, seconds: float
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaError]]:
+        """The offsets that are told, and why others are not; asked once."""
+        level = IsolationLevel.READ_COMMITTED if committed_only else IsolationLevel.READ_UNCOMMITTED
+        found: dict[TopicPartition, int] = {}
+        failures: dict[TopicPartition, KafkaError] = {}
+        asked = {ClientPartition(p.topic, p.partition): spec for p in partitions}
+        if asked:
+            for p, future in self._client.list_offsets(asked, isolation_level=level, request_timeout=seconds).items():
+                partition = TopicPartition(p.topic, p.partition)
+                try:
+                    offset = _result(future).offset
+                except KafkaException as exc:
+                    failures[partition] = exc.args[0]
+                    continue
+                if offset == OFFSET_INVALID:  # librdkafka's answer for a leader that it cannot reach
+                    failures[partition] = KafkaError(
+                        KafkaError.LEADER_NOT_AVAILABLE, f"the leader of {partition} does not answer"
+                    )
+                else:
+                    found[partition] = offset
+        return found, failures
+
+    def _leaderless(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """The partitions that exist and have no leader now."""
+        metadata = self._metadata()
+        found = set()
+        for partition in partitions:
+            topic = metadata.topics.get(partition.topic)
+            known = None if topic is None or topic.error is not None else topic.partitions.get(partition.partition)
+            if known is not None and known.leader not in metadata.brokers:
+                found.add(partition)
+        return found
 
     def _opened(self) -> AdminClient:
         return open_client("admin client", AdminClient, self._config)
@@ -149,10 +238,10 @@ class Admin:
                 if time.monotonic() > deadline:
                     raise self._unreachable(reason) from exc
 
-    def _missing(self, asked: Iterable[ClientPartition]) -> list[str]:
+    def _missing(self, asked: Iterable[TopicPartition]) -> list[str]:
         """The partitions that do not exist; raises where the brokers do not even tell that."""
         there = self.partition_counts()
-        return [f"{p.topic}-{p.partition}" for p in asked if p.partition >= there.get(p.topic, 0)]
+        return [str(p) for p in asked if p.partition >= there.get(p.topic, 0)]
 
     def _check_partitions(self, name: str, partitions: int) -> None:
         there = self.partition_counts([name]).get(name, partitions)

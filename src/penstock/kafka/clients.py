@@ -100,6 +100,11 @@ def producer_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     return translated
 
 
+def reads_committed(consumer: Mapping[str, Any]) -> bool:
+    """Whether a consumer with these settings sees committed records only: then its logs end at the last stable offset."""
+    return str(consumer["isolation.level"]).lower() == "read_committed"
+
+
 def admin_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     """For the admin client."""
     return _translated(config.admin_configs(f"{client_id}-admin"))
@@ -163,7 +168,8 @@ def refused(doing: str, error: KafkaError) -> BrokerError:
 
 
 def _consumer(given: Mapping[str, Any]) -> dict[str, Any]:
-    translated = _translated(given)
+    # Java's default; librdkafka's is read_committed.
+    translated = {"isolation.level": "read_uncommitted", **_translated(given)}
     if "fetch.max.bytes" in translated:
         # librdkafka wants the limits of a message, a fetch and an answer in this order.
         limit = max(1000, int(translated["fetch.max.bytes"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -40,6 +40,9 @@ _LONG_READS = {
 # So many messages of partitions that are not asked for are kept; more are fetched again when their turn comes.
 _MOST_AHEAD = 200_000
 
+# A turn that waits for one partition does nothing for the others: less for one that did not move the last time.
+_PATIENCE, _LITTLE_PATIENCE = 10.0, 1.0
+
 _OF_THE_CONNECTION = (
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
@@ -65,16 +68,36 @@ class FetchRange(NamedTuple):
         return f"{self.topic}-{self.partition}[{self.start}..{self.end})"
 
 
+class Short(NamedTuple):
+    """A range that could not be read to its end: how far it was read, and why not further.
+
+    `out_of_range` says that the log does not have the offset (any more): to wait does not help.
+    """
+
+    offset: int
+    reason: str
+    out_of_range: bool = False
+
+
+class StuckPartitionsError(BrokerError):
+    """Ranges that could not be read to their ends in time; the others have been."""
+
+    def __init__(self, message: str, short: Mapping[TopicPartition, Short] | None = None) -> None:
+        super().__init__(message)
+        self.short = dict(short or {})
+
+
 class RangeFetcher:
     """Reads offset ranges; keeps its consumers open from call to call.
 
     A range ends where its last offset does, whether or not a record is there: transaction markers, aborted and
-    compacted records leave gaps.
+    compacted records leave gaps. All of them are read to their ends, or `fetch` raises.
     """
 
     def __init__(self, client_config: Mapping[str, Any], timeout: float = 60.0) -> None:
         self._config = dict(client_config)
         self._timeout = timeout
+        self._slow: frozenset[TopicPartition] = frozenset()
         self._short: _Reader | None = None
         self._long: _Reader | None = None
 
@@ -83,27 +106,25 @@ class RangeFetcher:
 
         A long read goes on fetching when it is done: what comes next is likely to be read next. A short one, or `rest`, ends it.
         """
+        found, short = self._read(ranges)
+        if short:
+            told = "; ".join(f"{partition} at offset {at.offset}: {at.reason}" for partition, at in short.items())
+            raise StuckPartitionsError(f"not all that was to be read could be read ({told})", short)
+        return found
+
+    def _read(self, ranges: Sequence[FetchRange]) -> tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, Short]]:
         wanted = {TopicPartition(r.topic, r.partition): r for r in ranges if r.end > r.start}
         if not wanted:
-            return {}
+            return {}, {}
         if sum(r.end - r.start for r in wanted.values()) > _SHORT:
             self._long = self._long or self._reader(_LONG_READS)
-            return self._long.read(wanted)
+            return self._long.read(wanted, self._slow)
         self.rest()
         self._short = self._short or self._reader(_SHORT_READS)
         try:
-            return self._short.read(wanted)
+            return self._short.read(wanted, self._slow)
         finally:
             self._short.rest()
-
-    def watermarks(self, partition: TopicPartition) -> tuple[int, int]:
-        """The first offset of a partition, and the one after the last that may be read."""
-        self._short = self._short or self._reader(_SHORT_READS)
-        try:
-            low, high = self._short.consumer.get_watermark_offsets(ClientPartition(*partition), timeout=self._timeout)
-        except KafkaException as exc:
-            raise refused(f"reading the offsets of {partition}", exc.args[0]) from exc
-        return low, high
 
     def rest(self) -> None:
         """Fetch nothing until the next call."""
@@ -122,6 +143,29 @@ class RangeFetcher:
         return _Reader(open_client("consumer", Consumer, config), self._timeout)
 
 
+class LenientFetcher(RangeFetcher):
+    """Reads what it can: a partition that does not move holds up itself only.
+
+    What is missing is remembered until it is asked for. A turn waits so long for it; after that others come first.
+    """
+
+    def __init__(self, client_config: Mapping[str, Any], timeout: float = _PATIENCE) -> None:
+        super().__init__(client_config, timeout)
+        self._missed: dict[TopicPartition, Short] = {}
+
+    def fetch(self, ranges: Sequence[FetchRange]) -> dict[TopicPartition, RawColumns]:
+        """The records of the ranges, as far as they come."""
+        found, short = self._read(ranges)
+        self._missed.update(short)
+        self._slow = (self._slow - found.keys()) | short.keys()
+        return found
+
+    def take_short(self) -> dict[TopicPartition, Short]:
+        """The ranges that were not read to their ends since this was last asked."""
+        missed, self._missed = self._missed, {}
+        return missed
+
+
 class _Reader:
     """One consumer, which is assigned where the last read ended: a read that goes on there finds what was fetched meanwhile."""
 
@@ -134,16 +178,26 @@ class _Reader:
         """What came of partitions beyond the end of the last read."""
         self._reached: dict[TopicPartition, int] = {}
         """The end of a partition, where the consumer has come to it."""
+        self._lost: dict[TopicPartition, str] = {}
+        """Partitions whose logs do not have what is read, and why."""
 
-    def read(self, wanted: Mapping[TopicPartition, FetchRange]) -> dict[TopicPartition, RawColumns]:
-        """All records of the ranges."""
+    def read(
+        self, wanted: Mapping[TopicPartition, FetchRange], slow: Set[TopicPartition]
+    ) -> tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, Short]]:
+        """The records of the ranges, and those that were not read to their ends because nothing came in time.
+
+        Those that are known to be slow are not waited for as long.
+        """
         found = {partition: RawColumns(*partition, [], [], [], []) for partition in wanted}
+        self._lost = {}
         try:
-            self._fill(wanted, found)
+            short = self._fill(wanted, found, slow)
         except BaseException:
             self.rest()
             raise
-        return found
+        if short:
+            self.rest()
+        return found, short
 
     def rest(self) -> None:
         """Fetch nothing until the next read, which begins anew."""
@@ -151,30 +205,43 @@ class _Reader:
             self.consumer.unassign()
             self._next, self._ahead, self._reached = {}, {}, {}
 
-    def _fill(self, wanted: Mapping[TopicPartition, FetchRange], found: Mapping[TopicPartition, RawColumns]) -> None:
+    def _fill(
+        self,
+        wanted: Mapping[TopicPartition, FetchRange],
+        found: Mapping[TopicPartition, RawColumns],
+        slow: Set[TopicPartition],
+    ) -> dict[TopicPartition, Short]:
         if any(self._next.get(partition) != r.start for partition, r in wanted.items()):
             self._assign({partition: r.start for partition, r in wanted.items()})
         ends = {partition: r.end for partition, r in wanted.items()}
         missing = {partition: r.start for partition, r in wanted.items()}  # partition -> the next offset it lacks
+        short: dict[TopicPartition, Short] = {}
         for partition in wanted:
             self._take_run(partition, self._ahead.pop(partition, []), ends, missing, found)
-        deadline = time.monotonic() + self._timeout
+        moved_at, before, patience = time.monotonic(), -1, self._timeout
         while missing:
             # consume() waits until it has as many as it was asked for: never ask for more than can come.
-            messages = self.consumer.consume(min(10_000, sum(ends[p] - at for p, at in missing.items())), 0.05)
+            left = sum(ends[p] - at for p, at in missing.items())
+            if left != before:  # what comes of other partitions does not count
+                moved_at, before = time.monotonic(), left
+                patience = min(self._timeout, _LITTLE_PATIENCE) if missing.keys() <= slow else self._timeout
+            messages = self.consumer.consume(min(10_000, left), 0.05)
             if messages:
-                deadline = time.monotonic() + self._timeout
                 self._take(messages, ends, missing, found)
                 if sum(map(len, self._ahead.values())) > _MOST_AHEAD:
                     self._assign(missing)
             else:
                 self._drop_finished(ends, missing)
-                if time.monotonic() > deadline:
-                    left = ", ".join(str(wanted[p]) for p in missing)
-                    raise BrokerError(f"no record of {left} arrived within {self._timeout:.0f} s: check that the brokers are up")
+            for partition in self._lost.keys() & missing.keys():
+                short[partition] = Short(missing.pop(partition), self._lost[partition], out_of_range=True)
+            if missing and time.monotonic() > moved_at + patience:
+                self._drop_finished(ends, missing)
+                reason = f"nothing arrived within {patience:.0f} s: its leader is away, or a transaction is open there"
+                return {**short, **{partition: Short(at, reason) for partition, at in missing.items()}}
         self._next.update((partition, end) for partition, end in ends.items() if partition in self._next)
         if not any(self._ahead.values()) and self._next.items() <= self._reached.items():
             self.rest()  # there is no more
+        return short
 
     def _assign(self, starts: Mapping[TopicPartition, int]) -> None:
         self.rest()
@@ -245,6 +312,8 @@ class _Reader:
                 records.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._reached[partition] = message.offset()
+            elif error.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET):
+                self._lost[partition] = "it is no longer in the log: deleted by retention, or the topic was made anew"
             else:
                 _fail(error, partition)
         return records
@@ -298,11 +367,6 @@ def _end_of_run(partitions: Sequence[tuple[int, str]], start: int) -> int:
 
 
 def _fail(error: KafkaError, partition: TopicPartition) -> None:
-    if error.code() == KafkaError.OFFSET_OUT_OF_RANGE or error.code() == KafkaError._AUTO_OFFSET_RESET:
-        raise BrokerError(
-            f"offsets of {partition} that were to be read are no longer in the log: they were deleted by retention before "
-            "the application read them; reset the application or raise the topic's retention"
-        )
     if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION):
         raise BrokerError(f"{partition} does not exist any more: the topic was deleted or recreated while the application runs")
     if error.fatal() or not error.retriable():

@@ -379,6 +379,11 @@ class LaneProducer:
         raise refused(doing, error) from cause
 
 
+def fence(client_config: Mapping[str, Any], transactional_id: str) -> None:
+    """Abort what is open under a transactional id, and keep out whoever still has it."""
+    LaneProducer(client_config, transactional_id).close()
+
+
 def production_error(record: ProducedRecord, verdict: Verdict) -> ProductionError:
     """What the handler is asked about; `retriable` tells whether the same write may succeed later."""
     error, partition = verdict

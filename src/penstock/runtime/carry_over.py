@@ -19,6 +19,10 @@ _log = logging.getLogger(__name__)
 
 LATEST_VERSION = 2
 
+# Which logs the positions of a vector belong to: entries of this name and a topic's, as far as there is room for them.
+_LOG = "penstock.log:"
+_LOG_BYTES = 512
+
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 
@@ -123,6 +127,15 @@ class TopicPartitionMetadata(NamedTuple):
     @classmethod
     def decode(cls, text: str | None) -> TopicPartitionMetadata:
         """What was committed; a text that is not understood counts as nothing, with a warning."""
+        carried = cls._decode(text)
+        entries = carried.processor_metadata.as_dict()
+        if not any(name.startswith(_LOG) for name in entries):
+            return carried
+        kept = {name: value for name, value in entries.items() if not name.startswith(_LOG)}
+        return carried._replace(processor_metadata=ProcessorMetadata(kept))
+
+    @classmethod
+    def _decode(cls, text: str | None) -> TopicPartitionMetadata:
         nothing = cls(NO_TIMESTAMP, ProcessorMetadata())
         if not text:
             return nothing
@@ -142,3 +155,30 @@ class TopicPartitionMetadata(NamedTuple):
         except (binascii.Error, ValueError, IndexError, struct.error):
             _log.warning("Unsupported offset metadata found")
             return nothing
+
+
+def with_logs(committed: OffsetAndMetadata, logs: Mapping[str, int]) -> OffsetAndMetadata:
+    """The same commit, with the ids of the topics its positions belong to; whatever follows a bar is left as it is.
+
+    >>> committed = with_logs(OffsetAndMetadata(0, "|7|3,4"), {"lines": 4711})
+    >>> logs_of(committed), committed.metadata.partition("|")[2]
+    ({'lines': 4711}, '7|3,4')
+    """
+    text, bar, rest = committed.metadata.partition("|")
+    carried = TopicPartitionMetadata.decode(text)
+    entries = carried.processor_metadata.as_dict()
+    room = _LOG_BYTES
+    for topic, log in sorted(logs.items()):
+        name = _LOG + topic
+        room -= _INT.size + len(name) + _LONG.size
+        if room < 0:
+            break
+        entries[name] = log
+    marked = carried._replace(processor_metadata=ProcessorMetadata(entries)).encode() if entries else text
+    return committed._replace(metadata=f"{marked}{bar}{rest}")
+
+
+def logs_of(committed: OffsetAndMetadata) -> dict[str, int]:
+    """The ids of topics that a commit carries."""
+    entries = TopicPartitionMetadata._decode(committed.metadata.partition("|")[0]).processor_metadata.as_dict()
+    return {name[len(_LOG) :]: log for name, log in entries.items() if name.startswith(_LOG)}

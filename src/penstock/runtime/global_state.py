@@ -20,12 +20,14 @@ from penstock.handlers import (
     processing_exception_handler,
 )
 from penstock.ids import TopicPartition
+from penstock.log_bounds import LogBounds
 from penstock.record import RawRecord, Record, RecordContext
 from penstock.runtime.global_context import GLOBAL_TASK_ID, GlobalProcessorContext
 from penstock.runtime.nodes import FailedProcessingError, ProcessorNode
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.record_deserializer import RecordDeserializer
 from penstock.runtime.task_metrics import TaskMetrics
+from penstock.state.reading import rocksdb_of
 from penstock.state.restore import StoreRestorer
 from penstock.state.store import RestoreCallback, StateStore
 from penstock.topology.specs import GlobalTopology, ProcessorSpec
@@ -88,6 +90,33 @@ class GlobalStateManager:
             partition: min((restorer.next_offset or 0 for restorer in restorers), default=0)
             for partition, restorers in self.restorers.items()
         }
+
+    def misfits(self, logs: Mapping[TopicPartition, LogBounds]) -> dict[str, Path]:
+        """The stores on disk that do not belong to their topics (any more), with the folder to delete before they are filled."""
+        found: dict[str, Path] = {}
+        for partition, restorers in self.restorers.items():
+            for restorer in restorers:
+                db = rocksdb_of(restorer.store)
+                if db is None or restorer.offset is None or partition not in logs:
+                    continue
+                reason = logs[partition].misfit(restorer.offset + 1, db.log_of(partition))
+                if reason is not None:
+                    name = restorer.store.name
+                    _log.warning(
+                        "the local copy of global store %s is deleted and filled from the start of %s: it is at offset %d of "
+                        "partition %d, but %s",
+                        *(name, partition.topic, restorer.offset + 1, partition.partition, reason),
+                    )
+                    found[name] = db.folder
+        return found
+
+    def note_logs(self, logs: Mapping[TopicPartition, LogBounds]) -> None:
+        """Keep with the stores which logs their positions belong to."""
+        for partition, restorers in self.restorers.items():
+            for restorer in restorers:
+                db = rocksdb_of(restorer.store)
+                if db is not None and partition in logs:
+                    db.note_log(partition, logs[partition].topic_id)
 
     def update_changelog_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Tell the offset of the last record of topic partitions that the stores contain."""

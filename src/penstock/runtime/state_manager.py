@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from penstock.columns import RawColumns
-from penstock.errors import ConfigError, PenstockError, ProcessorStateError, StreamsError
+from penstock.errors import ConfigError, PenstockError, ProcessorStateError, StreamsError, TaskCorruptedError
 from penstock.ids import TaskId, TopicPartition
+from penstock.log_bounds import LogBounds
 from penstock.record import RawRecord
 from penstock.runtime.nodes import FailedProcessingError
 from penstock.state.reading import rocksdb_of
@@ -125,6 +127,41 @@ class ProcessorStateManager:
             if metadata.changelog_partition is not None
         }
 
+    def misfits(self, logs: Mapping[TopicPartition, LogBounds]) -> dict[TopicPartition, Path]:
+        """The changelogs that stores on disk do not belong to (any more), with the folder to delete before they are restored.
+
+        Told in the log with the reason. To be asked before anything is restored: a store goes on from its position, which
+        is one of another log where the changelog was made anew.
+        """
+        found: dict[TopicPartition, Path] = {}
+        for metadata in self._stores.values():
+            partition, offset, db = metadata.changelog_partition, metadata.offset, rocksdb_of(metadata.store)
+            if partition is None or offset is None or partition not in logs:
+                continue
+            reason = logs[partition].misfit(offset + 1, 0 if db is None else db.log_of(partition))
+            if reason is None:
+                continue
+            store = metadata.store.name
+            if db is None:
+                raise TaskCorruptedError(
+                    f"task {self.task_id}: store {store} is at offset {offset + 1} of its changelog {partition}, but {reason}; "
+                    f"delete {self.base_dir}, and the store is restored from the start"
+                )
+            _log.warning(
+                "task %s: the local state of store %s is deleted and restored from the start of its changelog %s: it is at "
+                "offset %d, but %s",
+                *(self.task_id, store, partition, offset + 1, reason),
+            )
+            found[partition] = db.folder
+        return found
+
+    def note_logs(self, logs: Mapping[TopicPartition, LogBounds]) -> None:
+        """Keep with the stores which logs their positions belong to."""
+        for metadata in self._stores.values():
+            partition, db = metadata.changelog_partition, rocksdb_of(metadata.store)
+            if db is not None and partition is not None and partition in logs:
+                db.note_log(partition, logs[partition].topic_id)
+
     def changelog_as_source(self, partition: TopicPartition) -> bool:
         """Whether a changelog is one of the task's own input topics (which is then read only up to the committed offset)."""
         return partition in self._source_partitions
@@ -214,6 +251,19 @@ def _commit(metadata: StoreMetadata) -> None:
         metadata.store.commit({})
     else:
         metadata.store.commit({metadata.changelog_partition: metadata.offset})
+
+
+def delete_stores(folders: Iterable[Path]) -> None:
+    """Delete the folders of stores that are closed; readers beside them notice."""
+    for folder in folders:
+        # Out of the way first: half a store that a crash leaves behind would be refused as damaged.
+        deleted = folder.with_name(f"{folder.name}.deleted")
+        try:
+            shutil.rmtree(deleted, ignore_errors=True)
+            folder.rename(deleted)
+            shutil.rmtree(deleted)
+        except OSError as exc:
+            raise ProcessorStateError(f"cannot delete the state in {folder}: {exc.strerror or exc}") from exc
 
 
 def _nothing() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from penstock.dead_letters import DeadLetter
 from penstock.errors import SerializationError
 from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.fetch import Short
 from penstock.log_lines import LogLine
 from penstock.metrics import MetricName
 from penstock.metrics_transfer import MetricsLayout, MetricsUpdate
@@ -20,6 +21,7 @@ _CODEC = Codec(
     TopicPartition,
     OffsetAndMetadata,
     RestoreProgress,
+    Short,
     Flow,
     DeadLetter,
     LogLine,

@@ -38,6 +38,11 @@ class FedPartition:
         """The number of the next record to be handed over."""
         return self._handed_over.number
 
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """How far each source has been handed over."""
+        return self._handed_over.positions
+
     def take(self, batch: ShuffledBatch | None, ends: Mapping[TopicPartition, int]) -> ShuffledBatch:
         """The records to hand to the task now, merged by time; `ends` is how far the sources have been read with them."""
         sources, before = self._sources, self._handed_over

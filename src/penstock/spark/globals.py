@@ -6,33 +6,43 @@ of a local store, and no lane waits for another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from penstock.clock import SystemClock
+from penstock.errors import TaskCorruptedError
 from penstock.ids import TopicPartition
 from penstock.kafka.fetch import FetchRange, RangeFetcher
+from penstock.log_bounds import LogBounds
 from penstock.metrics import Metrics
 from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.global_state import GlobalStateUpdateTask
 from penstock.runtime.nodes import Node
+from penstock.runtime.state_manager import delete_stores
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.messages import Application
 from penstock.state.cache import RecordCache
 from penstock.state.directory import FolderLock, StateDirectory
 from penstock.state.store import StateStore
+from penstock.topology.specs import GlobalTopology
 
 _STEP = 50_000
 
 
-class LaneGlobals:
-    """The global stores of one lane."""
+LogsOf = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, LogBounds]]
 
-    def __init__(self, application: Application, directory: StateDirectory, fetcher: RangeFetcher, client_id: str) -> None:
+
+class LaneGlobals:
+    """The global stores of one lane; `logs_of` asks the brokers where topics start and end."""
+
+    def __init__(
+        self, application: Application, directory: StateDirectory, fetcher: RangeFetcher, client_id: str, logs_of: LogsOf
+    ) -> None:
         self._application = application
         self._directory = directory
         self._fetcher = fetcher
         self._client_id = client_id
+        self._logs_of = logs_of
         self._task: GlobalStateUpdateTask | None = None
         self._lock: FolderLock | None = None
         self._positions: dict[TopicPartition, int] = {}
@@ -43,16 +53,19 @@ class LaneGlobals:
         topology = self._application.global_topology
         if topology is None or self._task is not None:
             return
-        metrics = TaskMetrics(Metrics(), GLOBAL_TASK_ID)
-        folder = self.folder
-        self._lock = self._lock or FolderLock.acquire(folder)
-        task = GlobalStateUpdateTask(topology, self._application.config, folder, SystemClock(), metrics, RecordCache(0))
+        self._lock = self._lock or FolderLock.acquire(self.folder)
         counts = self._application.plan.partitions
         partitions = [TopicPartition(t, p) for t in set(topology.store_to_topic.values()) for p in range(counts[t])]
-        self._positions = dict(task.initialize(partitions))
+        logs = self._logs_of(partitions)
+        task = self._opened(topology, partitions)
+        misfits = task.state_manager.misfits(logs)
+        if misfits:
+            task.state_manager.close()
+            delete_stores(misfits.values())
+            task = self._opened(topology, partitions)
+        task.state_manager.note_logs(logs)
         for partition in partitions:
-            low, end = self._fetcher.watermarks(partition)
-            position = max(self._positions.get(partition, 0), low)
+            position, end = max(self._positions.get(partition, 0), logs[partition].start), logs[partition].stable_end
             while position < end:
                 until = min(end, position + _STEP)
                 records = self._fetcher.fetch([FetchRange(partition.topic, partition.partition, position, until)])[partition]
@@ -63,10 +76,17 @@ class LaneGlobals:
         self.stores.update(task.state_manager.stores)
         self._task = task
 
+    def _opened(self, topology: GlobalTopology, partitions: Sequence[TopicPartition]) -> GlobalStateUpdateTask:
+        config, metrics = self._application.config, TaskMetrics(Metrics(), GLOBAL_TASK_ID)
+        task = GlobalStateUpdateTask(topology, config, self.folder, SystemClock(), metrics, RecordCache(0))
+        self._positions = dict(task.initialize(partitions))
+        return task
+
     def catch_up(self, ends: Mapping[TopicPartition, int]) -> None:
         """Apply what is new up to the given ends."""
         if self._task is None:
             return
+        self._refuse_other_logs(ends)
         ranges = [
             FetchRange(p.topic, p.partition, self._positions[p], end) for p, end in ends.items() if end > self._positions[p]
         ]
@@ -77,6 +97,14 @@ class LaneGlobals:
                 self._task.update(record)
             self._positions[partition] = ends[partition]
         self._task.flush_state()
+
+    def _refuse_other_logs(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Where a topic was made anew the lane is opened anew, and fills its copy from the start."""
+        beyond = [partition for partition, end in ends.items() if end < self._positions[partition]]
+        for partition, log in self._logs_of(beyond).items() if beyond else ():
+            reason = log.misfit(self._positions[partition])
+            if reason is not None:
+                raise TaskCorruptedError(f"a global store is at offset {self._positions[partition]} of {partition}, but {reason}")
 
     @property
     def nodes(self) -> Sequence[Node]:

@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from penstock.clock import SystemClock
 from penstock.columns import Produced
-from penstock.errors import StateStoreNotAvailableError
+from penstock.errors import BrokerError, StateStoreNotAvailableError
 from penstock.handlers import production_exception_handler
 from penstock.ids import TaskId, TopicPartition
-from penstock.kafka.clients import consumer_config, global_consumer_config, restore_consumer_config
-from penstock.kafka.fetch import FetchRange, RangeFetcher
+from penstock.kafka.admin import Admin
+from penstock.kafka.clients import (
+    admin_config,
+    consumer_config,
+    global_consumer_config,
+    producer_config,
+    reads_committed,
+    restore_consumer_config,
+)
+from penstock.kafka.fetch import FetchRange, LenientFetcher, RangeFetcher, Short
 from penstock.kafka.produce import LaneProducer
+from penstock.log_bounds import LogBounds
 from penstock.metrics import Metrics
 from penstock.metrics_transfer import MetricsSender
 from penstock.query.position import Position
+from penstock.runtime.carry_over import OffsetAndMetadata, logs_of, with_logs
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.flow import Flow
 from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.processor_topology import ProcessorTopology
-from penstock.runtime.state_manager import ProcessorStateManager
+from penstock.runtime.state_manager import ProcessorStateManager, delete_stores
 from penstock.runtime.task import StreamTask, TaskCommit
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.batch import ShuffledBatch
@@ -37,19 +48,31 @@ from penstock.state.directory import StateDirectory, state_dir_here
 from penstock.state.store import StateStore
 
 _RESTORE_STEP = 200_000
+_STAGE_PATIENCE = 10.0
+# While a transaction is open: how often it is looked at, and how long after its timeout it is taken for one that never ends.
+# Brokers look for transactions that have timed out every ten seconds.
+_DECIDED_EVERY, _DECIDED_AFTER = 0.1, 30.0
 
 
 class _OpenTask:
     """A task with what only the lane knows of it: what was committed, and how far it has consumed what a shuffle feeds it."""
 
-    def __init__(self, task: StreamTask, committed: Committed, had: Mapping[TopicPartition, Had]) -> None:
+    def __init__(
+        self, task: StreamTask, committed: Committed, had: Mapping[TopicPartition, Had], logs: Mapping[TopicPartition, LogBounds]
+    ) -> None:
         self.task = task
         self.committed = committed
         self.had = had
+        self.logs = dict(logs)
+        """Its changelogs as they were when it was opened: nobody else writes to them now, so it is restored up to their ends."""
         self.fed: dict[TopicPartition, FedPartition] = {}
         self.position: dict[TopicPartition, int] = {}
         self.announced: set[TopicPartition] = set()
         """Changelogs that somebody knows to be restored."""
+        self.only_waits = False
+        """Whether all that is left to restore is hidden by open transactions."""
+        self.source_logs: dict[TopicPartition, Mapping[str, int]] = {}
+        """The ids of the topics that the shuffle behind a partition reads."""
 
     def advance_position(self, committed: Committed) -> None:
         """Account what is committed to the input that the stores reflect: behind a shuffle, that of the sources."""
@@ -68,20 +91,32 @@ class _OpenTask:
 class LaneTasks:
     """Owns the tasks of one lane, and the consumers that feed them."""
 
-    def __init__(self, application: Application, client_id: str) -> None:
+    def __init__(self, application: Application, client_id: str, *, in_stage: bool = False) -> None:
         self._application = application
         self._config = application.config
         self._plan = application.plan
         self._client_id = client_id
-        self._fetcher = RangeFetcher(consumer_config(self._config, f"{client_id}-consumer"))
-        self._restorer = RangeFetcher(restore_consumer_config(self._config, f"{client_id}-restore-consumer"))
+        settings = consumer_config(self._config, f"{client_id}-consumer")
+        # A stage cannot tell the lanes what it has not read: there the driver hears of it and reads the others alone.
+        self._fetcher = RangeFetcher(settings, _STAGE_PATIENCE) if in_stage else LenientFetcher(settings)
+        restoring = restore_consumer_config(self._config, f"{client_id}-restore-consumer")
+        self._restores_committed = reads_committed(restoring)
+        self._restorer = RangeFetcher(restoring)
+        self._admin_client: Admin | None = None
+        self.short: dict[TopicPartition, Short] = {}
+        """The ranges of this turn of which not all could be read."""
+        self._waiting_since: dict[TopicPartition, float] = {}
         self._directory = StateDirectory(
             state_dir_here(self._config["state.dir"]),
             self._config["application.id"],
             allow_group_write=self._config["allow.os.group.write.access"],
         )
-        self._global_fetcher = RangeFetcher(global_consumer_config(self._config, client_id))
-        self._globals = LaneGlobals(application, self._directory, self._global_fetcher, client_id)
+        settings = global_consumer_config(self._config, client_id)
+        self._global_fetcher, committed_only = RangeFetcher(settings), reads_committed(settings)
+        self._globals = LaneGlobals(
+            *(application, self._directory, self._global_fetcher, client_id),
+            lambda partitions: self._admin.log_bounds(partitions, committed_only),
+        )
         self._clock = SystemClock()
         self._metrics = Metrics.from_config(self._config)
         self.metrics = MetricsSender(self._metrics)
@@ -101,12 +136,24 @@ class LaneTasks:
         for task_id in [t for t in (*self.running, *self._restoring) if t not in wanted]:
             self._close(task_id)
         self._globals.open()
-        for task_id, committed in wanted.items():
-            if task_id not in self.running and task_id not in self._restoring:
-                self._restoring[task_id] = self._open(task_id, committed)
+        new = [task_id for task_id in wanted if task_id not in self.running and task_id not in self._restoring]
+        logs = self._logs(new)
+        for task_id in new:
+            self._restoring[task_id] = self._open(task_id, wanted[task_id], logs)
+
+    @property
+    def _admin(self) -> Admin:
+        self._admin_client = self._admin_client or Admin(admin_config(self._config, self._client_id))
+        return self._admin_client
+
+    def _logs(self, tasks: Iterable[TaskId]) -> dict[TopicPartition, LogBounds]:
+        """The logs of all changelogs of tasks."""
+        changelogs = [p for task_id in tasks for p in self._plan.changelogs_of(task_id)]
+        return self._admin.log_bounds(changelogs, self._restores_committed) if changelogs else {}
 
     def restore(self, deadline: float, answer: LaneAnswer) -> None:
         """Bring stores up to the end of their changelogs until the deadline; tasks that are done go to work."""
+        self._await_decisions(deadline)
         for task_id, opened in list(self._restoring.items()):
             missing = self._restore_task(task_id, opened, deadline, answer)
             if missing:
@@ -118,70 +165,120 @@ class LaneTasks:
         if not self._restoring:
             self._restorer.rest()
 
-    def _open(self, task_id: TaskId, committed: Committed) -> _OpenTask:
-        subtopology = self._plan.subtopologies[task_id.subtopology]
+    def _await_decisions(self, deadline: float) -> None:
+        """Where all that is missing is hidden by open transactions, wait until one is decided.
+
+        A turn that was under way when its lane died has left it open. A lane that is opened again ends its own; that of
+        another instance is ended by the brokers when it times out.
+        """
+        restored = {partition for opened in self._restoring.values() for partition in opened.logs}
+        hidden = {partition: since for partition, since in self._waiting_since.items() if partition in restored}
+        self._waiting_since = dict(hidden)
+        while hidden:
+            stable = self._admin.log_ends(hidden, True)
+            for opened in self._restoring.values():
+                for partition in hidden.keys() & opened.logs.keys():
+                    if stable[partition] > opened.logs[partition].stable_end:
+                        opened.logs[partition] = opened.logs[partition]._replace(stable_end=stable[partition])
+                        self._waiting_since.pop(partition, None)
+            decided, others = len(self._waiting_since) < len(hidden), any(not o.only_waits for o in self._restoring.values())
+            if decided or others or time.monotonic() >= deadline:
+                return
+            longest = max(time.monotonic() - since for since in hidden.values())
+            if longest > self._transaction_seconds + _DECIDED_AFTER:
+                told = ", ".join(f"{partition} at offset {stable[partition]}" for partition in hidden)
+                raise BrokerError(
+                    f"stores cannot be restored: a transaction has been open for {longest:.0f} s on {told}, longer than "
+                    "transaction.timeout.ms; find it with kafka-transactions.sh find-hanging, and abort it"
+                )
+            time.sleep(_DECIDED_EVERY)
+
+    @cached_property
+    def _transaction_seconds(self) -> float:
+        return int(producer_config(self._config, self._client_id).get("transaction.timeout.ms", 60_000)) / 1000
+
+    def _open(self, task_id: TaskId, committed: Committed, logs: Mapping[TopicPartition, LogBounds]) -> _OpenTask:
         inputs = [
             TopicPartition(topic, task_id.partition)
-            for topic in subtopology.source_topics
+            for topic in self._plan.subtopologies[task_id.subtopology].source_topics
             if task_id.partition < self._plan.partitions[topic]
         ]
         self._directory.lock(task_id)
         try:
-            state = ProcessorStateManager(
-                task_id,
-                self._directory.get_or_create_directory_for_task(task_id),
-                subtopology.store_to_changelog,
-                inputs,
-                self._globals.stores,
-            )
-            metrics = TaskMetrics(self._metrics, task_id)
             had = {p: found for p in inputs if p in committed and (found := Had.of(committed[p])) is not None}
-            given = (task_id, production_exception_handler(self._config), metrics, self._plan.partitions.get)
-            collector = SkippingCollector(had, *given) if had else RecordCollector(*given)
-            cache = RecordCache(self._config.total_cache_size)
-            topology = ProcessorTopology.of(subtopology)
-            task = StreamTask(task_id, topology, inputs, self._config, state, collector, self._clock, metrics, cache)
-            task.initialize()
-            watch_task(metrics, task, cache)
+            task = self._open_task(task_id, inputs, had)
+            misfits = task.state_manager.misfits(logs)
+            if misfits:
+                task.close_dirty()
+                delete_stores(misfits.values())
+                task = self._open_task(task_id, inputs, had)
+            task.state_manager.note_logs(logs)
         except BaseException:
             self._directory.unlock(task_id)
             raise
-        opened = _OpenTask(task, committed, had)
+        opened = _OpenTask(task, committed, had, {p: logs[p] for p in self._plan.changelogs_of(task_id) if p in logs})
         for partition in inputs:
             # One without a vector has records left in the topic, from when they were written there: those come first.
             if partition.topic in self._plan.shuffled and is_vector(committed.get(partition)):
                 sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
                 opened.fed[partition] = FedPartition(sources, committed.get(partition))
+                opened.source_logs[partition] = self._source_logs(sources, committed.get(partition))
         return opened
 
+    def _source_logs(self, sources: Sequence[TopicPartition], committed: OffsetAndMetadata | None) -> Mapping[str, int]:
+        """The ids of source topics: those that the driver has compared the vector with, or those that there are now."""
+        known = {} if committed is None else logs_of(committed)
+        unknown = {source.topic for source in sources} - known.keys()
+        return {**known, **self._admin.topic_ids(unknown)} if unknown else known
+
+    def _open_task(self, task_id: TaskId, inputs: Sequence[TopicPartition], had: Mapping[TopicPartition, Had]) -> StreamTask:
+        subtopology = self._plan.subtopologies[task_id.subtopology]
+        folder = self._directory.get_or_create_directory_for_task(task_id)
+        state = ProcessorStateManager(task_id, folder, subtopology.store_to_changelog, inputs, self._globals.stores)
+        metrics = TaskMetrics(self._metrics, task_id)
+        given = (task_id, production_exception_handler(self._config), metrics, self._plan.partitions.get)
+        collector = SkippingCollector(had, *given) if had else RecordCollector(*given)
+        cache = RecordCache(self._config.total_cache_size)
+        topology = ProcessorTopology.of(subtopology)
+        task = StreamTask(task_id, topology, inputs, self._config, state, collector, self._clock, metrics, cache)
+        task.initialize()
+        watch_task(metrics, task, cache)
+        return task
+
     def _restore_task(self, task_id: TaskId, opened: _OpenTask, deadline: float, answer: LaneAnswer) -> list[RestoreProgress]:
-        state = opened.task.state_manager
-        stores = {
-            changelog: store for store, changelog in self._plan.subtopologies[task_id.subtopology].store_to_changelog.items()
-        }
+        state, stores = opened.task.state_manager, self._plan.changelogs_of(task_id)
         missing = []
         for partition, position in state.changelog_offsets.items():
-            low, end = self._restorer.watermarks(partition)
+            log = opened.logs[partition]
+            end = log.end
             if state.changelog_as_source(partition):
                 committed = opened.committed.get(partition)
-                end = min(end, committed.offset) if committed is not None else low
-            start = position = max(position, low)
+                end = min(end, committed.offset) if committed is not None else log.start
+            readable = min(end, log.stable_end)
+            start = position = max(position, log.start)
             restored = 0
             if end - position > _RESTORE_STEP and partition not in opened.announced:
                 opened.announced.add(partition)
                 deadline = 0.0  # who waits is told first what there is to do
-            while position < end and time.monotonic() < deadline:
-                until = min(end, position + _RESTORE_STEP)
+            while position < readable and time.monotonic() < deadline:
+                until = min(readable, position + _RESTORE_STEP)
                 records = self._restorer.fetch([FetchRange(partition.topic, partition.partition, position, until)])[partition]
                 state.restore(partition, records, until)
                 restored += len(records)
                 position = until
-            if restored or position < end:
-                progress = RestoreProgress(task_id, stores[partition.topic], partition, start, position, end, restored)
+            hidden = readable <= position < end
+            if hidden:
+                self._waiting_since.setdefault(partition, time.monotonic())
+            if restored or position < end or partition in opened.announced:
+                store, hidden_from = stores[partition], position if hidden else None
+                progress = RestoreProgress(task_id, store, partition, start, position, end, restored, hidden_from)
                 if position < end:
+                    opened.announced.add(partition)
                     missing.append(progress)
                 else:
+                    opened.announced.discard(partition)
                     answer.restored += (progress,)
+        opened.only_waits = bool(missing) and all(progress.hidden_from is not None for progress in missing)
         if not missing:
             opened.advance_position(opened.committed)
             opened.save_position()
@@ -224,19 +321,32 @@ class LaneTasks:
         """Read the ranges of all tasks at once and queue the records."""
         ranges = {TopicPartition(r.topic, r.partition): r for w in work.values() for r in w.ranges}
         fetched = self._fetcher.fetch(list(ranges.values()))
+        self.short = self._fetcher.take_short() if isinstance(self._fetcher, LenientFetcher) else {}
         for task_id, task_work in work.items():
             task = self.running[task_id].task
             for wanted in task_work.ranges:
                 partition = TopicPartition(wanted.topic, wanted.partition)
-                task.add_records(partition, fetched[partition], wanted.end)
+                task.add_records(partition, fetched[partition], self._reached(partition, wanted.end))
+
+    def _reached(self, partition: TopicPartition, end: int) -> int:
+        """How far a range was read that was to be read to its end."""
+        short = self.short.get(partition)
+        return end if short is None else min(end, short.offset)
 
     def process(self, task_id: TaskId, work: TaskWork, fed: Mapping[TopicPartition, ShuffledBatch]) -> tuple[TaskCommit, int]:
         """Process what the task has, punctuate, and hand out what is to be committed."""
         opened = self.running[task_id]
         task = opened.task
         for partition, ends in work.fed.items():
-            self._feed(opened, partition, fed.get(partition), ends)
-        task.update_lags({**work.lags, **dict.fromkeys(opened.fed, 0)})
+            before = opened.fed[partition].positions
+            reached = {source: max(before.get(source, 0), self._reached(source, end)) for source, end in ends.items()}
+            self._feed(opened, partition, fed.get(partition), reached)
+        unread = {
+            TopicPartition(r.topic, r.partition): r.end - self._reached(TopicPartition(r.topic, r.partition), r.end)
+            for r in work.ranges
+        }
+        lags = {partition: lag + unread.get(partition, 0) for partition, lag in work.lags.items()}
+        task.update_lags({**lags, **dict.fromkeys(opened.fed, 0)})
         started = time.perf_counter()
         processed = task.process_all()
         task.metrics.processed(processed, time.perf_counter() - started)
@@ -273,7 +383,8 @@ class LaneTasks:
             own = commit.offsets.pop(partition, None)
             if own is not None or partition in work.fed:
                 left = len(opened.task.partition_group.queue(partition))
-                commit.offsets[partition] = fed.commit(left, None if own is None else own.metadata)
+                vector = fed.commit(left, None if own is None else own.metadata)
+                commit.offsets[partition] = with_logs(vector, opened.source_logs[partition])
                 outputs += fed.take_side_outputs()
         commit.outputs[:0] = outputs
         for partition, had in opened.had.items():
@@ -329,6 +440,7 @@ class LaneTasks:
 
     def close_dirty(self) -> None:
         """Forget everything since the last commit."""
+        self._waiting_since.clear()
         for task_id in [*self.running, *self._restoring]:
             opened = self.running.pop(task_id, None) or self._restoring.pop(task_id)
             opened.task.close_dirty()

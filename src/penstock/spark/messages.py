@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from penstock.config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
-from penstock.kafka.fetch import FetchRange
+from penstock.kafka.fetch import FetchRange, Short
 from penstock.log_lines import LogLine
 from penstock.metrics_transfer import MetricsUpdate
 from penstock.runtime.carry_over import OffsetAndMetadata
@@ -40,6 +40,10 @@ class Application:
     query_key: bytes = field(default=b"", repr=False)
     identity: Identity | None = field(default=None, repr=False)
 
+    def transactional_id(self, lane: int) -> str:
+        """Under which a lane's transactions run; a lane that is opened again ends what was left open under it."""
+        return f"{self.config['application.id']}-{self.process_id}-{lane + 1}"
+
 
 @dataclass(frozen=True)
 class OpenTurn:
@@ -58,7 +62,7 @@ class OpenTurn:
 
 @dataclass(frozen=True)
 class RestoreProgress:
-    """How far a store's changelog has been read back."""
+    """How far a store's changelog has been read back; what lies `hidden_from` an offset on waits for an open transaction."""
 
     task_id: TaskId
     store: str
@@ -67,6 +71,7 @@ class RestoreProgress:
     position: int
     end: int
     restored: int
+    hidden_from: int | None = None
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,10 @@ class ProcessTurn:
 
 @dataclass
 class LaneAnswer:
-    """What came of a turn. `lost` says that the worker is new and has none of the tasks; `failure` what went wrong."""
+    """What came of a turn. `lost` says that the worker is new and has none of the tasks; `failure` what went wrong.
+
+    `short` are the ranges of which not all could be read.
+    """
 
     worker: str
     executor: str = ""
@@ -117,6 +125,7 @@ class LaneAnswer:
     offsets: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
     timers: dict[TaskId, int | None] = field(default_factory=dict)
     idle_until: dict[TaskId, int | None] = field(default_factory=dict)
+    short: dict[TopicPartition, Short] = field(default_factory=dict)
     records: int = 0
     processed: int = 0
     punctuated: int = 0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import ConfigError
-from penstock.ids import TaskId
+from penstock.ids import TaskId, TopicPartition
 from penstock.operators import STATELESS, KStreamAggregate
 from penstock.timestamps import WallclockTimestampExtractor, resolve_timestamp_extractor, uses_partition_time
 from penstock.topology.column_path import is_counted
@@ -47,6 +47,11 @@ class Plan:
             if s.id not in self.upstream
             for partition in range(self.task_count(s))
         ]
+
+    def changelogs_of(self, task_id: TaskId) -> dict[TopicPartition, str]:
+        """The changelog partitions of a task, each with its store."""
+        topics = self.subtopologies[task_id.subtopology].store_to_changelog
+        return {TopicPartition(topic, task_id.partition): store for store, topic in topics.items()}
 
     def task_count(self, subtopology: Subtopology) -> int:
         """As many tasks as the widest of its source topics has partitions."""

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import SerializationError, StreamsError
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.fetch import Short
 from penstock.wire import Codec
 
-_PLAIN = Codec()
+_PLAIN = Codec(TaskId, TopicPartition, Short)  # what errors of our own say beside plain data
 _MOST_BYTES = 1 << 20
 _MOST_CAUSES = 8
 _MOST_TEXT = 100_000

@@ -19,13 +19,13 @@ from typing import Any
 from penstock.errors import LockError, PenstockError, SerializationError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
-from penstock.kafka.clients import admin_config, restore_consumer_config
-from penstock.kafka.fetch import FetchRange, RangeFetcher
+from penstock.kafka.clients import admin_config, reads_committed, restore_consumer_config
+from penstock.kafka.fetch import FetchRange, LenientFetcher
 from penstock.log_lines import LogLine, kept_lines
 from penstock.metrics import Metrics
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.standby_task import StandbyTask
-from penstock.runtime.state_manager import ProcessorStateManager
+from penstock.runtime.state_manager import ProcessorStateManager, delete_stores
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.messages import Application
 from penstock.spark.worker import unpacked
@@ -38,6 +38,8 @@ _log = logging.getLogger(__name__)
 _STEP = 20_000
 # How often the ends of the changelogs are looked at while nothing is missing, and how long one that failed is left alone.
 _LOOK_SECONDS, _RETRY_SECONDS = 0.1, 1.0
+# How long a changelog that cannot be read is left alone.
+_STUCK_SECONDS = 10.0
 
 _UPDATERS: dict[str, StandbyUpdater] = {}
 
@@ -138,7 +140,8 @@ class StandbyUpdater:
         config = application.config
         kept_lines()
         client_id = f"{application.client_id}-StateUpdater"
-        self._fetcher = RangeFetcher(restore_consumer_config(config, f"{client_id}-restore-consumer"))
+        settings = restore_consumer_config(config, f"{client_id}-restore-consumer")
+        self._fetcher, self._committed_only = LenientFetcher(settings), reads_committed(settings)
         self._admin = Admin(admin_config(config, client_id))
         self._directory = StateDirectory(
             state_dir_here(config["state.dir"]),
@@ -153,6 +156,7 @@ class StandbyUpdater:
         self._batches: list[Loaded] = []
         self._failures: dict[TaskId, str] = {}
         self._retry_at: dict[TaskId, float] = {}
+        self._stuck_until: dict[TopicPartition, float] = {}
         self._busy_seconds = 0.0
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=client_id, daemon=True)
@@ -225,9 +229,15 @@ class StandbyUpdater:
         config = self._application.config
         self._directory.lock(task_id)
         try:
-            task = open_standby(self._application, self._directory, task_id, self._metrics)
-            changelogs = self._application.plan.subtopologies[task_id.subtopology].store_to_changelog
-            copy = _Copy(task, {TopicPartition(topic, task_id.partition): store for store, topic in changelogs.items()})
+            changelogs = self._application.plan.changelogs_of(task_id)
+            logs = self._admin.log_bounds(changelogs, self._committed_only)
+            copy = _Copy(open_standby(self._application, self._directory, task_id, self._metrics), changelogs)
+            misfits = copy.task.state_manager.misfits(logs)
+            if misfits:
+                copy.task.close()
+                delete_stores(misfits.values())
+                copy = _Copy(open_standby(self._application, self._directory, task_id, self._metrics), changelogs)
+            copy.task.state_manager.note_logs(logs)
         except BaseException:
             self._directory.unlock(task_id)
             raise
@@ -248,15 +258,23 @@ class StandbyUpdater:
 
     def _load_some(self) -> bool:
         """Read the next part of every changelog that has more; whether there was any."""
-        owners = {partition: copy for copy in self._copies.values() for partition in copy.offsets}
+        now = time.monotonic()
+        owners = {
+            partition: copy
+            for copy in self._copies.values()
+            for partition in copy.offsets
+            if now >= self._stuck_until.get(partition, 0.0)
+        }
         if not owners:
             return False
-        level = self._application.config.eos_enabled
-        ends = self._admin.log_ends(owners, level)
-        starts = self._admin.log_starts([p for p, copy in owners.items() if copy.offsets[p] == 0 and ends[p] > 0])
+        ends = self._admin.reachable_ends(owners, self._committed_only, known_only=True)
+        starts = self._admin.log_starts([p for p, end in ends.items() if end > owners[p].offsets[p]])
+        if self._drop_misfits(owners, ends, starts):
+            return True
         ranges = []
-        for partition, copy in owners.items():
-            end = min(ends[partition], self._limits.get(partition, ends[partition]))
+        for partition, log_end in ends.items():
+            copy = owners[partition]
+            end = min(log_end, self._limits.get(partition, log_end))
             at = max(copy.offsets[partition], starts.get(partition, 0))
             with self._changed:
                 copy.ends[partition] = max(end, copy.offsets[partition])
@@ -266,18 +284,42 @@ class StandbyUpdater:
         ranges = [r._replace(end=min(r.end, r.start + step)) for r in ranges]
         started = time.monotonic()
         fetched = self._fetcher.fetch(ranges) if ranges else {}
+        short = self._fetcher.take_short()
         for read in ranges:
             partition = TopicPartition(read.topic, read.partition)
-            copy, records = owners[partition], fetched[partition]
-            copy.task.update(partition, records, read.end)
+            copy, records, reached = owners[partition], fetched[partition], read.end
+            if partition in short:
+                reached = short[partition].offset
+                if not short[partition].out_of_range:
+                    self._stuck_until[partition] = time.monotonic() + _STUCK_SECONDS
+                _log.warning("%s cannot be followed at offset %d now: %s", partition, reached, short[partition].reason)
+            copy.task.update(partition, records, reached)
             with self._changed:
-                copy.offsets[partition] = read.end
+                copy.offsets[partition] = reached
                 if len(records):
                     self._batches.append(copy.loaded(partition, len(records)))
         if ranges:
             with self._changed:
                 self._busy_seconds += time.monotonic() - started
         return bool(ranges)
+
+    def _drop_misfits(
+        self,
+        owners: Mapping[TopicPartition, _Copy],
+        ends: Mapping[TopicPartition, int],
+        starts: Mapping[TopicPartition, int],
+    ) -> bool:
+        """Close copies whose positions are not in their changelogs (any more): opened again, they begin anew.
+
+        The log has moved on without the copy, or was made anew. The other copies go on.
+        """
+        at = {partition: owners[partition].offsets[partition] for partition in ends}
+        doubtful = [p for p, offset in at.items() if offset > ends[p] or 0 < offset < starts.get(p, 0)]
+        logs = self._admin.log_bounds(doubtful, self._committed_only, reachable=True)
+        lost = {owners[p].task.task_id for p, log in logs.items() if log.misfit(at[p]) is not None}
+        for task_id in lost:
+            self._close_copy(task_id)
+        return bool(lost)
 
 
 def open_standby(application: Application, directory: StateDirectory, task_id: TaskId, metrics: Metrics) -> StandbyTask:

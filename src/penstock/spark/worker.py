@@ -170,7 +170,7 @@ class LaneWorker:
         self.client_id = f"{application.client_id}-StreamThread-{lane + 1}"
         threading.current_thread().name = self.client_id  # the thread-id of all metrics
         self.tasks = LaneTasks(application, self.client_id)
-        transactional_id = f"{config['application.id']}-{application.process_id}-{lane + 1}" if config.eos_enabled else None
+        transactional_id = application.transactional_id(lane) if config.eos_enabled else None
         self.producer = LaneProducer(producer_config(config, f"{self.client_id}-producer"), transactional_id)
         self.queries = QueryListener(application, self.tasks, host)
 
@@ -199,6 +199,7 @@ class LaneWorker:
         clock = _StepClock(answer.seconds)
         try:
             fed = self._fetch(turn, fed, answer)
+            answer.short = self.tasks.short
             clock.lap("fetch")
             commits = self._process(turn, fed, answer)
             clock.lap("process")
@@ -295,7 +296,7 @@ class _StageLane:
     """What a worker needs for tasks before a shuffle: no producer, no stores."""
 
     def __init__(self, application: Application) -> None:
-        self.tasks = LaneTasks(application, f"{application.client_id}-stage")
+        self.tasks = LaneTasks(application, f"{application.client_id}-stage", in_stage=True)
 
 
 def _stage_lane(application: bytes) -> _StageLane:

@@ -85,6 +85,9 @@ class Positions:
     def sources(self) -> list[TopicPartition]:
         return []
 
+    def check(self, ends: Any) -> None:
+        pass
+
     def of_task(self, task: TaskId) -> dict[Any, Any]:
         return {}
 
@@ -95,8 +98,8 @@ class Played:
     def __init__(self, lanes: int) -> None:
         config = StreamsConfig({"application.id": "app", "bootstrap.servers": "b:1", "poll.ms": 5})
         stateless = SimpleNamespace(store_to_changelog={}, repartition_source_topics={}, source_topics=())
-        plan: Any = SimpleNamespace(upstream=[], shuffled={}, subtopologies={0: stateless})
-        admin: Any = SimpleNamespace(log_ends=lambda partitions, committed: {})
+        plan: Any = SimpleNamespace(upstream=[], shuffled={}, subtopologies={0: stateless}, changelogs_of=lambda task: {})
+        admin: Any = SimpleNamespace(log_ends=lambda partitions, committed: {}, reachable_ends=lambda partitions, committed: {})
         self.fleet, positions = Fleet(lanes), Positions()
         self.told: list[str] = []
         self.failures: list[tuple[BaseException, int | None]] = []

@@ -1,4 +1,4 @@
-"""When the group is told that a task can move."""
+"""When the group is told that a task can move, and what is restored beside the tasks that run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.client.copies import Copies
 from penstock.client.standbys import StandbyEvents
 from penstock.client.units import units_of
 from penstock.config import StreamsConfig
-from penstock.ids import TaskId
+from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.membership import Membership
 from penstock.spark.plan import Plan
 from penstock.topology.specs import Subtopology
@@ -52,3 +52,21 @@ def test_should_wait_for_all_of_them(copies: Copies, lags: dict[TaskId, int]) ->
     assert not copies.warm_ups_are_ready()
     lags[TaskId(0, 1)] = 0
     assert copies.warm_ups_are_ready()
+
+
+def test_should_restore_aside_what_has_to_wait_for_an_open_transaction(
+    copies: Copies, lags: dict[TaskId, int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So that the tasks that run go on meanwhile."""
+    monkeypatch.setattr("penstock.client.copies._UNDECIDED_EVERY", 0.0)
+    stable = {TopicPartition("app-counts-changelog", 0): 5, TopicPartition("app-counts-changelog", 1): 9}
+    admin: Any = SimpleNamespace(log_ends=lambda asked, committed: {p: stable[p] if committed else 9 for p in asked})
+    copies._admin, copies._config = admin, copies._config.with_values({"processing.guarantee": "exactly_once_v2"})
+    copies.put_aside([TaskId(0, 0), TaskId(0, 1)])
+    assert copies.aside == {TaskId(0, 0)}
+    assert "app-counts-changelog-0 at offset 5" in caplog.text
+    lags[TaskId(0, 0)] = 0
+    assert copies.take_back() == []
+    stable[TopicPartition("app-counts-changelog", 0)] = 10
+    assert copies.take_back() == [TaskId(0, 0)]
+    assert copies.aside == set()

@@ -68,6 +68,9 @@ class Positions:
     def of_task(self, task: TaskId) -> dict[Any, Any]:
         return {}
 
+    def check(self, ends: Any) -> None:
+        pass
+
     def sources(self) -> list[TopicPartition]:
         return []
 
@@ -78,7 +81,8 @@ class Instance:
     def __init__(self, guarantee: str = "exactly_once_v2") -> None:
         config = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1", "processing.guarantee": guarantee})
         self.fleet, self.positions = Fleet(), Positions()
-        admin = SimpleNamespace(log_ends=lambda partitions, _: dict.fromkeys(partitions, 0))
+        ends = lambda partitions, _: dict.fromkeys(partitions, 0)  # noqa: E731 - both are asked the same way
+        admin = SimpleNamespace(log_ends=ends, reachable_ends=ends)
         fakes: Any = (self.fleet, admin, self.positions)
         self.conductor = Conductor(config, PLAN, *fakes, units_of(PLAN), Events())
 

@@ -1,50 +1,70 @@
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from penstock.client.positions import Positions
+import pytest
+
+from penstock.client.positions import OffsetOutOfRangeError, Positions
 from penstock.client.turns import plan_turn
 from penstock.clock import ManualClock
+from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.log_bounds import LogBounds
+from penstock.runtime.carry_over import OffsetAndMetadata, logs_of, with_logs
 from penstock.spark.plan import Plan
+from penstock.spark.vectors import Vector
 
 LINES = [TopicPartition("lines", 0), TopicPartition("lines", 1)]
+ORDERS = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
 WORDS = [TopicPartition("app-words-repartition", 0), TopicPartition("app-words-repartition", 1)]
 
 
 class FakeAdmin:
-    """Logs that start at 0, and are empty unless told otherwise."""
+    """Logs that start at 0 and end at 1,000, if nothing else is said; repartition topics have nothing in them."""
 
-    def __init__(self) -> None:
-        self.ends: dict[TopicPartition, int] = {}
-
-    def log_ends(self, partitions: Iterable[TopicPartition], committed_only: bool) -> dict[TopicPartition, int]:
-        return {p: self.ends.get(p, 0) for p in partitions}
+    def __init__(self, logs: Mapping[TopicPartition, LogBounds] | None = None) -> None:
+        self.logs = logs or {}
 
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return dict.fromkeys(partitions, 0)
+        return {p: log.start for p, log in self.log_bounds(partitions, False).items()}
+
+    def log_ends(self, partitions: Iterable[TopicPartition], committed_only: bool) -> dict[TopicPartition, int]:
+        return {p: log.end for p, log in self.log_bounds(partitions, False).items()}
+
+    def log_bounds(
+        self, partitions: Iterable[TopicPartition], committed_only: bool, *, reachable: bool = False
+    ) -> dict[TopicPartition, LogBounds]:
+        return {p: self.logs.get(p, LogBounds(0, 0, 0) if p in WORDS else LogBounds(0, 1_000, 1_000)) for p in partitions}
+
+
+def ends(known: Mapping[TopicPartition, int]) -> dict[TopicPartition, LogBounds]:
+    return {partition: LogBounds(0, end, end) for partition, end in known.items()}
 
 
 def positions(
-    committed: dict[TopicPartition, OffsetAndMetadata], ends: dict[TopicPartition, int] | None = None, shuffled: bool = True
+    committed: dict[TopicPartition, OffsetAndMetadata],
+    logs: Mapping[TopicPartition, LogBounds] | None = None,
+    *,
+    policy: str = "earliest",
+    tasks: Sequence[TaskId] = (TaskId(1, 0), TaskId(1, 1)),
+    shuffled: bool = True,
 ) -> Positions:
     topic = WORDS[0].topic
     before: Any = SimpleNamespace(id=0, source_topics=("lines",), repartition_source_topics={}, sink_topics=(topic,))
     behind: Any = SimpleNamespace(id=1, source_topics=(topic,), repartition_source_topics={topic: None}, sink_topics=())
-    plan = Plan({0: before, 1: behind}, {"lines": 2, topic: 2}, {topic: 0} if shuffled else {})
+    direct: Any = SimpleNamespace(id=2, source_topics=("orders",), repartition_source_topics={}, sink_topics=())
+    plan = Plan({0: before, 1: behind, 2: direct}, {"lines": 2, "orders": 2, topic: 2}, {topic: 0} if shuffled else {})
     builder: Any = SimpleNamespace(offset_reset_strategy=lambda topic, group: None)
-    admin = FakeAdmin()
-    admin.ends = ends or {}
+    admin: Any = FakeAdmin(logs)
 
     def read_committed(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         return {p: committed[p] for p in partitions if p in committed}
 
-    found = Positions(plan, "app", admin, read_committed, builder, "earliest", ManualClock(0))  # type: ignore[arg-type]
-    found.load([TaskId(1, 0), TaskId(1, 1)])
+    found = Positions(plan, "app", admin, read_committed, builder, policy, ManualClock(0))
+    found.load(tasks)
     return found
 
 
@@ -76,18 +96,19 @@ def test_should_give_a_lane_a_vector_also_before_the_first_commit() -> None:
 
 def test_should_keep_where_the_topic_was_read_to_in_what_is_committed_behind_a_shuffle() -> None:
     """An application in Java that takes over reads on there."""
-    found = positions({LINES[0]: OffsetAndMetadata(8), WORDS[0]: OffsetAndMetadata(12, "times")}, {WORDS[0]: 12})
+    found = positions({LINES[0]: OffsetAndMetadata(8), WORDS[0]: OffsetAndMetadata(12, "times")}, ends({WORDS[0]: 12}))
     assert found.of_task(TaskId(1, 0)) == {WORDS[0]: OffsetAndMetadata(12, "times|12|lines=8,0")}
 
 
 def test_should_read_what_is_left_in_the_topic_before_a_shuffle_begins() -> None:
     committed = {WORDS[0]: OffsetAndMetadata(1, "times"), WORDS[1]: OffsetAndMetadata(5), LINES[0]: OffsetAndMetadata(11)}
-    found = positions(committed, {WORDS[0]: 11, WORDS[1]: 5, LINES[0]: 20})
+    found = positions(committed, ends({WORDS[0]: 11, WORDS[1]: 5, LINES[0]: 20}))
     assert found.draining == {WORDS[0]: 11}
     assert found.fetched == {WORDS[0]: 1}
     assert found.of_task(TaskId(1, 0)) == {WORDS[0]: OffsetAndMetadata(1, "times")}
-    ends = {WORDS[0]: 11, LINES[0]: 20, LINES[1]: 0}
-    turn = plan_turn(found._plan, found, ends, {TaskId(1, 0): 0, TaskId(1, 1): 0}, [], lambda backlog: 100)
+    turn = plan_turn(
+        found._plan, found, {WORDS[0]: 11, LINES[0]: 20, LINES[1]: 0}, {TaskId(1, 0): 0, TaskId(1, 1): 0}, [], lambda backlog: 100
+    )
     assert turn is not None
     assert (turn.upstream, turn.ranges) == ([], [FetchRange(WORDS[0].topic, 0, 1, 11)])
     assert not found.is_drained
@@ -96,7 +117,7 @@ def test_should_read_what_is_left_in_the_topic_before_a_shuffle_begins() -> None
 
 
 def test_should_read_all_of_a_topic_that_nobody_has_read_before_a_shuffle_begins() -> None:
-    assert positions({}, {WORDS[1]: 3}).draining == {WORDS[1]: 3}
+    assert positions({}, ends({WORDS[1]: 3})).draining == {WORDS[1]: 3}
 
 
 def test_should_begin_where_the_shuffle_ended_when_repartitions_go_through_the_topic() -> None:
@@ -106,7 +127,7 @@ def test_should_begin_where_the_shuffle_ended_when_repartitions_go_through_the_t
         LINES[0]: OffsetAndMetadata(1),
         LINES[1]: OffsetAndMetadata(1),
     }
-    assert positions(committed, {WORDS[0]: 2, WORDS[1]: 2}, shuffled=False).leaving_shuffle() == {
+    assert positions(committed, ends({WORDS[0]: 2, WORDS[1]: 2}), shuffled=False).leaving_shuffle() == {
         LINES[0]: OffsetAndMetadata(3),
         LINES[1]: OffsetAndMetadata(4, f"|had|{WORDS[0].topic}=4,6+1"),
         WORDS[0]: OffsetAndMetadata(2, "t0"),
@@ -128,3 +149,62 @@ def test_should_change_nothing_where_repartitions_went_through_the_topic_before(
     committed = {WORDS[0]: OffsetAndMetadata(2, "t0"), LINES[1]: OffsetAndMetadata(4, f"|had|{WORDS[0].topic}=4,6")}
     assert positions(committed, shuffled=False).leaving_shuffle() == {}
     assert positions(committed, shuffled=True).leaving_shuffle() == {}
+
+
+READS_ORDERS = [TaskId(2, 0), TaskId(2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "log", "start"),
+    [
+        ("earliest", LogBounds(0, 5, 5), 0),
+        ("latest", LogBounds(0, 5, 5), 5),
+        ("earliest", LogBounds(12, 30, 30), 12),
+        ("latest", LogBounds(12, 30, 30), 30),
+        ("earliest", LogBounds(0, 7, 2), 7),
+    ],
+    ids=["beyond the end", "beyond the end", "before the start", "before the start", "only hidden by a transaction"],
+)
+def test_should_apply_the_reset_policy_where_a_committed_offset_is_not_in_the_log(
+    policy: str, log: LogBounds, start: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    known = {ORDERS[0]: OffsetAndMetadata(7, "times"), ORDERS[1]: OffsetAndMetadata(9)}
+    found = positions(known, {ORDERS[0]: log}, policy=policy, tasks=READS_ORDERS)
+    assert found.fetched == {ORDERS[0]: start, ORDERS[1]: 9}
+    assert found.of_task(READS_ORDERS[0]) == {ORDERS[0]: OffsetAndMetadata(start, "times")}
+    found.forget_fetched(READS_ORDERS[0])
+    assert found.fetched[ORDERS[0]] == start
+    assert ("offset 7 is committed for orders-0" in caplog.text) == (start != 7)
+
+
+def test_should_refuse_to_guess_where_the_policy_is_none() -> None:
+    with pytest.raises(StreamsError, match="policy is none: offset 7 is committed for orders-0, but it lies beyond the end"):
+        positions({ORDERS[0]: OffsetAndMetadata(7)}, {ORDERS[0]: LogBounds(0, 5, 5)}, policy="none", tasks=READS_ORDERS[:1])
+
+
+def vector(number: int, first: int, second: int, log: int = 0, begun: int = 0) -> OffsetAndMetadata:
+    committed = Vector(number, dict(zip(LINES, (first, second))), {LINES[0]: begun} if begun else {}).committed("", LINES)
+    return with_logs(committed, {"lines": log}) if log else committed
+
+
+def test_should_begin_anew_where_the_log_behind_a_vector_is_another_one() -> None:
+    known = {WORDS[0]: vector(7, 20, 4, log=11, begun=2), WORDS[1]: vector(9, 3, 4, log=12)}
+    found = positions(known, dict.fromkeys(LINES, LogBounds(0, 25, 25, topic_id=12)))
+    assert found.vectors == {WORDS[0]: {LINES[0]: 0, LINES[1]: 0}, WORDS[1]: {LINES[0]: 3, LINES[1]: 4}}
+    corrected = found.of_task(TaskId(1, 0))[WORDS[0]]
+    assert Vector.of(corrected, LINES) == Vector(7, {LINES[0]: 0, LINES[1]: 0}, {})
+    assert logs_of(corrected) == {"lines": 12}
+
+
+def test_should_begin_anew_for_all_where_a_log_ends_before_one_vector_and_nothing_tells_which_log_it_was() -> None:
+    found = positions({WORDS[0]: vector(7, 20, 4), WORDS[1]: vector(9, 3, 4)}, {LINES[0]: LogBounds(0, 5, 5, topic_id=12)})
+    assert found.vectors == {WORDS[0]: {LINES[0]: 0, LINES[1]: 4}, WORDS[1]: {LINES[0]: 0, LINES[1]: 4}}
+    assert logs_of(found.committed[WORDS[1]]) == {"lines": 12}
+
+
+def test_should_note_that_a_log_ends_before_what_was_read_of_it() -> None:
+    found = positions({ORDERS[0]: OffsetAndMetadata(7), ORDERS[1]: OffsetAndMetadata(9)}, tasks=READS_ORDERS)
+    found.check({ORDERS[0]: 6, ORDERS[1]: 9})  # the last stable offset; the log itself goes on to 1,000
+    found._admin.logs = {ORDERS[0]: LogBounds(0, 6, 6)}  # type: ignore[attr-defined]
+    with pytest.raises(OffsetOutOfRangeError, match="orders-0 ends at 6 and was read up to 7"):
+        found.check({ORDERS[0]: 6, ORDERS[1]: 9})

@@ -3,9 +3,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException
 
-from penstock import BrokerAccessError, BrokerError
+from penstock import BrokerAccessError, BrokerError, TopologyError
 from penstock.ids import TopicPartition
 from penstock.kafka import admin
 from penstock.kafka.admin import Admin
@@ -62,3 +62,75 @@ def test_should_go_on_where_it_was_refused_only_once(error: KafkaError, monkeypa
 def test_should_say_that_librdkafka_gets_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BrokerAccessError, match="Failed to acquire SASL OAUTHBEARER token"):
         opened(monkeypatch, NO_TOKEN, NO_TOKEN).partition_counts()
+
+
+class Cluster:
+    """Plays librdkafka's client: partitions with an offset, a leader, or neither."""
+
+    def __init__(self, ends: dict[str, int | KafkaError], leaders: dict[str, int]) -> None:
+        self.ends, self.leaders = ends, leaders
+        self.asked: list[tuple[set[str], IsolationLevel]] = []
+
+    def list_offsets(self, asked: Any, isolation_level: Any, request_timeout: float) -> Any:
+        self.asked.append(({f"{p.topic}-{p.partition}" for p in asked}, isolation_level))
+        found = {}
+        for partition in asked:
+            end, future = self.ends[f"{partition.topic}-{partition.partition}"], Future[Any]()
+            if isinstance(end, KafkaError):
+                future.set_exception(KafkaException(end))
+            else:
+                future.set_result(SimpleNamespace(offset=end))
+            found[partition] = future
+        return found
+
+    def list_topics(self, timeout: float) -> Any:
+        topics: dict[str, Any] = {}
+        for name, leader in self.leaders.items():
+            topic, _, number = name.rpartition("-")
+            known = topics.setdefault(topic, SimpleNamespace(error=None, partitions={}))
+            known.partitions[int(number)] = SimpleNamespace(leader=leader)
+        return SimpleNamespace(topics=topics, brokers={1: "one"})
+
+
+A, B = TopicPartition("topic", 0), TopicPartition("topic", 1)
+
+
+def admin_of(cluster: Cluster) -> Admin:
+    client = Admin({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    client._client = cluster  # type: ignore[assignment]
+    client._opened = lambda: cluster  # type: ignore[method-assign,assignment,return-value]
+    return client
+
+
+def test_should_leave_out_a_partition_without_leader_and_not_ask_for_it_again_before_it_has_one() -> None:
+    cluster = Cluster({"topic-0": 7, "topic-1": OFFSET_INVALID}, {"topic-0": 1, "topic-1": 2})
+    client = admin_of(cluster)
+    assert client.reachable_ends([A, B], True) == {A: 7}
+    assert client.reachable_ends([A, B], True) == {A: 7}
+    assert cluster.asked[-1] == ({"topic-0"}, IsolationLevel.READ_COMMITTED)
+    cluster.ends["topic-1"], cluster.leaders["topic-1"] = 9, 1
+    assert client.reachable_ends([A, B], False) == {A: 7, B: 9}
+    assert cluster.asked[-1] == ({"topic-0", "topic-1"}, IsolationLevel.READ_UNCOMMITTED)
+
+
+def test_should_ask_again_where_one_partition_without_leader_has_kept_all_from_being_told() -> None:
+    timed_out = KafkaError(KafkaError._TIMED_OUT, "no leader")
+    cluster = Cluster({"topic-0": timed_out, "topic-1": timed_out}, {"topic-0": 1, "topic-1": -1})
+    client = admin_of(cluster)
+    answered = cluster.list_offsets
+
+    def list_offsets(asked: Any, **settings: Any) -> Any:
+        cluster.ends["topic-0"] = timed_out if len(asked) > 1 else 7
+        return answered(asked, **settings)
+
+    cluster.list_offsets = list_offsets  # type: ignore[method-assign]
+    assert client.reachable_ends([A, B], True) == {A: 7}
+
+
+def test_should_say_that_a_topic_is_gone_unless_only_known_ones_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin, "_UNKNOWN_SECONDS", 0.0)
+    unknown = KafkaError(KafkaError._UNKNOWN_PARTITION, "unknown")
+    client = admin_of(Cluster({"topic-0": 7, "topic-1": unknown}, {"topic-0": 1}))
+    assert client.reachable_ends([A, B], True, known_only=True) == {A: 7}
+    with pytest.raises(TopologyError, match="topic-1 could not be read"):
+        client.reachable_ends([A, B], True)

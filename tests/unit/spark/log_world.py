@@ -16,6 +16,7 @@ from penstock.client.turns import plan_turn
 from penstock.clock import SystemClock
 from penstock.columns import RawColumns, records_of
 from penstock.kafka.fetch import FetchRange
+from penstock.log_bounds import LogBounds
 from penstock.record import Headers, ProducedRecord, RawRecord
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.blobs import batch_blob, read_blobs
@@ -65,6 +66,14 @@ class Logs:
 
     def log_ends(self, partitions: Iterable[TopicPartition], committed: bool = True) -> dict[TopicPartition, int]:
         return {partition: len(self.records[partition]) for partition in partitions}
+
+    def log_bounds(
+        self, partitions: Iterable[TopicPartition], committed_only: bool, *, reachable: bool = False
+    ) -> dict[TopicPartition, LogBounds]:
+        return {p: LogBounds(0, end, end, topic_id=1) for p, end in self.log_ends(partitions).items()}
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, int]:
+        return dict.fromkeys(topics, 1)
 
 
 class World:
@@ -142,7 +151,7 @@ class World:
 
     def _lane(self) -> LaneTasks:
         lane = LaneTasks(self._application, "client")
-        lane._fetcher = lane._restorer = self.logs  # type: ignore[assignment]
+        lane._fetcher = lane._restorer = lane._admin_client = self.logs  # type: ignore[assignment]
         return lane
 
     def _open(self, task: TaskId) -> None:

@@ -28,6 +28,7 @@ from penstock.state.store import StateStore, StateStoreContext
 DB_FOLDER = "rocksdb"
 
 _OFFSET_PREFIX = b"offset:"
+_LOG_PREFIX = b"log:"
 _POSITION_KEY = b"position"
 _ABSENT: Any = object()
 _log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ class RocksDBStore(KeyValueBytesStore):
         self._parent_dir = parent_dir
         self._overlay = Overlay()
         self._offsets: dict[TopicPartition, int] = {}
+        self._logs: dict[TopicPartition, int] = {}
         self._open_iterators: WeakSet[ByteIterator] = WeakSet()
         self._write_options = WriteOptions()
         self._folder: Path | None = None
@@ -106,7 +108,7 @@ class RocksDBStore(KeyValueBytesStore):
 
     def _read_meta(self) -> None:
         meta = self._database().get_column_family(META_COLUMN_FAMILY)
-        self._offsets = _read_offsets(meta)
+        self._offsets, self._logs = _read_numbers(meta, _OFFSET_PREFIX), _read_numbers(meta, _LOG_PREFIX)
         self.position = self._saved_position = meta.get(_POSITION_KEY)
 
     def close(self) -> None:
@@ -161,7 +163,7 @@ class RocksDBStore(KeyValueBytesStore):
         else:
             deque(map(put, keys, values), maxlen=0)
         for partition, offset in changelog_offsets.items():
-            put(_offset_key(partition), str(offset).encode(), self._meta)
+            put(_partition_key(_OFFSET_PREFIX, partition), str(offset).encode(), self._meta)
         if self.position is not None and self.position != self._saved_position:
             put(_POSITION_KEY, self.position, self._meta)
         try:
@@ -178,6 +180,21 @@ class RocksDBStore(KeyValueBytesStore):
     def committed_offset(self, partition: TopicPartition) -> int | None:
         """The changelog position saved with the last commit; None where there is none."""
         return self._offsets.get(partition)
+
+    def log_of(self, partition: TopicPartition) -> int:
+        """The id of the log that a changelog position was noted for; 0 where it is not known."""
+        return self._logs.get(partition, 0)
+
+    def note_log(self, partition: TopicPartition, log: int) -> None:
+        """Keep the id of the log that positions of a partition are noted for from now on."""
+        if log and self._logs.get(partition) != log:
+            batch = WriteBatch(raw_mode=True)
+            batch.put(_partition_key(_LOG_PREFIX, partition), str(log).encode(), self._meta)
+            try:
+                self._database().write(batch, self._write_options)
+            except Exception as exc:
+                raise self._failed("write the id of a changelog to", exc) from exc
+            self._logs[partition] = log
 
     def restore_batch(self, records: Sequence[RawRecord]) -> None:
         """Take records of the changelog; the next commit writes them with their position."""
@@ -335,16 +352,17 @@ class RocksDBStoreWithHeaders(RocksDBStore):
         super().__init__(name, parent_dir, store_format="key-value-with-headers")
 
 
-def _offset_key(partition: TopicPartition) -> bytes:
-    return _OFFSET_PREFIX + f"{partition.partition}:{partition.topic}".encode()
+def _partition_key(prefix: bytes, partition: TopicPartition) -> bytes:
+    return prefix + f"{partition.partition}:{partition.topic}".encode()
 
 
-def _read_offsets(meta: Rdict) -> dict[TopicPartition, int]:
-    offsets: dict[TopicPartition, int] = {}
-    entries: Any = meta.items(from_key=_OFFSET_PREFIX)
+def _read_numbers(meta: Rdict, prefix: bytes) -> dict[TopicPartition, int]:
+    """What is kept for each partition under a prefix."""
+    found: dict[TopicPartition, int] = {}
+    entries: Any = meta.items(from_key=prefix)
     for key, value in entries:
-        if not key.startswith(_OFFSET_PREFIX):
+        if not key.startswith(prefix):
             break
-        number, _, topic = key[len(_OFFSET_PREFIX) :].decode().partition(":")
-        offsets[TopicPartition(topic, int(number))] = int(value)
-    return offsets
+        number, _, topic = key[len(prefix) :].decode().partition(":")
+        found[TopicPartition(topic, int(number))] = int(value)
+    return found
