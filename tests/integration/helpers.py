@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from tests.harness.kafka import Kafka, Message, unique
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
+
+from tests.harness.kafka import Kafka, Message, unique, wait_until
 
 
 def topics(kafka: Kafka, *names: str, partitions: int = 2) -> list[str]:
@@ -37,3 +39,17 @@ def counts(kafka: Kafka, topic: str, at_least: int = 0) -> dict[str, list[int]]:
 def up_to(**totals: int) -> dict[str, list[int]]:
     """1, 2, 3 … for each key."""
     return {key: list(range(1, total + 1)) for key, total in totals.items()}
+
+
+def commit(kafka: Kafka, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
+    """Commit for a group without members, as an application that died may have left it."""
+    wanted = [TopicPartition(topic, p, offset, metadata) for (topic, p), (offset, metadata) in offsets.items()]
+
+    def is_committed() -> bool:
+        answers = kafka.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)])
+        try:
+            return all(p.error is None for p in answers[group].result(60).topic_partitions)
+        except KafkaException:
+            return False  # the broker's first group: it makes its topic of offsets
+
+    wait_until(is_committed, "the group's coordinator has taken the offsets")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
-
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from penstock.hashing import default_partition
 from tests.harness.kafka import Kafka, unique, wait_until
-from tests.integration.helpers import counts, texts, topics
+from tests.integration.helpers import commit, counts, texts, topics
 from tests.integration.topologies import word_count
 
 Run = Callable[..., Any]
@@ -26,17 +24,6 @@ def feed(kafka: Kafka, topic: str, rounds: int = 10) -> None:
 
 def last_counts(kafka: Kafka, topic: str) -> dict[str, int]:
     return {word: found[-1] for word, found in counts(kafka, topic).items()}
-
-
-def commit(kafka: Kafka, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:
-    """Commit for a group without members, as an application that died may have left it."""
-    wanted = [TopicPartition(topic, p, offset, metadata) for (topic, p), (offset, metadata) in offsets.items()]
-
-    def is_committed() -> bool:
-        answers = kafka.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)])
-        return all(p.error is None for p in answers[group].result(60).topic_partitions)
-
-    wait_until(is_committed, "the group's coordinator has taken the offsets")
 
 
 def test_should_count_each_record_once_whatever_way_repartitions_go_from_run_to_run(kafka: Kafka, run: Run) -> None:

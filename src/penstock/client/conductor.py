@@ -367,7 +367,7 @@ class Conductor:
         if not self.member.is_leader:
             raise TaskMigratedError("repartitions go through their topics from now on: the group's leader is about to see to it")
         _log.info("repartitions that went through the shuffle go through their topics from now on")
-        self.member.commit(changed)
+        self.member.commit(changed, whole=True)
 
     def _adopt(self, membership: Membership) -> None:
         with self._wake:

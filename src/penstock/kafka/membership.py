@@ -31,6 +31,7 @@ from kafka.errors import (
     AuthorizationError,
     FencedInstanceIdError,
     InconsistentGroupProtocolError,
+    OffsetMetadataTooLargeError,
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
     UnsupportedVersionError,
@@ -46,6 +47,7 @@ from penstock.ids import TopicPartition
 from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
 from penstock.kafka.group_protocol import DEFAULT_LIMIT, AssignUnits, GroupProtocol, Joined, RefusedError
 from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, Identity, MemberInfo, Membership, Shares
+from penstock.kafka.offset_parts import metadata_refused, offset_parts
 from penstock.kafka.quiet import keep_down
 from penstock.peers.proofs import PeerKeys
 from penstock.runtime.carry_over import OffsetAndMetadata
@@ -136,12 +138,18 @@ class GroupMember:
         keep_down()
         self._thread.start()
 
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float = 15.0) -> None:
-        """Commit offsets as this member; refused when the group has moved on."""
-        positions = {ClientPartition(*p): ClientOffset(o.offset, o.metadata, -1) for p, o in offsets.items()}
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float = 15.0, *, whole: bool = False) -> None:
+        """Commit offsets as this member; refused when the group has moved on. `whole`: all of them or none, in one request."""
         coordinator = self._coordinator()
-        with self._errors(timeout):
-            coordinator._net.run(coordinator._commit_offsets_sync_async, positions, int(timeout * 1000))
+        for part in [offsets] if whole else offset_parts(offsets):
+            positions = {ClientPartition(*p): ClientOffset(o.offset, o.metadata, -1) for p, o in part.items()}
+            try:
+                with self._errors(timeout):
+                    coordinator._net.run(coordinator._commit_offsets_sync_async, positions, int(timeout * 1000))
+            except BrokerError as exc:
+                if isinstance(exc.__cause__, OffsetMetadataTooLargeError):
+                    raise metadata_refused(part) from exc
+                raise
 
     def committed(self, partitions: Iterable[TopicPartition], timeout: float = 60.0) -> dict[TopicPartition, OffsetAndMetadata]:
         """What the group has committed, with its metadata, when open transactions are decided.

@@ -17,6 +17,7 @@ from penstock.ids import TopicPartition
 from penstock.kafka.abandon import AbandonedError, call_within
 from penstock.kafka.batch_limits import largest_batch
 from penstock.kafka.clients import is_access_error, open_client, refused
+from penstock.kafka.offset_parts import metadata_refused, offset_parts
 from penstock.record import ProducedRecord
 from penstock.runtime.carry_over import OffsetAndMetadata
 
@@ -256,9 +257,14 @@ class LaneProducer:
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: bytes) -> None:
         """Commit outputs and offsets in one transaction; afterwards all of it is visible, or none."""
-        positions = [ClientPartition(p.topic, p.partition, o.offset, o.metadata) for p, o in offsets.items()]
-        if positions:
-            self._call("adding offsets to the transaction", self._send_offsets, positions, group_metadata)
+        for part in offset_parts(offsets):
+            positions = [ClientPartition(p.topic, p.partition, o.offset, o.metadata) for p, o in part.items()]
+            try:
+                self._call("adding offsets to the transaction", self._send_offsets, positions, group_metadata)
+            except BrokerError as exc:
+                if _code_of(exc.__cause__) == KafkaError.OFFSET_METADATA_TOO_LARGE:
+                    raise metadata_refused(part) from exc
+                raise
         self._call("committing the transaction", self._producer.commit_transaction, _TIMEOUT)
         self._raise_failure(self._failures)
 
@@ -377,6 +383,10 @@ class LaneProducer:
         if error.code() == KafkaError.TOPIC_EXCEPTION:
             raise ProductionError(f"{doing} failed: {error.str()}; check the topic's name") from cause
         raise refused(doing, error) from cause
+
+
+def _code_of(cause: BaseException | None) -> int | None:
+    return cause.args[0].code() if isinstance(cause, KafkaException) else None
 
 
 def fence(client_config: Mapping[str, Any], transactional_id: str) -> None:

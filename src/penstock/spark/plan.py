@@ -17,8 +17,10 @@ from penstock.timestamps import WallclockTimestampExtractor, resolve_timestamp_e
 from penstock.topology.column_path import is_counted
 from penstock.topology.specs import ProcessorSpec, SourceSpec, Subtopology
 
-# A vector is committed as offset metadata, of which a broker keeps 4,096 bytes: up to 13 a source partition leave room.
-_MAX_VECTOR = 200
+# A vector is committed as offset metadata, of which a broker keeps 4,096 bytes: what a task must not forget needs some of it, and
+# so do the ids of the source topics (512 bytes, base64).
+_MAX_VECTOR_BYTES = 3_000
+_POSITION_BYTES = 13  # twelve digits and a comma
 
 
 @dataclass(frozen=True)
@@ -120,13 +122,26 @@ def why_not(upstream: Subtopology, partitions: Mapping[str, int], config: Mappin
         return "it reads a global table"
     if upstream.repartition_source_topics:
         return "it reads a repartition topic itself"
-    if sum(partitions.get(topic, 0) for topic in upstream.source_topics) > _MAX_VECTOR:
-        return f"its topics have more than {_MAX_VECTOR} partitions"
+    counts = {topic: partitions.get(topic, 0) for topic in upstream.source_topics}
+    if (needed := vector_bytes(counts)) > _MAX_VECTOR_BYTES:
+        return (
+            f"the positions in the {sum(counts.values())} partitions of its topics take up to {needed:,} bytes of what is "
+            f"committed with an offset, and there is room for {_MAX_VECTOR_BYTES:,}"
+        )
     for extractor in _extractors(upstream, config):
         if uses_partition_time(extractor):
             # Before a shuffle a partition is read now by this worker, now by that one, and from anywhere after a restart.
             return f"its timestamp extractor {extractor!r} uses the partition's time, which is known only where all of it is read"
     return None
+
+
+def vector_bytes(partitions: Mapping[str, int]) -> int:
+    """How much a vector over these topics takes at most, while offsets have twelve digits.
+
+    >>> vector_bytes({"lines": 200}), vector_bytes({"a-topic-with-a-long-name": 200, "another-one": 30})
+    (2607, 3029)
+    """
+    return sum(len(topic) + 2 + count * _POSITION_BYTES for topic, count in partitions.items())
 
 
 def _extractors(upstream: Subtopology, config: Mapping[str, Any]) -> list[Any]:

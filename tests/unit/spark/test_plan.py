@@ -16,7 +16,10 @@ from penstock import (
     WallclockTimestampExtractor,
 )
 from penstock.errors import ConfigError
-from penstock.spark.plan import Plan, make_plan
+from penstock.ids import TopicPartition
+from penstock.runtime.carry_over import ProcessorMetadata, TopicPartitionMetadata, with_logs
+from penstock.spark.plan import Plan, make_plan, vector_bytes
+from penstock.spark.vectors import Vector
 
 TEXT = Serdes.string()
 
@@ -43,7 +46,7 @@ class Called:
         return int(record.value)
 
 
-def plan_with(extractor: Any, transport: str = "auto") -> Plan:
+def plan_with(extractor: Any, transport: str = "auto", partitions: int = 2) -> Plan:
     builder = StreamsBuilder()
     lines = builder.stream("lines", Consumed(TEXT, TEXT, timestamp_extractor=extractor))
     lines.group_by(lambda _, word: word, Grouped("words", TEXT, TEXT)).count()
@@ -51,7 +54,7 @@ def plan_with(extractor: Any, transport: str = "auto") -> Plan:
     built = builder.build().internal_topology_builder
     built.rewrite_topology(config)
     subtopologies = built.subtopologies("app", {})
-    topics = {topic: 2 for s in subtopologies for topic in s.source_topics}
+    topics = {topic: partitions for s in subtopologies for topic in s.source_topics}
     return make_plan(subtopologies, topics, config)
 
 
@@ -74,3 +77,20 @@ def test_should_refuse_a_shuffle_that_would_forget_the_time_of_the_partition(ext
 def test_should_shuffle_by_the_clock_only_where_asked_to() -> None:
     assert not plan_with(WallclockTimestampExtractor()).shuffled
     assert plan_with(WallclockTimestampExtractor(), "shuffle").shuffled
+
+
+def test_should_write_to_the_topic_where_there_are_more_sources_than_a_broker_keeps_positions_of() -> None:
+    assert plan_with(None, partitions=200).shuffled
+    assert not plan_with(None, partitions=300).shuffled
+    with pytest.raises(ConfigError, match=r"300 partitions of its topics take up to 3,907 bytes.*room for 3,000"):
+        plan_with(None, "shuffle", partitions=300)
+
+
+def test_should_fit_what_a_broker_keeps_of_an_offset() -> None:
+    """All that a task behind a shuffle commits with its offset: what it must not forget, the ids of topics, and its vector."""
+    sources = [TopicPartition("lines-of-a-shop", partition) for partition in range(200)]
+    assert vector_bytes({"lines-of-a-shop": 200}) < 3_000
+    stores = ProcessorMetadata({f"KSTREAM-AGGREGATE-STATE-STORE-{number:010}": 1 << 62 for number in range(4)})
+    times = TopicPartitionMetadata(1 << 62, stores).encode()
+    vector = Vector(10**12, dict.fromkeys(sources, 10**12 - 1)).committed(times, sources, 10**12)
+    assert len(with_logs(vector, {"lines-of-a-shop": 1 << 62}).metadata) < 4_096

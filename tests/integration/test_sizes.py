@@ -1,0 +1,42 @@
+"""What large applications commit, on a real broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock import StreamsError
+from penstock.ids import TopicPartition
+from penstock.kafka.membership import group_metadata
+from penstock.kafka.produce import LaneProducer
+from penstock.runtime.carry_over import OffsetAndMetadata
+from tests.harness.kafka import Kafka, unique
+from tests.integration.helpers import commit, topics
+
+
+@pytest.fixture
+def producer(kafka: Kafka) -> LaneProducer:
+    return LaneProducer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 2}, unique("sizes"))
+
+
+def test_should_commit_more_than_one_request_takes_in_one_transaction(kafka: Kafka, producer: LaneProducer) -> None:
+    """As 600 tasks do that are fed from 200 partitions and have little to do: all of them are in one lane then."""
+    group = unique("large")
+    (topic,) = topics(kafka, "words", partitions=300)
+    commit(kafka, group, {(topic, 0): (0, "")})  # a broker's first group takes a while
+    offsets = {TopicPartition(topic, p): OffsetAndMetadata(p + 1, "x" * 4_000) for p in range(300)}
+    producer.begin()
+    producer.commit(offsets, group_metadata(group, -1, ""))
+    assert kafka.committed(group) == {(topic, p): p + 1 for p in range(300)}
+    producer.close()
+
+
+def test_should_say_whose_positions_a_broker_does_not_keep(kafka: Kafka, producer: LaneProducer) -> None:
+    (topic,) = topics(kafka, "words")
+    group = unique("long")
+    commit(kafka, group, {(topic, 0): (0, "")})
+    offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1), TopicPartition(topic, 1): OffsetAndMetadata(1, "x" * 5_000)}
+    producer.begin()
+    with pytest.raises(StreamsError, match=rf"committed with {topic}-1 takes 5,000 bytes.*offset\.metadata\.max\.bytes"):
+        producer.commit(offsets, group_metadata(group, -1, ""))
+    producer.abort()
+    producer.close()
