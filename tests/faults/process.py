@@ -37,7 +37,7 @@ class ApplicationProcess:
     def start(self) -> None:
         """Start the process; what it says goes to the log."""
         command = [sys.executable, "-m", "tests.faults.process", *self._arguments]
-        environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
+        environment = {**os.environ, "PYTHONPATH": f"{_ROOT / 'src'}{os.pathsep}{_ROOT}"}
         if self._host is not None:
             command, environment = [*self._host.command, *command], {**environment, **self._host.environment}
         with self._log.open("ab") as log:

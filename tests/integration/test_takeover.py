@@ -28,7 +28,12 @@ def test_should_take_over_from_an_instance_that_is_killed(kafka: Kafka, run: Run
     command = [sys.executable, "-m", "tests.integration.instance", *arguments]
     with (tmp_path / "first.log").open("wb") as log:
         first = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=_ROOT, env={**os.environ, "PYTHONPATH": str(_ROOT)}
+            command,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            cwd=_ROOT,
+            env={**os.environ, "PYTHONPATH": f"{_ROOT / 'src'}{os.pathsep}{_ROOT}"},
         )
     try:
         kafka.feed(source, keyed(keys))

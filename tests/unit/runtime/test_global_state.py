@@ -8,6 +8,7 @@ import pytest
 from penstock.clock import ManualClock
 from penstock.errors import ProcessingError, StreamsError
 from penstock.ids import TopicPartition
+from penstock.log_bounds import LogBounds
 from penstock.metrics import Metrics
 from penstock.processor import Processor
 from penstock.record import RawRecord
@@ -160,3 +161,28 @@ def test_should_refuse_what_a_global_processor_cannot_do(tmp_path: Path) -> None
         with pytest.raises(StreamsError):
             call()
     context.commit()
+
+
+@pytest.mark.parametrize(
+    ("log", "fits"),
+    [
+        (LogBounds(0, 9, 9, topic_id=7), True),
+        (LogBounds(0, 9, 9, topic_id=8), False),
+        (LogBounds(0, 1, 1, topic_id=7), False),
+        (LogBounds(5, 9, 9, topic_id=7), False),
+        (LogBounds(0, 9, 9), True),
+    ],
+    ids=["the same log", "another log", "it ends earlier", "it starts later", "brokers that have no ids"],
+)
+def test_should_know_whether_a_store_on_disk_belongs_to_its_topic(tmp_path: Path, log: LogBounds, fits: bool) -> None:
+    task = open_task(tmp_path, reprocess=False)
+    task.initialize([PARTITION])
+    assert task.state_manager.misfits({PARTITION: log}) == {}  # it has read nothing yet
+    task.state_manager.note_logs({PARTITION: LogBounds(0, 3, 3, topic_id=7)})
+    task.restore(PARTITION, [raw(0, "a", "x"), raw(1, "b", "y"), raw(2, "c", "z")])
+    task.state_manager.close()
+    task = open_task(tmp_path, reprocess=False)
+    task.initialize([PARTITION])
+    folders = task.state_manager.misfits({PARTITION: log})
+    assert folders == ({} if fits else {"global-store": tmp_path / "rocksdb" / "global-store"})
+    task.state_manager.close()

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import ProcessorStateError, StreamsError
+from penstock.errors import ProcessorStateError, StreamsError, TaskCorruptedError
 from penstock.ids import TaskId, TopicPartition
+from penstock.log_bounds import LogBounds
 from penstock.metrics import Metrics
 from penstock.record import RawRecord
 from penstock.runtime.processor_topology import ProcessorTopology
@@ -174,3 +175,14 @@ def test_should_follow_a_changelog_as_standby_and_go_on_from_there(tmp_path: Pat
     assert task.initialize() == {CHANGELOG: 2}
     assert list(task.state_manager.store("store").all()) == [("a", "v"), ("b", "v")]
     task.close()
+
+
+def test_should_not_go_on_with_a_store_of_ones_own_that_does_not_belong_to_its_changelog() -> None:
+    """What it keeps on disk, and where, only the store knows."""
+    state = manager(FakeStore(offset=9))
+    assert state.misfits({CHANGELOG: LogBounds(0, 10, 10)}) == {}
+    with pytest.raises(
+        TaskCorruptedError, match="store store is at offset 10 of its changelog app-store-changelog-2, but it lies"
+    ):
+        state.misfits({CHANGELOG: LogBounds(0, 5, 5)})
+    assert manager(FakeStore(persistent=False)).misfits({CHANGELOG: LogBounds(0, 5, 5)}) == {}
