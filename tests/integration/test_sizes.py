@@ -9,7 +9,7 @@ from penstock.ids import TopicPartition
 from penstock.kafka.membership import group_metadata
 from penstock.kafka.produce import LaneProducer
 from penstock.runtime.carry_over import OffsetAndMetadata
-from tests.harness.kafka import Kafka, unique
+from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import commit, topics
 
 
@@ -26,7 +26,8 @@ def test_should_commit_more_than_one_request_takes_in_one_transaction(kafka: Kaf
     offsets = {TopicPartition(topic, p): OffsetAndMetadata(p + 1, "x" * 4_000) for p in range(300)}
     producer.begin()
     producer.commit(offsets, group_metadata(group, -1, ""))
-    assert kafka.committed(group) == {(topic, p): p + 1 for p in range(300)}
+    expected = {(topic, p): p + 1 for p in range(300)}
+    wait_until(lambda: kafka.committed(group) == expected, "all offsets are committed")
     producer.close()
 
 
