@@ -35,7 +35,6 @@ from penstock.kafka.clients import global_consumer_config, producer_config, read
 from penstock.kafka.fetch import Short, StuckPartitionsError
 from penstock.kafka.membership import GroupMember, Membership, Stopped
 from penstock.kafka.produce import fence
-from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
 from penstock.spark.messages import LaneAnswer, TaskWork
 from penstock.spark.plan import Plan
@@ -351,8 +350,7 @@ class Conductor:
     # -- open ----------------------------------------------------------------------------------------------------------
 
     def _open(self, membership: Membership) -> None:
-        self._leave_shuffle()
-        self.tasks.own(membership, self._working_under)
+        self.tasks.own(membership, self._working_under, self._leave_shuffle)
         with self._wake:
             self._opened = self._losses == self._losses_seen  # not where the group has given it all away meanwhile
         self.tasks.tell_running()
@@ -508,12 +506,11 @@ class Conductor:
         if idle and self._opened:  # Spark ends workers that are idle for a minute, and with them what they hold in memory
             owned = self.tasks.in_lanes(self.tasks.owners)
             self.tasks.open_lanes({lane: owned[lane] for lane in idle})
-        shows_lag = self.tasks.positions.vectors and not self.tasks.positions.draining
-        if shows_lag and now - self._last_housekeeping["lag"] > 1.0 and self.member is not None:
+        if self.tasks.positions.vectors and now - self._last_housekeeping["lag"] > 1.0 and self.member is not None:
             self._last_housekeeping["lag"] = now
-            sources = dict.fromkeys(source for vector in self.tasks.positions.vectors.values() for source in vector)
             try:
-                self.member.commit({source: OffsetAndMetadata(self.tasks.positions.lowest(source)) for source in sources})
+                if shown := self.tasks.positions.shown():
+                    self.member.commit(shown)
             except TaskMigratedError:
                 _log.debug("the lag is shown later: the group rebalances")
         if now - self._last_housekeeping["purge"] > self._config["repartition.purge.interval.ms"] / 1000:

@@ -148,8 +148,10 @@ class OwnedTasks:
 
     # -- from generation to generation ---------------------------------------------------------------------------------
 
-    def own(self, membership: Membership, heard: int) -> None:
+    def own(self, membership: Membership, heard: int, before_offsets: Callable[[], None] = lambda: None) -> None:
         """Own the tasks of a generation: producers first, which ends what a crash left open; then offsets, then stores.
+
+        `before_offsets` may change what is committed: it is called when nothing is open any more that would hide offsets.
 
         `heard` numbers the group's words: what is read now is worth nothing once a later word has given it to somebody else.
         """
@@ -167,6 +169,7 @@ class OwnedTasks:
         self.owners = {task: lane for task, lane in self.owners.items() if task in tasks}
         self.copies.aside &= set(tasks)
         direct = [task for task in tasks if task not in self.copies.aside]
+        before_offsets()
         self.positions.load(direct)
         self._read_under = dict.fromkeys(tasks, heard)
         self.adopted = membership

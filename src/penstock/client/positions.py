@@ -12,7 +12,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.log_bounds import LogBounds
 from penstock.runtime.carry_over import OffsetAndMetadata, logs_of, with_logs
-from penstock.spark.had import committed_with_had
+from penstock.spark.had import Had, committed_with_had
 from penstock.spark.plan import Plan
 from penstock.spark.upstream import sources_of
 from penstock.spark.vectors import Vector, is_vector
@@ -55,6 +55,8 @@ class Positions:
         """Where repartition topics end that were written to before there was a shuffle: it begins when they are read."""
         self._loaded: dict[TopicPartition, int] = {}
         self._loaded_vectors: dict[TopicPartition, dict[TopicPartition, int]] = {}
+        self._carried: dict[TopicPartition, dict[TopicPartition, int]] = {}
+        """Partitions that go on where a source's commit says they were, each with how many records of which offset they have had."""
 
     def load(self, tasks: Iterable[TaskId]) -> None:
         """Read from Kafka what the group has committed; where there is nothing, the reset policy decides."""
@@ -102,7 +104,7 @@ class Positions:
                 known.pop(partition, None)
 
     def _all_known(self) -> tuple[dict[TopicPartition, Any], ...]:
-        return self.committed, self.fetched, self.vectors, self.draining, self._loaded, self._loaded_vectors
+        return self.committed, self.fetched, self.vectors, self.draining, self._loaded, self._loaded_vectors, self._carried
 
     def _left_in_topics(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Where those of these repartition partitions end that have records which nobody has read."""
@@ -140,8 +142,9 @@ class Positions:
         targets: list[TopicPartition],
         committed: Mapping[TopicPartition, OffsetAndMetadata],
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        vectors = {target: Vector.of(committed.get(target), sources) for target in targets}
-        known = {source: some.offset for source, some in self._read_committed(sources).items()}
+        read_to = self._read_committed(sources)
+        vectors = {target: _completed(Vector.of(committed.get(target), sources), target, read_to)[0] for target in targets}
+        known = {source: some.offset for source, some in read_to.items()}
         known |= self._starts([source for source in sources if source not in known])
         ends = self._admin.log_ends(targets, False)
         times = {target: committed[target].metadata.split("|")[0] for target in targets if target in committed}
@@ -162,7 +165,7 @@ class Positions:
             if partition in self.vectors and not is_vector(found.get(partition)):
                 read_to = found.get(partition, OffsetAndMetadata(0))
                 sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
-                begun = Vector(read_to.offset, self._loaded_vectors[partition])
+                begun = Vector(read_to.offset, self._loaded_vectors[partition], self._carried.get(partition, {}))
                 found[partition] = begun.committed(read_to.metadata, sources, read_to.offset)
         return found
 
@@ -198,6 +201,17 @@ class Positions:
     def lowest(self, source: TopicPartition) -> int:
         """The position of a partition before a shuffle: that of the task furthest behind."""
         return min(vector[source] for vector in self.vectors.values() if source in vector)
+
+    def shown(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What to commit for partitions before a shuffle, so that lag tools see the application.
+
+        Nothing while something is left in repartition topics, or while what is committed for the sources says where a task
+        goes on that has committed nothing of its own since.
+        """
+        if self.draining or not all(is_vector(self.committed.get(partition)) for partition in self._carried):
+            return {}
+        sources = dict.fromkeys(source for vector in self.vectors.values() for source in vector)
+        return {source: OffsetAndMetadata(self.lowest(source)) for source in sources}
 
     def highest(self, source: TopicPartition) -> int:
         """How far a partition before a shuffle has been read: the position of the task furthest ahead."""
@@ -235,7 +249,9 @@ class Positions:
         for source, start in starts.items():
             _log.warning("%s; it is read from offset %d on", reasons[source], start)
         for partition, vector in vectors.items():
-            vector.update({source: starts[source] for source in moved.get(partition, ())})
+            for source in moved.get(partition, ()):
+                vector[source] = starts[source]
+                self._carried.get(partition, {}).pop(source, None)
             ids = {source.topic: logs[source].topic_id for source in vector if source in logs and logs[source].topic_id}
             self._correct(partition, moved.get(partition, ()), {**known[partition], **ids})
 
@@ -262,11 +278,15 @@ class Positions:
 
     def _vector(self, partition: TopicPartition) -> dict[TopicPartition, int]:
         sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
-        known = dict(Vector.of(self.committed.get(partition), sources).positions)
+        own = Vector.of(self.committed.get(partition), sources)
+        known = dict(own.positions)
         missing = [source for source in sources if source not in known]
         if missing:
             # Not the task's own, but never ahead of it: the lowest of all tasks, or what a reset of the application has set.
-            known |= {source: found.offset for source, found in self._read_committed(missing).items()}
+            completed, carried = _completed(own, partition, self._read_committed(missing))
+            if carried:
+                self._carried[partition] = {s: some for s, some in completed.begun.items() if s in missing}
+            known |= completed.positions
             known |= self._starts([source for source in missing if source not in known])
         return known
 
@@ -304,6 +324,19 @@ class Positions:
                 f"the group {self._group}, or choose earliest or latest."
             )
         return self._admin.offsets_at(asked, self._clock.now_ms() - (policy.duration_ms or 0))
+
+
+def _completed(own: Vector, target: TopicPartition, read_to: Mapping[TopicPartition, OffsetAndMetadata]) -> tuple[Vector, bool]:
+    """A task's vector, with sources it has no position in as their own commits have them; whether one carries what it had."""
+    positions, begun, carried = dict(own.positions), dict(own.begun), False
+    for source, committed in read_to.items():
+        if source not in positions:
+            had = Had.of(committed)
+            positions[source], some = (committed.offset, 0) if had is None else had.position(target, committed.offset)
+            carried = carried or had is not None
+            if some:
+                begun[source] = some
+    return Vector(own.number, positions, begun), carried
 
 
 def _default(text: str) -> AutoOffsetReset:

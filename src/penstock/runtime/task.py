@@ -101,6 +101,8 @@ class StreamTask:
         self._takes_columns = False
         self._join: MergedJoin | None = None
         self._next_offsets: dict[TopicPartition, int] = {}
+        self._passed: set[TopicPartition] = set()
+        """Partitions that were read on without a record: there was nothing but the ends of transactions, or aborted ones."""
         self._commit_needed = False
         self.commit_requested = False
 
@@ -163,6 +165,9 @@ class StreamTask:
             self._next_offsets[partition] = records[-1].offset + 1
         if next_offset is not None:
             self._next_offsets[partition] = next_offset
+            if not len(records):
+                self._passed.add(partition)
+                self._commit_needed = True
         self.metrics.consumed(partition, self.partition_group.queue(partition).source.name, records)
         return self.partition_group.add_raw_records(partition, records)
 
@@ -403,7 +408,8 @@ class StreamTask:
     def _committable_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         metadata = self.context.processor_metadata
         # What processors keep belongs to the task, not to a partition: it goes with the offset of every input partition.
-        partitions: Iterable[TopicPartition] = self.input_partitions if metadata.needs_commit else self._consumed_offsets()
+        consumed = dict.fromkeys((*self._consumed_offsets(), *self._passed))
+        partitions: Iterable[TopicPartition] = self.input_partitions if metadata.needs_commit else consumed
         offsets = {}
         for partition in partitions:
             queue = self.partition_group.queue(partition)
@@ -445,6 +451,7 @@ class StreamTask:
 
     def _clear_commit_statuses(self) -> None:
         self._commit_needed = False
+        self._passed.clear()
         self.commit_requested = False
         self.context.processor_metadata.needs_commit = False
 

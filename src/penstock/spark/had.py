@@ -73,6 +73,11 @@ class Had:
             return committed
         return OffsetAndMetadata(committed.offset, f"{committed.metadata}|{HAD}|{self._text}")
 
+    def position(self, target: TopicPartition, read_to: int) -> tuple[int, int]:
+        """Where a target goes on in the source, which has been read up to an offset, and how many records of that it has had."""
+        at = self._offsets.get(target, read_to)
+        return (at, self._begun.get(target, 0)) if at >= read_to else (read_to, 0)
+
     def takes(self, record: ProducedRecord, offset: int, task_partition: int) -> bool:
         """Whether a record made of this offset is new to where it goes; to be asked once for each, in their order."""
         target = self._target(record, offset, task_partition)
