@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import os
 import secrets
 import select
 import socket
 import ssl
 import struct
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from penstock import errors
@@ -41,6 +43,7 @@ PROOF_SECONDS = 10.0
 """How long two sides may take to prove themselves, TLS included."""
 
 _CONNECT_SECONDS = 5.0
+_LONGEST_PATH = 107
 _MESSAGE_SECONDS = 60.0
 _READ_AT_ONCE = 256 * 1024
 _NONCE_SIZE = 32
@@ -180,6 +183,20 @@ def send_at_once(connected: socket.socket) -> None:
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
+@contextlib.contextmanager
+def socket_path(path: str) -> Iterator[str]:
+    """A path that the system takes for a socket: one of more than 107 bytes is named by its folder, which is opened for that."""
+    if len(os.fsencode(path)) <= _LONGEST_PATH:
+        yield path
+        return
+    folder, name = os.path.split(path)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{name}"
+    finally:
+        os.close(descriptor)
+
+
 def _connected(address: Address) -> socket.socket:
     if not isinstance(address, str):
         connected = socket.create_connection(address, _CONNECT_SECONDS)
@@ -188,7 +205,8 @@ def _connected(address: Address) -> socket.socket:
     connected = socket.socket(socket.AF_UNIX)
     try:
         connected.settimeout(_CONNECT_SECONDS)
-        connected.connect(address)
+        with socket_path(address) as path:
+            connected.connect(path)
     except OSError:
         connected.close()
         raise

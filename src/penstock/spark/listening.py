@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.errors import StateStoreNotAvailableError
-from penstock.spark.channel import GONE, PROOF_SECONDS, Channel, send_at_once, send_error, shut_down, welcome
+from penstock.spark.channel import GONE, PROOF_SECONDS, Channel, send_at_once, send_error, shut_down, socket_path, welcome
 from penstock.spark.identity import Identity
 from penstock.wire import Codec
 
@@ -201,7 +201,8 @@ def _is_address(host: str) -> bool:
 def _listen_on_file(path: Path) -> tuple[socket.socket, str]:
     listening = socket.socket(socket.AF_UNIX)
     try:
-        listening.bind(str(path))
+        with socket_path(str(path)) as shorter:
+            listening.bind(shorter)
         os.chmod(path, 0o600)
         listening.listen(128)
     except OSError:

@@ -311,6 +311,16 @@ def test_should_keep_socket_files_to_its_user(tmp_path: Path) -> None:
     echo.listening.close()
 
 
+def test_should_listen_in_a_folder_whose_path_is_too_long_for_a_socket(tmp_path: Path) -> None:
+    folder = tmp_path / ("long-" * 20) / ("name-" * 20)
+    folder.mkdir(parents=True)
+    echo = Echo(folder)
+    with echo.connect() as channel:
+        channel.send("a")
+        assert channel.receive(10)
+    echo.listening.close()
+
+
 # -- on a network
 
 
