@@ -3,6 +3,10 @@
     R <2> length <4> partition topic …    records for a partition of a repartition topic, as a shuffled batch
     F …                                   what went through the topology before the shuffle
     X …                                   the failure of the stage
+    E <4> sub-topology <4> partition <4>  the end of what one task before the shuffle sends, and how many blobs that was
+
+An executor that is lost while its blobs are read looks like their end to a Python worker. So each task before the shuffle says
+how many it sent, and a lane that has not all of them does nothing.
 
 Nothing of it is unpickled: records are Arrow, the rest is plain data (`wire.py`). The topic's name is filled up so that the batch
 begins at a multiple of eight: Arrow reads it where it lies.
@@ -11,13 +15,13 @@ begins at a multiple of eight: Arrow reads it where it lies.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from penstock.dead_letters import DeadLetter
-from penstock.errors import SerializationError
-from penstock.ids import TopicPartition
+from penstock.errors import SerializationError, TaskMigratedError
+from penstock.ids import TaskId, TopicPartition
 from penstock.log_lines import LogLine
 from penstock.runtime.flow import Flow
 from penstock.spark.batch import ShuffledBatch
@@ -28,6 +32,7 @@ from penstock.wire import Codec
 _CODEC = Codec(Flow, DeadLetter, LogLine, Failure, Raised)
 _T = TypeVar("_T")
 _HEAD = struct.Struct(">cxHI")
+_END = struct.Struct(">cIII")
 
 
 def batch_blob(target: TopicPartition, batch: ShuffledBatch) -> bytes:
@@ -46,6 +51,11 @@ def failure_blob(failure: Failure) -> bytes:
     return b"X" + _CODEC.encode(failure)
 
 
+def end_blob(task: TaskId, sent: int) -> bytes:
+    """What comes last of a task before the shuffle: how many blobs came before it, for the same lane."""
+    return _END.pack(b"E", task.subtopology, task.partition, sent)
+
+
 @dataclass
 class Received:
     """What a shuffle brought to a lane; `failure` is the first one, and then the rest does not matter."""
@@ -53,6 +63,18 @@ class Received:
     batches: dict[TopicPartition, ShuffledBatch] = field(default_factory=dict)
     flow: Flow = field(default_factory=Flow)
     failure: Failure | None = None
+    ended: dict[TaskId, int] = field(default_factory=dict)
+    count: int = 0
+
+    def check(self, expected: Collection[TaskId]) -> None:
+        """Raise where not all has come that these tasks before the shuffle have sent."""
+        missing = [str(task) for task in expected if task not in self.ended]
+        sent = sum(self.ended.values())
+        if missing or sent != self.count:
+            raise TaskMigratedError(
+                f"what came before a shuffle has come only in part ({self.count} of {sent} blobs, nothing of the end of "
+                f"{', '.join(missing) or 'no task'}): an executor was lost; the turn is run again"
+            )
 
 
 def read_blobs(blobs: Iterable[bytes]) -> Received:
@@ -61,7 +83,11 @@ def read_blobs(blobs: Iterable[bytes]) -> Received:
     found: dict[TopicPartition, list[ShuffledBatch]] = {}
     for blob in blobs:
         tag = blob[:1]
-        if tag == b"R":
+        received.count += tag != b"E"
+        if tag == b"E":
+            task, sent = _ended(blob)
+            received.ended[task] = sent
+        elif tag == b"R":
             target, data = _addressed(blob)
             found.setdefault(target, []).append(_batch(target, data))
         elif tag == b"F":
@@ -72,6 +98,14 @@ def read_blobs(blobs: Iterable[bytes]) -> Received:
             raise SerializationError(f"a blob of {len(blob)} bytes came through the shuffle that is none of the application's")
     received.batches = {target: ShuffledBatch.concat(batches) for target, batches in found.items()}
     return received
+
+
+def _ended(blob: bytes) -> tuple[TaskId, int]:
+    try:
+        _, subtopology, partition, sent = _END.unpack(blob)
+    except struct.error as exc:
+        raise SerializationError(f"a blob of the shuffle should say what has ended: {exc}") from exc
+    return TaskId(subtopology, partition), sent
 
 
 def _addressed(blob: bytes) -> tuple[TopicPartition, memoryview]:

@@ -134,10 +134,11 @@ class Fleet:
         """Run one turn; lanes with nothing to do are not asked."""
         in_lane = upstream if len(work) <= 1 else ()
         shuffled = self._shuffle(upstream, owners) if upstream and not in_lane else None
+        stages = () if shuffled is None else tuple(TaskId(part.subtopology, part.partition) for part in upstream)
         turns = {}
         for lane, tasks in work.items():
             turn = ProcessTurn(
-                self._application.key, lane, dict(tasks), tuple(in_lane), group_metadata, dict(global_ends), with_metrics
+                self._application.key, lane, dict(tasks), tuple(in_lane), group_metadata, dict(global_ends), with_metrics, stages
             )
             name = f"{self.lanes[lane].name}: {description}"
             if shuffled is None:

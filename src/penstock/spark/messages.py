@@ -95,7 +95,10 @@ class TaskWork:
 
 @dataclass(frozen=True)
 class ProcessTurn:
-    """Fetch, process, punctuate and commit these tasks, as one transaction under exactly-once."""
+    """Fetch, process, punctuate and commit these tasks, as one transaction under exactly-once.
+
+    `stages` are the tasks before a shuffle whose records come through it; without all of them nothing is done.
+    """
 
     key: str
     lane: int
@@ -104,6 +107,7 @@ class ProcessTurn:
     group_metadata: bytes
     global_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     with_metrics: bool = True
+    stages: tuple[TaskId, ...] = ()
 
 
 @dataclass

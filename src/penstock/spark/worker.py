@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -23,7 +24,7 @@ from pyspark import TaskContext, cloudpickle
 
 from penstock.columns import count_of
 from penstock.errors import PenstockError, StreamsError, TaskMigratedError
-from penstock.ids import TopicPartition
+from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.clients import producer_config
 from penstock.kafka.produce import LaneProducer
 from penstock.log_lines import kept_lines
@@ -32,7 +33,7 @@ from penstock.runtime.flow import Flow
 from penstock.runtime.task import TaskCommit
 from penstock.spark.answers import write_answer
 from penstock.spark.batch import ShuffledBatch
-from penstock.spark.blobs import Received, batch_blob, failure_blob, flow_blob, read_blobs
+from penstock.spark.blobs import Received, batch_blob, end_blob, failure_blob, flow_blob, read_blobs
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, UpstreamWork
 from penstock.spark.placement import host_of
@@ -56,6 +57,7 @@ def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[byte
         received = read_blobs(blobs)
         answer.logs, received.flow.logs = received.flow.logs, ()
         if received.failure is None:
+            received.check(turn.stages if isinstance(turn, ProcessTurn) else ())
             _run(turn, received, answer)
         else:
             answer.failure = received.failure
@@ -100,11 +102,13 @@ def run_stage(application: bytes, owners: Mapping[TopicPartition, int], work: Up
         yield from ((lane, failure) for lane in sorted(set(owners.values())))
         yield min(owners.values()), flow_blob(Flow(logs=logs.take()))
         return
-    yield from blobs
     flow = stage.take_flow() or Flow()
     flow.logs = logs.take()
     if flow:
-        yield min(owners.values()), flow_blob(flow)
+        blobs.append((min(owners.values()), flow_blob(flow)))
+    yield from blobs
+    sent = Counter(lane for lane, _ in blobs)
+    yield from ((lane, end_blob(TaskId(work.subtopology, work.partition), sent[lane])) for lane in sorted(set(owners.values())))
 
 
 @contextmanager

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.dead_letters import DeadLetter
-from penstock.errors import SerializationError
-from penstock.ids import TopicPartition
+from penstock.errors import SerializationError, TaskMigratedError
+from penstock.ids import TaskId, TopicPartition
 from penstock.runtime.flow import Flow
 from penstock.spark.batch import ShuffledBatch
-from penstock.spark.blobs import batch_blob, failure_blob, flow_blob, read_blobs
+from penstock.spark.blobs import batch_blob, end_blob, failure_blob, flow_blob, read_blobs
 from penstock.spark.messages import Failure
 from penstock.spark.raised import Raised
 
@@ -62,3 +62,14 @@ def test_should_refuse_what_the_stage_did_not_write(blob: bytes) -> None:
 def test_should_refuse_any_other_bytes(blob: bytes, tag: bytes) -> None:
     with pytest.raises(SerializationError):
         read_blobs([tag + blob])
+
+
+def test_should_know_whether_all_has_come_that_was_sent() -> None:
+    """A worker takes the loss of an executor, in the midst of its blobs, for their end."""
+    first, second = TaskId(0, 0), TaskId(0, 1)
+    blobs = [flow_blob(Flow()), flow_blob(Flow()), end_blob(first, 2), end_blob(second, 0)]
+    read_blobs(blobs).check([first, second])
+    read_blobs([]).check([])
+    for left_out in range(len(blobs)):
+        with pytest.raises(TaskMigratedError, match="only in part"):
+            read_blobs([blob for number, blob in enumerate(blobs) if number != left_out]).check([first, second])
