@@ -56,7 +56,7 @@ class Positions:
         self._loaded: dict[TopicPartition, int] = {}
         self._loaded_vectors: dict[TopicPartition, dict[TopicPartition, int]] = {}
         self._carried: dict[TopicPartition, dict[TopicPartition, int]] = {}
-        """Partitions that go on where a source's commit says they were, with how many records of a position they have had."""
+        """Partitions that go on where the commits of their sources say, with how many records of which offset they have had."""
 
     def load(self, tasks: Iterable[TaskId]) -> None:
         """Read from Kafka what the group has committed; where there is nothing, the reset policy decides."""

@@ -151,6 +151,39 @@ def test_should_change_nothing_where_repartitions_went_through_the_topic_before(
     assert positions(committed, shuffled=True).leaving_shuffle() == {}
 
 
+def test_should_go_on_where_a_task_was_before_the_shuffle_was_left_and_taken_again() -> None:
+    """One commit left the shuffle, and nothing was read since: the source's commit is all that tells what each task had."""
+    topic = WORDS[0].topic
+    committed = {
+        LINES[0]: OffsetAndMetadata(3, f"|had|{topic}=3,7"),
+        LINES[1]: OffsetAndMetadata(4, f"|had|{topic}=4,6+1"),
+        WORDS[0]: OffsetAndMetadata(0, "t0"),
+        WORDS[1]: OffsetAndMetadata(0, "t1"),
+    }
+    found = positions(committed)
+    assert found.vectors == {WORDS[0]: {LINES[0]: 3, LINES[1]: 4}, WORDS[1]: {LINES[0]: 7, LINES[1]: 6}}
+    assert found.of_task(TaskId(1, 1)) == {WORDS[1]: OffsetAndMetadata(0, "t1|0|lines=7,6+1")}
+    assert found.shown() == {}  # a lag would take the place of what is carried
+    found.committed |= {WORDS[0]: OffsetAndMetadata(0, "t0|1|lines=4,4")}
+    assert found.shown() == {}
+    found.committed |= {WORDS[1]: OffsetAndMetadata(0, "t1|1|lines=7,7")}
+    assert found.shown() == {LINES[0]: OffsetAndMetadata(3), LINES[1]: OffsetAndMetadata(4)}
+
+
+def test_should_leave_the_shuffle_again_with_what_tasks_had_when_they_left_it_before() -> None:
+    """In between one of them has committed, and the other not."""
+    topic = WORDS[0].topic
+    committed = {
+        LINES[0]: OffsetAndMetadata(3, f"|had|{topic}=3,7+2"),
+        LINES[1]: OffsetAndMetadata(4),
+        WORDS[0]: OffsetAndMetadata(0, "t0|5|lines=9,4"),
+        WORDS[1]: OffsetAndMetadata(0, "t1"),
+    }
+    left = positions(committed, shuffled=False).leaving_shuffle()
+    assert left[LINES[0]] == OffsetAndMetadata(7, f"|had|{topic}=9,7+2")
+    assert left[LINES[1]] == OffsetAndMetadata(4)
+
+
 READS_ORDERS = [TaskId(2, 0), TaskId(2, 1)]
 
 

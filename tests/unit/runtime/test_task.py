@@ -84,6 +84,16 @@ def test_should_commit_the_consumers_position_behind_the_last_record(tmp_path: P
     assert harness.commit().offsets[IN].offset == 9
 
 
+def test_should_commit_how_far_a_partition_was_read_that_had_no_records(tmp_path: Path) -> None:
+    """The rest of a log may be the end of a transaction, or one that was aborted: it is read, and read only once."""
+    harness = Harness(pipeline(Forwarder), tmp_path)
+    task = harness.open()
+    task.add_records(IN, [], next_offset=6)
+    assert task.commit_needed
+    assert harness.commit().offsets[IN].offset == 6
+    assert not task.commit_needed
+
+
 def test_should_have_nothing_to_commit_before_the_first_record(tmp_path: Path) -> None:
     harness = Harness(pipeline(Forwarder), tmp_path)
     harness.open()

@@ -57,7 +57,6 @@ class Case:
     outputs: Mapping[str, Callable[[Sequence[tuple[Any, Any]]], Any]]
     config: Mapping[str, Any] = field(default_factory=lambda: {"statestore.cache.max.bytes": 0})
     waits: tuple[str, ...] = ()
-    shuffles: bool = False
     same_stores: bool = True
 
     def feed(self, brokers: Brokers, part: int) -> None:
@@ -150,9 +149,9 @@ _UNCACHED = {"statestore.cache.max.bytes": 0}
 CASES: Mapping[str, Case] = {
     "stateless": Case(_stateless, _plain, {"out": by_key}),
     "count": Case(_count, _plain, {"out": by_key}),
-    "words": Case(_words, _lines, {"out": by_key, "audit": as_set, "dead": as_set}, {**_UNCACHED, **_DEAD}, shuffles=True),
-    "words counted": Case(_words, _lines, {"out": last, "audit": as_set, "dead": as_set}, _DEAD, shuffles=True),
-    "join": Case(_join, _both, {"out": as_set, "audit": as_set}, waits=("other",), shuffles=True, same_stores=False),
-    "windows": Case(_windows, _plain, {"out": by_key}, shuffles=True),
+    "words": Case(_words, _lines, {"out": by_key, "audit": as_set, "dead": as_set}, {**_UNCACHED, **_DEAD}),
+    "words counted": Case(_words, _lines, {"out": last, "audit": as_set, "dead": as_set}, _DEAD),
+    "join": Case(_join, _both, {"out": as_set, "audit": as_set}, waits=("other",), same_stores=False),
+    "windows": Case(_windows, _plain, {"out": by_key}),
     "final": Case(_final, _plain, {"out": by_key}),
 }

@@ -263,7 +263,7 @@ class Instance:
     # open and close
 
     def open(self, *, wait: bool = True) -> None:
-        """Own everything in the group's generation of now, as after a start or a failure (`OwnedTasks.own`)."""
+        """Own everything in the group's generation of now, as `OwnedTasks.own` does after a start or a failure."""
         self.generation = self.brokers.generation
         for lane in LANES:
             if lane in self.lanes:

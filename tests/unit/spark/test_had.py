@@ -75,6 +75,14 @@ def test_should_leave_out_dead_letters_that_were_written() -> None:
     assert [record.value for record in into.drain()[0]] == [b"3"]  # type: ignore[union-attr]
 
 
+def test_should_tell_where_each_task_goes_on_when_the_shuffle_is_back() -> None:
+    had = Had("words=3,5+1")
+    words = [TopicPartition("words", partition) for partition in range(3)]
+    assert [had.position(target, 3) for target in words] == [(3, 0), (5, 1), (3, 0)]
+    assert [had.position(target, 5) for target in words] == [(5, 0), (5, 1), (5, 0)]
+    assert had.position(words[1], 6) == (6, 0)
+
+
 def test_should_be_carried_until_it_is_passed() -> None:
     had = Had("words=3,5+1")
     carried = had.carried(OffsetAndMetadata(5, "times"))

@@ -1,0 +1,78 @@
+"""A function for topologies that ends the worker it came to at a step of a turn: once for each order that lies in a folder."""
+
+from __future__ import annotations
+
+import os
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from penstock.kafka.produce import LaneProducer
+from penstock.spark.lane_tasks import LaneTasks
+from penstock.spark.worker import LaneWorker
+
+STEPS = ("begun", "produced", "offsets sent", "committed", "store written", "accounted")
+
+
+class Words:
+    """Splits a line into words. Where it is unpickled, which is in workers, their lanes look for orders from then on."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._driver = folder, os.getpid()
+
+    def __call__(self, line: str) -> list[str]:
+        return line.split()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        if os.getpid() != self._driver:
+            _obey(self._folder)
+
+    def order(self, step: str) -> Path:
+        """Let the next lane that comes to this step die there; what exists once it has."""
+        (self._folder / step).touch()
+        return self._folder / f"{step}.done"
+
+
+def _obey(folder: Path) -> None:
+    def reached(step: str) -> None:
+        try:
+            (folder / step).rename(folder / f"{step}.done")
+        except FileNotFoundError:
+            return
+        os._exit(9)
+
+    def commit_in_steps(commit: Any) -> Any:
+        @wraps(commit)
+        def stepwise(producer: LaneProducer, *arguments: Any) -> None:
+            producer._producer.flush(30)
+            reached("produced")
+            commit(producer, *arguments)
+            reached("committed")
+
+        return stepwise
+
+    def after(step: str, function: Any) -> Any:
+        @wraps(function)
+        def followed(*arguments: Any) -> Any:
+            found = function(*arguments)
+            reached(step)
+            return found
+
+        return followed
+
+    def next_turn(process: Any) -> Any:
+        @wraps(process)
+        def preceded(*arguments: Any) -> None:
+            reached("accounted")  # the driver has heard of the turn before
+            process(*arguments)
+
+        return preceded
+
+    if hasattr(LaneProducer.commit, "__wrapped__"):
+        return
+    LaneProducer.begin = after("begun", LaneProducer.begin)  # type: ignore[method-assign]
+    LaneProducer.commit = commit_in_steps(LaneProducer.commit)  # type: ignore[method-assign]
+    LaneProducer._send_offsets = after("offsets sent", LaneProducer._send_offsets)  # type: ignore[method-assign]
+    LaneTasks.post_commit = after("store written", LaneTasks.post_commit)  # type: ignore[method-assign]
+    LaneWorker.process = next_turn(LaneWorker.process)  # type: ignore[method-assign]
