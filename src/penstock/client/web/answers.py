@@ -151,7 +151,7 @@ class Answers:
         return {**page, "partitions": sorted(found.partitions)} if forwarded else page
 
     def table(self, name: str, parameters: Parameters) -> Generator[bytes, None, None]:
-        """What is here of a store, all or one partition, as the parts of an Arrow stream; each partition is of one commit."""
+        """What is here of a store, all or one partition, as the parts of an Arrow stream; what is on disk is of one commit."""
         store = self._store(name)
         columns = columns_of(store)
         leases: list[Lease] = []

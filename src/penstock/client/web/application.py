@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -91,7 +91,9 @@ class WebApplication:
         name, parameters = request.path_params["store"], _parameters(request)
         patience = Patience(REQUEST_SECONDS)
         try:
-            parts = await self._read("tables", request, patience, lambda: self._answers.table(name, parameters))
+            parts = await self._read(
+                "tables", request, patience, lambda: _opened(self._answers.table(name, parameters), patience)
+            )
         except Exception as exc:  # noqa: BLE001 - told to the client
             self._tables -= 1
             return error_response(http_error(exc))
@@ -150,6 +152,42 @@ class WebApplication:
         return await read_in(self._rooms[kind], request, patience, call)
 
 
+class _Table:
+    """The parts of a table, read on one thread after the other; closed by whoever is there last, the reader or its client."""
+
+    def __init__(self, parts: Generator[bytes, None, None]) -> None:
+        self._parts = parts
+        self._reading = threading.Lock()
+        self._closed = False
+
+    def next(self) -> bytes | None:
+        """The next part; None at the end."""
+        try:
+            with self._reading:
+                return None if self._closed else next(self._parts, None)
+        finally:
+            if self._closed:
+                self.close()
+
+    def close(self) -> None:
+        """Give the views back, now or when the part that is being read has ended."""
+        self._closed = True
+        if self._reading.acquire(blocking=False):
+            try:
+                self._parts.close()
+            finally:
+                self._reading.release()
+
+
+def _opened(parts: Generator[bytes, None, None], patience: Patience) -> _Table:
+    """A table, unless its client is gone already: then nobody would close it."""
+    table = _Table(parts)
+    if patience.is_over:
+        table.close()
+        patience.check()
+    return table
+
+
 class _Parts(Response):
     """Sends the parts of a table one after the other.
 
@@ -161,7 +199,7 @@ class _Parts(Response):
 
     def __init__(
         self,
-        parts: Generator[bytes, None, None],
+        parts: _Table,
         patience: Patience,
         read: Callable[[Callable[[], Any]], Awaitable[Any]],
         on_end: Callable[[], None],
@@ -173,7 +211,7 @@ class _Parts(Response):
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            while (part := await self._read(lambda: next(self._parts, None))) is not None:
+            while (part := await self._read(self._parts.next)) is not None:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         except (HttpError, PenstockError) as exc:  # without its end the answer is no table: the client is told by that
@@ -181,9 +219,7 @@ class _Parts(Response):
         finally:
             self._on_end()
             self._patience.give_up()
-            # A part that is being read ends now, and the generator with it; else it is at rest, and gives its leases back here.
-            with contextlib.suppress(ValueError):
-                self._parts.close()
+            self._parts.close()
 
 
 def _tail(request: Request, word: str) -> str:
