@@ -50,10 +50,18 @@ def test_should_take_a_name_that_speaks_of_a_secret_for_one(key: str) -> None:
     assert "s3cret" not in repr(StreamsConfig.partial({key: "s3cret"}))
 
 
+KNOWN_SECRETS = {"application.server.token", "application.server.ssl.key.password"}
+
+
+@pytest.mark.parametrize("key", sorted(KNOWN_SECRETS))
+def test_should_hide_what_is_known_and_secret(key: str) -> None:
+    assert is_secret(key)
+
+
 @pytest.mark.parametrize(
     "key",
     [
-        *sorted((set(KEYS) | CONSUMER_KEYS | PRODUCER_KEYS | ADMIN_KEYS) - {"application.server.token"}),
+        *sorted((set(KEYS) | CONSUMER_KEYS | PRODUCER_KEYS | ADMIN_KEYS) - KNOWN_SECRETS),
         "producer.key.serializer",
         "consumer.key.deserializer",
         "producer.partitioner.ignore.keys",
