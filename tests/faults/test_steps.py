@@ -26,7 +26,7 @@ def word_count(source: str, out: str, words: Words) -> Any:
     return builder.build()
 
 
-@pytest.mark.parametrize("transport", ["shuffle", "topic"])
+@pytest.mark.parametrize("transport", ["shuffle", pytest.param("topic", marks=pytest.mark.slow)])
 def test_should_count_exactly_once_though_a_worker_dies_at_each_step(
     kafka: Kafka, run: Callable[..., Any], tmp_path: Path, transport: str
 ) -> None:
