@@ -9,6 +9,7 @@ The first of the topics is the one whose tasks wrote what else came from before 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -51,9 +52,7 @@ class Had:
         self._offsets = {target: offset for target, (offset, _) in parts.items()}
         self._begun = {target: some for target, (_, some) in parts.items() if some}
         self._side = next(iter(self._offsets)).topic
-        self._counts: dict[str, int] = {}
-        for target in self._offsets:
-            self._counts[target.topic] = self._counts.get(target.topic, 0) + 1
+        self._counts = Counter(target.topic for target in self._offsets)
 
     @classmethod
     def of(cls, committed: OffsetAndMetadata) -> Had | None:
