@@ -76,7 +76,7 @@ class Run:
 
     def all_findings(self) -> list[str]:
         """What is wrong with the outputs now."""
-        assert self.process.is_alive, f"the application ended: {self.log.read_text(errors='replace')[-3000:]}"
+        assert self.process.is_alive, self.report(["the application ended"])
         return [
             finding
             for name, application in self.applications.items()
@@ -99,7 +99,14 @@ class Run:
             assert not wrong, self.report(wrong)
 
     def report(self, wrong: Sequence[str]) -> str:
-        return "\n".join([f"after killing {self.kills}:", *wrong, self.log.read_text(errors="replace")[-6000:]])
+        return "\n".join([f"after killing {self.kills}:", *wrong, *self._said()])
+
+    def _said(self) -> list[str]:
+        """The last of what the process said, without what its JVM says once the driver is gone, and why it gave up."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        said = [line for line in lines if not line.lstrip().startswith(("at ", "java.io.IOException: Broken pipe"))]
+        why = [line for line in said if " ERROR " in line and "Failed to update accumulator" not in line]
+        return [*why[-5:], "…", *said[-60:]]
 
 
 @pytest.fixture
