@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from tests.faults.applications import APPLICATIONS
@@ -98,15 +99,17 @@ def python_workers(driver: int) -> list[int]:
             except (OSError, IndexError):
                 continue
             children.setdefault(parent, []).append(int(entry))
-    daemons = [pid for jvm in children.get(driver, ()) for pid in children.get(jvm, ()) if _is(pid, "spark.daemon")]
-    return sorted(pid for daemon in daemons for pid in children.get(daemon, ()) if _is(pid, "spark.daemon"))
+    daemons = [pid for jvm in children.get(driver, ()) for pid in children.get(jvm, ()) if _is_daemon(pid)]
+    return sorted(pid for daemon in daemons for pid in children.get(daemon, ()) if _is_daemon(pid))
 
 
-def _is(pid: int, what: str) -> bool:
+def _is_daemon(pid: int) -> bool:
+    """Whether a process runs Spark's Python daemon; what starts the JVM has the daemon's name among its settings too."""
     try:
-        return what in Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return False
+    return any(pair in ((b"-m", b"penstock.spark.daemon"), (b"-m", b"pyspark.daemon")) for pair in pairwise(arguments))
 
 
 def main(bootstrap_servers: str, guarantee: str, folder: str, *names: str) -> int:
