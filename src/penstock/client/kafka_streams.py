@@ -64,6 +64,7 @@ _log = logging.getLogger(__name__)
 
 # How long an application that wants all its instances to stop waits for its group to hear of it.
 _SHUTDOWN_SECONDS = 60.0
+_MISSING_SECONDS = 3.0
 
 
 class StreamThreadExceptionResponse(enum.Enum):
@@ -310,7 +311,7 @@ class KafkaStreams(QueryMethods):
         every = min(config["metadata.max.age.ms"], config["state.cleanup.delay.ms"]) / 1000
         while not self._ended.wait(every):
             try:
-                if self._prepared.outdated_by(self._admin.partition_counts()):
+                if self._is_outdated():
                     self._replan()
             except TopologyError as exc:
                 if self._conductor is not None:
@@ -319,6 +320,14 @@ class KafkaStreams(QueryMethods):
                 _log.warning("the topics could not be looked at now: %s", exc)
             if self._directory is not None:
                 self._directory.clean_removed_tasks(config["state.cleanup.delay.ms"])
+
+    def _is_outdated(self) -> bool:
+        """Whether the plan does not fit the topics there are; one that is missing is looked for again first."""
+        try:
+            return self._prepared.outdated_by(self._admin.partition_counts())
+        except TopologyError:  # a broker that comes back does not know all its topics in the first moment
+            self._ended.wait(_MISSING_SECONDS)
+            return self._prepared.outdated_by(self._admin.partition_counts())
 
     def _replan(self) -> None:
         """A pattern matches more topics than at the start: make the plan anew, and have the group share it out."""

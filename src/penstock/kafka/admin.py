@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
@@ -19,6 +20,20 @@ from penstock.log_bounds import LogBounds
 
 _TIMEOUT = 30.0
 _STEP = 1.5
+# What a broker or a controller that goes away or comes back answers: asked again, it may do what is wanted.
+_PASSING = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
+    }
+)
 _UNKNOWN_SECONDS = 3.0  # a broker that comes back does not know its topics in the first moment
 _LEADER_SECONDS = 5.0  # so long partitions whose leader is away may hold up the others
 _UNKNOWN_PARTITION = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
@@ -47,13 +62,19 @@ class Admin:
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str], replication_factor: int = -1) -> None:
         """Create a topic; one that is there already must have the same number of partitions."""
         topic = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, config=dict(configs))
-        try:
-            _result(self._client.create_topics([topic])[name])
-        except KafkaException as exc:
-            if exc.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise refused(f"creating the internal topic {name}", exc.args[0]) from exc
-            self._check_partitions(name, partitions)
-            return
+        deadline = time.monotonic() + _TIMEOUT
+        while True:
+            try:
+                _result(self._client.create_topics([topic], request_timeout=_TIMEOUT)[name])
+                break
+            except KafkaException as exc:
+                error = exc.args[0]
+                if error.code() == KafkaError.TOPIC_ALREADY_EXISTS:  # also where an answer before was lost
+                    self._check_partitions(name, partitions)
+                    return
+                if error.code() not in _PASSING or time.monotonic() > deadline:
+                    raise refused(f"creating the internal topic {name}", error) from exc
+                time.sleep(0.1)
         self._wait_for(name)
 
     def delete_topics(self, names: Iterable[str]) -> None:
@@ -149,7 +170,7 @@ class Admin:
 
     def _offsets(self, partitions: Iterable[TopicPartition], spec: OffsetSpec, committed_only: bool) -> dict[TopicPartition, int]:
         asked = list(partitions)
-        deadline = time.monotonic() + _TIMEOUT
+        deadline, gone_since = time.monotonic() + _TIMEOUT, math.inf
         while asked:
             found, failures = self._answered(asked, spec, committed_only, _TIMEOUT)
             if not failures:
@@ -159,7 +180,8 @@ class Admin:
                 topics = ", ".join(sorted({p.topic for p in asked}))
                 raise refused(f"reading the offsets of {topics}", error) from KafkaException(error)
             gone = self._missing(asked)
-            if gone and time.monotonic() > deadline - _TIMEOUT + _UNKNOWN_SECONDS:
+            gone_since = min(gone_since, time.monotonic()) if gone else math.inf
+            if time.monotonic() > gone_since + _UNKNOWN_SECONDS:
                 raise TopologyError(
                     f"the offsets of {', '.join(gone)} could not be read: the topic does not exist (any more); "
                     "create it and start again"

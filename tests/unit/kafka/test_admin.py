@@ -134,3 +134,57 @@ def test_should_say_that_a_topic_is_gone_unless_only_known_ones_count(monkeypatc
     assert client.reachable_ends([A, B], True, known_only=True) == {A: 7}
     with pytest.raises(TopologyError, match="topic-1 could not be read"):
         client.reachable_ends([A, B], True)
+
+
+def test_should_believe_that_a_topic_is_gone_only_when_it_has_been_told_so_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin, "_UNKNOWN_SECONDS", 3.0)
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(admin, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=lambda seconds: None))
+    cluster = Cluster({"topic-0": KafkaError(KafkaError._TIMED_OUT, "away")}, {"topic-0": 1})
+    client, answered = admin_of(cluster), cluster.list_offsets
+
+    def list_offsets(asked: Any, **settings: Any) -> Any:
+        found = answered(asked, **settings)
+        clock.now += 20.0
+        cluster.ends["topic-0"] = 7  # it is back, and knows no topic in the first moment
+        return found
+
+    cluster.list_offsets = list_offsets  # type: ignore[method-assign]
+    monkeypatch.setattr(client, "_missing", lambda asked: [str(p) for p in asked])
+    assert client.log_ends([A], False) == {A: 7}
+
+
+def creating(monkeypatch: pytest.MonkeyPatch, *answers: int | None) -> tuple[Admin, list[str]]:
+    """An Admin whose brokers answer the wish for a topic with these errors, one after the other; None creates it."""
+    client, left, asked = admin_of(Cluster({}, {})), iter(answers), list[str]()
+
+    def create_topics(topics: Any, **_: Any) -> Any:
+        asked.append(topics[0].topic)
+        code, future = next(left), Future[None]()
+        if code is None:
+            future.set_result(None)
+        else:
+            future.set_exception(KafkaException(KafkaError(code)))
+        return {topics[0].topic: future}
+
+    client._client.create_topics = create_topics  # type: ignore[method-assign]
+    monkeypatch.setattr(client, "partition_counts", lambda topics=None: {"internal": 4})
+    return client, asked
+
+
+def test_should_create_a_topic_although_the_brokers_go_away_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, asked = creating(monkeypatch, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError.NOT_CONTROLLER, None)
+    client.create_topic("internal", 4, {})
+    assert len(asked) == 4
+
+
+def test_should_take_a_topic_as_created_where_only_the_answer_was_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, _ = creating(monkeypatch, KafkaError._TIMED_OUT, KafkaError.TOPIC_ALREADY_EXISTS)
+    client.create_topic("internal", 4, {})
+
+
+def test_should_not_ask_again_for_a_topic_that_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, asked = creating(monkeypatch, KafkaError.POLICY_VIOLATION)
+    with pytest.raises(BrokerError, match="creating the internal topic internal"):
+        client.create_topic("internal", 4, {})
+    assert len(asked) == 1
