@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import penstock
 
@@ -79,6 +81,23 @@ def test_should_show_each_example(example: str) -> None:
     page = (ROOT / "docs" / "examples.md").read_text()
     assert f"../examples/{example}.py" in page
     assert f"pictures/{example}.svg" in page
+
+
+def test_should_start_an_example_on_kubernetes_that_fits_together() -> None:
+    folder = ROOT / "examples" / "kubernetes"
+    submit = (folder / "submit.sh").read_text()
+    assert subprocess.run(["bash", "-n", str(folder / "submit.sh")], check=False).returncode == 0
+    for kind in ("driver", "executor"):
+        assert f"spark.kubernetes.{kind}.podTemplateFile={kind}-pod.yaml" in submit
+        pod = yaml.safe_load((folder / f"{kind}-pod.yaml").read_text())
+        assert [container["name"] for container in pod["spec"]["containers"]] == [f"spark-kubernetes-{kind}"]
+    volume, driver = (yaml.safe_load((folder / f"driver-{name}.yaml").read_text()) for name in ("volume", "pod"))
+    assert driver["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == volume["metadata"]["name"]
+    application = runpy.run_path(str(folder / "application.py"))
+    assert "counts" in str(application["topology"]().describe())
+    assert '"state.dir": "/var/lib/penstock"' in (folder / "application.py").read_text()
+    assert driver["spec"]["containers"][0]["volumeMounts"][0]["mountPath"] == "/var/lib/penstock"
+    assert "mount.path=/var/lib/penstock" in submit
 
 
 def test_should_build_the_site_with_every_public_name(tmp_path: Path) -> None:

@@ -1,0 +1,46 @@
+"""WordCount, as it runs in a pod: Spark's settings come from `spark-submit`, the application's from the environment."""
+
+import os
+import signal
+import threading
+
+from penstock import Consumed, Grouped, KafkaStreams, Materialized, Produced, Serdes, StreamsBuilder, Topology
+
+
+def topology() -> Topology:
+    """Lines to counts of their words."""
+    builder = StreamsBuilder()
+    text = Serdes.string()
+    counts = (
+        builder.stream("lines", Consumed(text, text))
+        .flat_map_values(lambda line: line.lower().split())
+        .group_by(lambda _, word: word, Grouped("words", text, text))
+        .count(Materialized("counts"))
+    )
+    counts.to_stream().to("word-counts", Produced(text, Serdes.long()))
+    return builder.build()
+
+
+def main() -> None:
+    """Until the pod is told to stop."""
+    stopped = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    streams = KafkaStreams(
+        topology(),
+        {
+            "application.id": os.environ.get("APPLICATION_ID", "word-count"),
+            "bootstrap.servers": os.environ["BOOTSTRAP_SERVERS"],
+            "processing.guarantee": "exactly_once_v2",
+            "state.dir": "/var/lib/penstock",
+        },
+    )
+    streams.start()
+    while not stopped.wait(1) and streams.failure is None:
+        pass
+    streams.close()
+    if streams.failure is not None:
+        raise SystemExit(f"the application has failed: {streams.failure}")
+
+
+if __name__ == "__main__":
+    main()
