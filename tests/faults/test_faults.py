@@ -135,7 +135,7 @@ def disturb(run: Run, kills: Sequence[str]) -> None:
     run.verify()
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_should_survive_kills_of_worker_driver_and_broker(guarantee: str, start: Callable[..., Run]) -> None:
     disturb(start(list(APPLICATIONS), guarantee), ["worker", "worker", "driver", "worker", "broker", "worker"])
 
