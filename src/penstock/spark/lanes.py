@@ -17,9 +17,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pyspark import RDD, SparkContext
-from pyspark.core.rdd import _load_from_socket
-from pyspark.serializers import NoOpSerializer, pack_long
 
+from penstock.spark.internals import first_of_partition, java_side, keyed_bytes, shuffled_by_key, yielding_bytes
 from penstock.spark.placement import located
 
 _LANE = "PENSTOCK_LANE"
@@ -30,28 +29,16 @@ T = TypeVar("T")
 LaneFunction = Callable[[Iterator[Any]], Iterable[bytes]]
 
 
-def yielding_bytes(rows: RDD[Any], function: LaneFunction) -> RDD[bytes]:
-    """`mapPartitions` with a function whose bytes nobody pickles, and nobody unpickles."""
-    mapped: RDD[bytes] = rows.mapPartitions(function)
-    mapped._jrdd_deserializer = NoOpSerializer()
-    return mapped
-
-
 def shuffled_bytes(
     rows: RDD[Any], function: Callable[[Iterator[Any]], Iterable[tuple[int, bytes]]], partitions: int
 ) -> RDD[bytes]:
     """Have `function` give bytes and the partition they go to: `partitionBy` without pickling pairs of them."""
-    spark: Any = rows.ctx
-    keyed = yielding_bytes(rows, partial(_with_keys, function))  # as the JVM wants it: a key, then what belongs to it
-    pairs = spark._jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD()
-    partitioner = spark._jvm.PythonPartitioner(partitions, 0)  # the keys are the partitions
-    return RDD(spark._jvm.PythonRDD.valueOfPair(pairs.partitionBy(partitioner)), spark, NoOpSerializer())
+    return shuffled_by_key(yielding_bytes(rows, partial(_with_keys, function)), partitions)
 
 
 def _with_keys(function: Callable[[Iterator[Any]], Iterable[tuple[int, bytes]]], rows: Iterator[Any]) -> Iterator[bytes]:
     for partition, data in function(rows):
-        yield pack_long(partition)
-        yield data
+        yield from keyed_bytes(partition, data)
 
 
 class Lane:
@@ -93,13 +80,10 @@ class Lane:
         with building:
             spark.environment[_LANE] = self.name
             try:
-                rdd = build()
-                java_rdd = rdd._jrdd  # the functions take the environment along when their JVM side is made
+                java_rdd = java_side(build())  # the functions take the environment along when their JVM side is made
             finally:
                 del spark.environment[_LANE]
-        info = spark._jvm.PythonRDD.runJob(spark._jsc.sc(), java_rdd, [partition])
-        with _load_from_socket(info, NoOpSerializer()) as found:
-            return read(next(iter(found)))
+        return read(first_of_partition(spark, java_rdd, partition))
 
 
 def _without_place(function: LaneFunction, rows: Iterator[tuple[int, Any]]) -> Iterable[bytes]:
