@@ -13,15 +13,17 @@ from __future__ import annotations
 import os
 import pickle
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pyspark import RDD, SparkContext, cloudpickle
+from pyspark.core.rdd import _prepare_for_python_RDD
 from pyspark.daemon import manager
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import NoOpSerializer, PickleSerializer, pack_long
-from pyspark.util import _load_from_socket
+from pyspark.util import local_connect_and_auth
 
 __all__ = ["cloudpickle"]  # Spark's own copy, which it sends the user's functions with: what it can pickle, an application can be
 
@@ -211,9 +213,39 @@ def shuffled_by_key(keyed: RDD[bytes], partitions: int) -> RDD[bytes]:
     return RDD(jvm.PythonRDD.valueOfPair(pairs.partitionBy(partitioner)), spark, NoOpSerializer())
 
 
-def java_side(rows: RDD[Any]) -> Any:
-    """The JVM's RDD, which is made here: what Spark takes along with the functions, it takes now."""
-    return rows._jrdd
+def worker_environment(spark: SparkContext, own: Mapping[str, str]) -> Any:
+    """The environment that Spark gives the workers of this session, and `own`: a copy, in the JVM.
+
+    Spark hands a Python task to any idle worker of exactly the same environment. One variable makes a worker somebody's own, as
+    long as the rest does not change either; so it is copied once. The session's own environment is everybody's, read by all
+    threads that build functions: it is never changed.
+    """
+    copied = jvm_of(spark).java.util.HashMap()
+    for name, value in {**spark.environment, **own}.items():
+        copied.put(name, value)
+    return copied
+
+
+def bytes_in_environment(rows: RDD[Any], function: Callable[[Iterator[Any]], Iterable[bytes]], environment: Any) -> Any:
+    """`yielding_bytes` in a worker of this environment, for `first_of_partition`.
+
+    It is what pyspark does when an RDD is asked for its JVM side, which takes the session's environment and no other. Without it
+    a lane could have a worker of its own only by changing the session's environment under the user's jobs.
+    """
+    spark: Any = rows.ctx
+    jvm = jvm_of(spark)
+    # Profilers are the session's; a function that is large travels as a broadcast, which lives as long as what is made here.
+    command = (partial(_on_partition, function), None, rows._jrdd_deserializer, NoOpSerializer())
+    pickled, broadcasts, _, includes = _prepare_for_python_RDD(spark, command)
+    wrapped = jvm.SimplePythonFunction(
+        bytearray(pickled), environment, includes, spark.pythonExec, spark.pythonVer, broadcasts, spark._javaAccumulator
+    )
+    return jvm.PythonRDD(rows._jrdd.rdd(), wrapped, False, False).asJavaRDD()  # keeps no partitioner, is no barrier
+
+
+def _on_partition(function: Callable[[Iterator[Any]], Iterable[bytes]], _: int, rows: Iterator[Any]) -> Iterable[bytes]:
+    """What a worker calls: with the partition's number first."""
+    return function(rows)
 
 
 def first_of_partition(spark: SparkContext, java_rdd: Any, partition: int) -> bytes:
@@ -222,9 +254,12 @@ def first_of_partition(spark: SparkContext, java_rdd: Any, partition: int) -> by
     `SparkContext.runJob` is the same with a function around it, and makes a new RDD for it with the shared environment. Without
     it a lane's job would run over all partitions of a shuffle, or in any worker.
     """
-    info = jvm_of(spark).PythonRDD.runJob(spark._jsc.sc(), java_rdd, [partition])
-    with _load_from_socket(info, NoOpSerializer()) as found:
-        return bytes(next(iter(found)))
+    info = jvm_of(spark).PythonRDD.runJob(spark._jsc.sc(), java_rdd, [partition])  # where to read, the secret, and whom to ask
+    # What pyspark has above this (`_load_from_socket`) leaves the socket open before 4.2, later it is another thing.
+    file, connection = local_connect_and_auth(info[0], info[1])
+    with connection, file:
+        connection.settimeout(None)  # as long as it takes
+        return bytes(next(iter(NoOpSerializer().load_stream(file))))
 
 
 # -- Python workers -----------------------------------------------------------------------------------------------------------
