@@ -22,7 +22,6 @@ from penstock import (
     StreamsBuilder,
     Topology,
 )
-from penstock.client import pace
 
 
 class Restored(StateRestoreListener):
@@ -60,7 +59,7 @@ def main(application: str, brokers: str, folder: str, source: str, sink: str, *s
         **dict(setting.split("=", 1) for setting in settings),
     }
     if not config["spark.master"].startswith("local"):
-        pace._SPREAD_ABOVE = -1  # so little load would stay together in one lane
+        config["task.spread"] = "always"  # so little load would stay together in one lane
     streams = KafkaStreams(topology(source, sink), config)
     streams.set_global_state_restore_listener(Restored())
     streams.start()

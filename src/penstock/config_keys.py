@@ -339,6 +339,10 @@ def _keys() -> tuple[ConfigKey, ...]:
         key("repartition.transport", Type.STRING, "auto", _MEDIUM,
             "How records cross a repartition: auto, always by Spark's shuffle, or always by the topic.",
             one_of("auto", "shuffle", "topic")),
+        key("task.spread", Type.STRING, "auto", _MEDIUM,
+            "Where tasks run: auto, together in one stream thread while that has time to spare and over all when it has not;"
+            " always, over all stream threads from the start.",
+            one_of("auto", "always")),
         key("batch.max.records", Type.LONG, 500_000, _MEDIUM, "The most records one turn takes.", at_least(1)),
         key("application.server.token", Type.STRING, None, _MEDIUM,
             "The token callers of the query server must send, and instances prove to each other that they know."),

@@ -115,13 +115,11 @@ def _is_daemon(pid: int) -> bool:
 def main(bootstrap_servers: str, guarantee: str, folder: str, *names: str) -> int:
     """Run the applications until told to stop; an application that fails ends the process."""
     from penstock import KafkaStreams
-    from penstock.client import pace
     from penstock.spark.session import make_session
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     for noisy in ("kafka", "py4j"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
-    pace._SPREAD_ABOVE = 0  # tasks of one application in two lanes: one may commit and the other not
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     spark = make_session("faults", {"spark.master": "local[4]"})
@@ -134,6 +132,7 @@ def main(bootstrap_servers: str, guarantee: str, folder: str, *names: str) -> in
             "state.dir": folder,
             "num.stream.threads": 2 if name.startswith(("word-count", "chain")) else 1,
             "commit.interval.ms": 20,
+            "task.spread": "always",  # tasks of one application in two lanes: one may commit and the other not
             "batch.max.records": 300,
             "statestore.cache.max.bytes": 0,
             "session.timeout.ms": 6_000,

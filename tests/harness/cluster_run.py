@@ -65,6 +65,7 @@ class ClusterRun:
             "statestore.cache.max.bytes": 0,
             "commit.interval.ms": 20,
             "num.stream.threads": 2,
+            "task.spread": "always",  # so little load would stay together in one lane
             "batch.max.records": 100,
             **self._config,
         }

@@ -7,9 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from penstock.client import pace
 from tests.harness.hostile import feed_header_that_is_no_text, hostile_headers, payload
 from tests.harness.kafka import Kafka, Message, unique, wait_until
 from tests.integration.topologies import all_that_is_shuffled
@@ -19,10 +16,7 @@ Run = Callable[..., Any]
 RECORDS = 100
 
 
-def test_should_run_nothing_that_a_record_brings_and_go_on(
-    kafka: Kafka, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pace, "_SPREAD_ABOVE", 50)  # over both lanes, through Spark's shuffle
+def test_should_run_nothing_that_a_record_brings_and_go_on(kafka: Kafka, run: Run, tmp_path: Path) -> None:
     suffix = unique("")
     lines, numbers, audit, copies, counts, dead, never = (
         f"{name}{suffix}" for name in ("lines", "numbers", "audit", "copies", "counts", "dead", "never")
@@ -41,6 +35,7 @@ def test_should_run_nothing_that_a_record_brings_and_go_on(
         "application.id": unique("hostile"),
         "processing.guarantee": "exactly_once_v2",
         "num.stream.threads": 2,
+        "task.spread": "always",  # over both lanes, through Spark's shuffle
         "statestore.cache.max.bytes": 1 << 20,
         "deserialization.exception.handler": "log_and_continue",
         "errors.dead.letter.queue.topic.name": dead,

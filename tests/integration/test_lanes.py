@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from penstock.client import pace
 from penstock.ids import TopicPartition
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
-from tests.integration.topologies import count_by_key, joined_in_time, remembering, word_count
+from tests.integration.topologies import count_by_key, joined_in_time, remembering, slow_count, word_count
 
 Run = Callable[..., Any]
 
@@ -92,12 +91,11 @@ def test_should_run_no_job_while_idle_and_name_those_that_run(kafka: Kafka, spar
 def test_should_move_tasks_between_lanes_without_loss(
     topology: Callable[..., Any], guarantee: str, kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pace, "_SPREAD_ABOVE", 50)
-    monkeypatch.setattr(pace, "SMALL", 20)
-    monkeypatch.setattr(pace, "_GATHER_AFTER", 1.0)
     source, out = topics(kafka, "in", "out", partitions=4)
     config = {"application.id": unique("moving"), "processing.guarantee": guarantee, "num.stream.threads": 2}
     streams = run(topology(source, out), config)
+    is_spread = True
+    monkeypatch.setattr(streams._conductor._spread, "wants", lambda *_, **__: is_spread)
     words = [f"w{i}" for i in range(40)]
     expected = 0
 
@@ -105,16 +103,30 @@ def test_should_move_tasks_between_lanes_without_loss(
         return set(streams._conductor.owners.values())
 
     for _ in range(2):
+        is_spread = True
         kafka.feed(source, texts(*((word, word) for word in words * 5)))
         expected += 5
         wait_until(lambda: lanes() == {0, 1}, "the tasks are spread over both lanes", 120, 0.01)
         assert counts(kafka, out, expected * 40) == up_to(**dict.fromkeys(words, expected))
-        time.sleep(1.5)
-        kafka.feed(source, texts(*((word, word) for word in words[:10])))  # a small turn, after small ones for long enough
+        is_spread = False
+        kafka.feed(source, texts(*((word, word) for word in words[:10])))
         wait_until(lambda: len(lanes()) == 1, "the tasks are together again")
         kafka.feed(source, texts(*((word, word) for word in words[10:])))
         expected += 1
         assert counts(kafka, out, expected * 40) == up_to(**dict.fromkeys(words, expected))
+
+
+def test_should_spread_tasks_that_keep_one_lane_busy(kafka: Kafka, run: Run) -> None:
+    source, out = topics(kafka, "in", "out", partitions=4)
+    config = {"application.id": unique("busy"), "processing.guarantee": "exactly_once_v2", "num.stream.threads": 2}
+    streams = run(slow_count(source, out, seconds=0.005), config)
+    places: list[set[int]] = []
+    streams._conductor._events.on_turn = lambda turn, _, __: places.append(set(turn.work))
+    words = [f"w{i}" for i in range(100)]
+    kafka.feed(source, texts(*((word, word) for word in words * 20)))  # few, but they take ten seconds
+    assert counts(kafka, out, 2_000) == up_to(**dict.fromkeys(words, 20))
+    assert {0, 1} in places
+    assert len(places[0]) == 1
 
 
 def test_should_go_on_in_a_new_worker_when_spark_has_retired_the_old_one(kafka: Kafka, spark: Any, run: Run) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from penstock.client import pace
 from tests.harness.kafka import Kafka, Message, unique, wait_until
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
 from tests.integration.topologies import count_by_key, remembering, word_count
@@ -82,10 +81,10 @@ def test_should_measure_nodes_stores_and_caches_where_asked_to(kafka: Kafka, run
     assert any(n.name == "record-lateness-max" for n in streams.metrics())
 
 
-def test_should_show_the_parts_of_a_turn_with_a_shuffle(kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "_SPREAD_ABOVE", 3)
+def test_should_show_the_parts_of_a_turn_with_a_shuffle(kafka: Kafka, run: Run) -> None:
     source, out = topics(kafka, "in", "out")
-    streams = run(word_count(source, out), {"application.id": unique("parts"), "num.stream.threads": 2})
+    config = {"application.id": unique("parts"), "num.stream.threads": 2, "task.spread": "always"}
+    streams = run(word_count(source, out), config)
     kafka.feed(source, texts(*((str(i), "a b c d") for i in range(20))))
     assert counts(kafka, out, 80) == up_to(a=20, b=20, c=20, d=20)
     wait_until(lambda: value(streams, "process-total", "stream-thread-metrics") == 80, "all words are counted")
@@ -94,13 +93,13 @@ def test_should_show_the_parts_of_a_turn_with_a_shuffle(kafka: Kafka, run: Run, 
 
 
 def test_should_tell_of_warnings_and_dead_letters_of_workers_before_a_shuffle(
-    kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kafka: Kafka, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(pace, "_SPREAD_ABOVE", 3)
     source, out, dead = topics(kafka, "in", "out", "dead", partitions=2)
     config = {
         "application.id": unique("told"),
         "num.stream.threads": 2,
+        "task.spread": "always",
         "application.server": "localhost:0",
         "processing.exception.handler": "log_and_continue",
         "errors.dead.letter.queue.topic.name": dead,

@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from penstock.client import pace
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import topics
 from tests.integration.topologies import word_count
@@ -86,15 +85,14 @@ class Reader(threading.Thread):
 
 @pytest.mark.slow
 def test_should_lose_and_double_nothing_while_threads_come_and_go(
-    kafka: Kafka, spark: Any, run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    kafka: Kafka, spark: Any, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(pace, "_SPREAD_ABOVE", RATE // 4)  # so that the tasks are on all threads there are
-    monkeypatch.setattr(pace, "SMALL", 0)
     source, out = topics(kafka, "lines", "counts", partitions=4)
     config = {
         "application.id": unique("soak"),
         "processing.guarantee": "exactly_once_v2",
         "num.stream.threads": 1,
+        "task.spread": "always",
         "commit.interval.ms": 100,
     }
     streams = run(word_count(source, out), config)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from penstock import KafkaStreams, ProcessingError, State, StreamThreadExceptionResponse
-from penstock.client import pace
 from penstock.client.stream_threads import ThreadState
 from tests.conftest import application_config
 from tests.harness.kafka import Kafka, unique, wait_until
@@ -34,12 +33,10 @@ def running(streams: Any) -> bool:
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-def test_should_move_tasks_to_and_from_threads_that_come_and_go(
-    guarantee: str, kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pace, "_SPREAD_ABOVE", 3)
+def test_should_move_tasks_to_and_from_threads_that_come_and_go(guarantee: str, kafka: Kafka, run: Run) -> None:
     source, out = topics(kafka, "in", "out", partitions=4)
     config = {"application.id": unique("threads"), "processing.guarantee": guarantee, "num.stream.threads": 1}
+    config["task.spread"] = "always"
     streams = run(count_by_key(source, out), config)
     assert names(streams) == ["StreamThread-1"]
     kafka.feed(source, keyed(KEYS * 2))
@@ -75,10 +72,10 @@ def test_should_keep_its_state_without_threads_and_go_on_with_a_new_one(kafka: K
     wait_until(lambda: streams.state is State.RUNNING, "it runs again")
 
 
-def test_should_leave_threads_idle_that_have_no_task(kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "_SPREAD_ABOVE", 0)
+def test_should_leave_threads_idle_that_have_no_task(kafka: Kafka, run: Run) -> None:
     source, out = topics(kafka, "in", "out", partitions=1)
-    streams = run(count_by_key(source, out), {"application.id": unique("idle"), "num.stream.threads": 2})
+    config = {"application.id": unique("idle"), "num.stream.threads": 2, "task.spread": "always"}
+    streams = run(count_by_key(source, out), config)
     kafka.feed(source, keyed("aab"))
     assert counts(kafka, out, 3) == up_to(a=2, b=1)
     assert running(streams)

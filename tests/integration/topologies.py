@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,21 @@ def count_by_key(source: str, sink: str, **materialized: Any) -> Topology:
     counts = builder.stream(source, TEXT).group_by_key(BY_TEXT).count(Materialized("counts", string, long, **materialized))
     counts.to_stream().to(sink, Produced(string, long))
     return builder.build()
+
+
+def slow_count(source: str, sink: str, seconds: float) -> Topology:
+    """The same, of records that take their time."""
+    builder = StreamsBuilder()
+    slow = builder.stream(source, TEXT).map_values(lambda value: slowly(value, seconds))
+    counts = slow.group_by_key(BY_TEXT).count(Materialized("counts", string, long))
+    counts.to_stream().to(sink, Produced(string, long))
+    return builder.build()
+
+
+def slowly(value: str, seconds: float) -> str:
+    """The same, later."""
+    time.sleep(seconds)
+    return value
 
 
 def word_count(source: str, sink: str) -> Topology:

@@ -80,6 +80,7 @@ def test_should_document_every_key_with_a_default_that_is_allowed():
         ("application.server", "host:80", "host:80"),
         ("upgrade.from", "3.4", "3.4"),
         ("repartition.transport", "shuffle", "shuffle"),
+        ("task.spread", "always", "always"),
     ],
 )  # fmt: skip
 def test_should_parse_values(key, given, expected):
@@ -107,6 +108,7 @@ def test_should_parse_values(key, given, expected):
         ("application.server", "nowhere", "host:port"),
         ("metrics.recording.level", "LOUD", "INFO, DEBUG, TRACE"),
         ("repartition.transport", "pigeon", "auto, shuffle, topic"),
+        ("task.spread", "never", "auto, always"),
         ("enable.metrics.push", "yes", "true or false"),
         ("metrics.port", 70_000, "65535"),
         ("default.key.serde", 3, "import path"),

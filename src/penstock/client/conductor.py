@@ -20,8 +20,9 @@ from penstock.client.failures import LaneLostError, is_transient
 from penstock.client.hold import Hold
 from penstock.client.lane_changes import LaneChange, LaneChanges
 from penstock.client.owned_tasks import OwnedTasks
-from penstock.client.pace import SMALL, Pace
+from penstock.client.pace import Pace
 from penstock.client.positions import OffsetOutOfRangeError, Positions
+from penstock.client.spread import Spread
 from penstock.client.standbys import Standbys
 from penstock.client.stuck import StuckPartitions
 from penstock.client.turns import Turn, plan_turn
@@ -67,6 +68,7 @@ class Conductor:
         self._events = events
         self._clock = SystemClock()
         self._pace = Pace()
+        self._spread = Spread(always=config["task.spread"] == "always")
         self._committed_globals = reads_committed(global_consumer_config(config, "global"))
         self._stuck = StuckPartitions()
         self._turn: Turn | None = None
@@ -85,7 +87,7 @@ class Conductor:
         self._probe_at: float | None = None
         events.standbys.on_restore = events.on_restore
         events.standbys.on_progress = self._nudge
-        self.tasks = OwnedTasks(config, plan, fleet, admin, positions, units, events, self._pace)
+        self.tasks = OwnedTasks(config, plan, fleet, admin, positions, units, events, self._spread)
         self.copies = self.tasks.copies
         self._wake = threading.Condition()
         self._closing = False
@@ -304,6 +306,7 @@ class Conductor:
             self._idle.set()
             self._wait()
             return
+        self._pace.polled(turn.backlog)
         if self.tasks.follow_load(turn.backlog):
             return
         self._turn, turn.started = turn, started
@@ -315,14 +318,23 @@ class Conductor:
         self.tasks.check(answers)
         self._account(turn, answers)
         self._turn = None
-        seconds = time.monotonic() - started
+        ended = time.monotonic()
+        seconds = ended - started
         self._pace.account(turn.records, seconds)
+        self._spread.turned(
+            started,
+            ended,
+            {lane: answer.work_seconds for lane, answer in answers.items()},
+            records=turn.records,
+            left=turn.backlog - turn.records,
+            commits={lane: answer.seconds.get("commit", 0.0) for lane, answer in answers.items()},
+        )
         self._events.on_account(turn, answers, seconds)
         self._events.on_turn(turn, answers, seconds)
         self._housekeeping()
         self._idle.set()
         rest = self._config["commit.interval.ms"] / 1000 - seconds
-        if rest > 0 and turn.backlog - turn.records < SMALL:
+        if rest > 0 and turn.backlog <= turn.records:
             self._sleep(rest)
 
     def _wants_metrics(self, turn: Turn, now: float) -> bool:
@@ -414,7 +426,8 @@ class Conductor:
 
     def _remove_lane(self, index: int) -> None:
         left = [lane for lane in self._fleet.lanes if lane != index]
-        self._pace.spread = self._pace.spread and len(left) > 1
+        if len(left) < 2:
+            self._spread.forget()
         try:
             if self._opened and left:
                 self.tasks.leave_lane(index)

@@ -20,8 +20,8 @@ from penstock.client.events import Events
 from penstock.client.failures import error_of
 from penstock.client.lane_placement import Placement
 from penstock.client.metadata import TaskMetadata
-from penstock.client.pace import Pace
 from penstock.client.positions import Positions
+from penstock.client.spread import Spread
 from penstock.client.units import Units, tasks_in
 from penstock.config import StreamsConfig
 from penstock.errors import TaskMigratedError
@@ -67,14 +67,14 @@ class OwnedTasks:
         positions: Positions,
         units: Units,
         events: Events,
-        pace: Pace,
+        spread: Spread,
     ) -> None:
         self._config = config
         self.plan, self.positions, self.units = plan, positions, units
         self._fleet = fleet
         self._admin = admin
         self._events = events
-        self._pace = pace
+        self._spread = spread
         self.committed_only = reads_committed(consumer_config(config, "input"))
         """Whether input topics end at their last stable offsets: that is all the consumers see of them."""
         self.copies = Copies(config, plan, units, fleet, admin, events.standbys)
@@ -244,18 +244,23 @@ class OwnedTasks:
 
     def follow_load(self, backlog: int) -> bool:
         """Move tasks if the load asks for it; True where they moved."""
-        spread, now = self._pace.wants_spread(backlog), time.monotonic()
-        if len(set(self._fleet.hosts.values())) > 1:
+        over_hosts, now = self._is_over_hosts, time.monotonic()
+        spread = self._spread.wants(backlog, moves_are_dear=over_hosts)
+        if over_hosts:
             # Over hosts it takes a look at the changelogs, and copies do not come by the turn.
             if now - self._placed_at < _PLACED_EVERY:
                 return False
             self._placed_at = now
         placement = self.copies.placement(list(self.owners), spread, self.owners)
-        return self._move(placement, "over all lanes" if spread else "together")
+        return self._move(placement, f"{'over all lanes' if spread else 'together'} ({self._spread.reason})")
+
+    @property
+    def _is_over_hosts(self) -> bool:
+        return len(set(self._fleet.hosts.values())) > 1
 
     def leave_lane(self, index: int) -> None:
         """Move what a lane has to the others."""
-        wanted = self.copies.placement(list(self.owners), self._pace.spread, self.owners, without=index)
+        wanted = self.copies.placement(list(self.owners), self._spread.is_spread, self.owners, without=index)
         self._move(wanted, f"away from thread {index + 1}")
 
     def lose_lane(self, index: int, successor: int | None = None) -> None:
@@ -275,8 +280,9 @@ class OwnedTasks:
     def _place_tasks(self, tasks: list[TaskId]) -> None:
         ends = self._admin.reachable_ends(self.positions.sources(), self.committed_only)
         backlog = sum(max(0, end - self.start_of(p)) for p, end in ends.items())
-        backlog += self.copies.to_restore(task for task in tasks if task not in self.owners)
-        placement = self.copies.placement(tasks, self._pace.wants_spread(backlog), self.owners)
+        to_restore = self.copies.to_restore(task for task in tasks if task not in self.owners)
+        spread = self._spread.wants(backlog, to_restore=to_restore, moves_are_dear=self._is_over_hosts)
+        placement = self.copies.placement(tasks, spread, self.owners)
         self.owners = placement.owners
         self._choose_copies(placement)
 

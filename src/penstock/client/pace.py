@@ -1,20 +1,19 @@
-"""How large turns should be, and whether they need more than one lane."""
+"""How large turns should be."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
 
-SMALL = 2_000
-"""Up to this many records a turn is small: one lane carries it, and the next turn may wait for the commit interval."""
-
-# A backlog of this many records is spread over all lanes, and gathered when turns have stayed small for this long.
-_SPREAD_ABOVE, _GATHER_AFTER = 20_000, 5.0
-_FIRST_TURN = 50_000
+# Up to this many records a turn is small: what it takes is mostly what any turn takes.
+_SMALL = 2_000
+# Before anything is known of what records cost: few enough for one that takes milliseconds, and soon more.
+_FIRST_TURN, _UNKNOWN_TURN, _FEWEST = 10_000, 1_000, 10
 # A turn should work for about this long: as long as the backlog takes, within bounds. A turn's fixed cost, and the rows that an
 # aggregate writes once a turn, are paid less often when there is much to catch up on.
 _SHORTEST, _LONGEST = 0.5, 3.0
 _GROWTH = 4
+_NOTHING = 1e-9
 
 
 @dataclass
@@ -23,12 +22,13 @@ class Pace:
 
     >>> pace = Pace()
     >>> pace.max_records(1_000_000, backlog=80_000)
-    50000
-    >>> pace.account(50_000, seconds=1.0)  # the first turn also warms up
+    10000
+    >>> pace.account(10_000, seconds=1.0)  # the first turn also warms up
     >>> pace.account(20_000, seconds=0.3)
     >>> pace.max_records(1_000_000, backlog=500_000)  # grows, but not at once
-    100000
-    >>> pace.account(100_000, seconds=1.3)  # about 10 µs a record: three seconds take 300,000
+    80000
+    >>> pace.account(80_000, seconds=1.2)
+    >>> pace.account(80_000, seconds=1.1)  # about 10 µs a record: three seconds take 300,000
     >>> round(pace.max_records(1_000_000, backlog=500_000), -5)
     300000
     >>> round(pace.max_records(1_000_000, backlog=200_000), -5)
@@ -43,7 +43,7 @@ class Pace:
     record_seconds: float = 0.0
     last_records: int = 0
     small_since: float = field(default_factory=time.monotonic)
-    spread: bool = False
+    """Since when there has been little to read."""
     ceiling: int | None = None
     """More than this many records were too many for one turn, as far as is known."""
 
@@ -52,11 +52,12 @@ class Pace:
         limit = limit if self.ceiling is None else min(limit, self.ceiling)
         if self.fixed_seconds is None:
             return min(limit, _FIRST_TURN)
-        allowed = max(_FIRST_TURN // 10, _GROWTH * self.last_records)
-        if self.record_seconds > 0:
-            seconds = min(_LONGEST, max(_SHORTEST, backlog * self.record_seconds))
+        allowed = max(_UNKNOWN_TURN, _GROWTH * self.last_records)
+        if self.record_seconds > _NOTHING:
+            # Where any turn takes long, at least as long again goes to the records.
+            seconds = min(_LONGEST, max(_SHORTEST, self.fixed_seconds, backlog * self.record_seconds))
             allowed = min(allowed, int(seconds / self.record_seconds))
-        return min(limit, max(1_000, allowed))
+        return min(limit, max(_FEWEST, allowed))
 
     def failed(self, records: int) -> int:
         """Learn from a turn that was too long for the brokers, or too much for its worker; returns how many the next may have."""
@@ -73,17 +74,13 @@ class Pace:
         self.last_records = max(records, self.last_records // 2)
         # What the shortest turns take is fixed; slowly forgotten, in case the machine gets slower.
         self.fixed_seconds = seconds if self.fixed_seconds is None else min(seconds, self.fixed_seconds * 1.05)
-        if records > SMALL:
-            cost = max(0.0, seconds - self.fixed_seconds) / records
+        if records > _SMALL or seconds > _SHORTEST:
+            cost = max(0.0, seconds - min(self.fixed_seconds, _SHORTEST)) / records
             self.record_seconds = cost if not self.record_seconds else 0.5 * self.record_seconds + 0.5 * cost
+        # Whatever a turn takes in any case, a record costs no more than this: one slow turn does not make all others small.
+        self.record_seconds = min(self.record_seconds, seconds / records)
 
-    def wants_spread(self, backlog: int) -> bool:
-        """Whether the tasks belong on all lanes, with hysteresis."""
-        now = time.monotonic()
-        if backlog > SMALL:
-            self.small_since = now
-        if backlog > _SPREAD_ABOVE:
-            self.spread = True
-        elif self.spread and now - self.small_since > _GATHER_AFTER:
-            self.spread = False
-        return self.spread
+    def polled(self, backlog: int) -> None:
+        """So many records were found to be read."""
+        if backlog > _SMALL:
+            self.small_since = time.monotonic()

@@ -143,6 +143,11 @@ class LaneAnswer:
     failure: Failure | None = None
     logs: tuple[LogLine, ...] = ()
 
+    @property
+    def work_seconds(self) -> float:
+        """How long the lane worked for its records, without the commit: that takes its time for a single record too."""
+        return sum(self.seconds.get(step, 0.0) for step in ("stage", "fetch", "process", "store"))
+
 
 @dataclass(frozen=True)
 class Failure:

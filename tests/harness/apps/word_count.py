@@ -27,7 +27,6 @@ from penstock import (
     StoreQueryParameters,
     StreamsBuilder,
 )
-from penstock.client import pace
 
 TABLES: list[Any] = []
 
@@ -96,7 +95,6 @@ def main(config: dict[str, Any], topics: list[str], store: str, add_py_file: str
 
         spark = make_session("given", {key: config.pop(key) for key in list(config) if key.startswith("spark.")})
         spark.sparkContext.addPyFile(add_py_file)
-    pace._SPREAD_ABOVE = -1  # small turns, and still on all lanes
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     for noisy in ("kafka", "py4j"):
         logging.getLogger(noisy).setLevel(logging.ERROR)

@@ -161,7 +161,7 @@ def test_should_move_the_tasks_of_a_lane_that_goes(played: Callable[[int], Playe
     one.change(0)
     assert one.owned() == {1: 4}
     until(lambda: one.told == ["running", "rebalancing", "running"])
-    one.conductor._pace.spread = True
+    assert one.conductor._spread.wants(backlog=1_000_000)
     one.change(0, "t1")
     until(lambda: one.told[3:] == ["rebalancing", "running"])
     one.conductor.tasks.follow_load(0)

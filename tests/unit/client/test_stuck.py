@@ -198,8 +198,8 @@ def test_should_get_back_to_larger_turns_slowly() -> None:
     pace, turns = Pace(), 0
     for _ in range(3):
         pace.failed(pace.max_records(1_000_000, backlog=1_000_000))
-    assert pace.ceiling == 6_250
-    while pace.max_records(1_000_000, backlog=1_000_000) < 50_000:
+    assert pace.ceiling == 1_250
+    while pace.max_records(1_000_000, backlog=1_000_000) < 10_000:
         pace.account(pace.max_records(1_000_000, backlog=1_000_000), 0.1)
         turns += 1
     assert 20 < turns < 40

@@ -52,7 +52,7 @@ class TurnMetrics:
         for answer in answers.values():
             for part, took in answer.seconds.items():
                 longest[part] = max(took, longest.get(part, 0.0))
-        work = sum(took for part, took in longest.items() if part != "punctuate")
+        work = sum(took for part, took in longest.items() if part not in ("punctuate", "stage"))
         longest["poll"], longest["turn"] = turn.poll_seconds, seconds
         longest["shuffle" if turn.shuffled else "spark"] = max(0.0, seconds - turn.poll_seconds - work)
         for part, took in longest.items():
