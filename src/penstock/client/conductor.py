@@ -481,15 +481,17 @@ class Conductor:
             self.member.commit(offsets)
         positions = self.tasks.positions
         positions.committed.update(offsets)
+        read = turn.read
         for lane, lane_work in turn.work.items():
             short = answers[lane].short
+            reached = {p: min(end, short[p].offset) if p in short else end for p, end in read.items()}
             for work in lane_work.values():
                 for r in work.ranges:
                     partition = TopicPartition(r.topic, r.partition)
                     positions.fetched[partition] = short[partition].offset if partition in short else r.end
-                for partition, ends in work.fed.items():
+                for partition in work.fed:
                     vector = positions.vectors[partition]
-                    vector.update({p: max(vector[p], short[p].offset) if p in short else end for p, end in ends.items()})
+                    vector.update({p: max(vector[p], end) for p, end in reached.items() if p in vector})
         self.tasks.take_timers(answers)
         if positions.is_drained:
             _log.info("what was left in repartition topics has been read: they go through the shuffle from now on")

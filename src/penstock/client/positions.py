@@ -159,15 +159,25 @@ class Positions:
         return [TopicPartition(t, task_id.partition) for t in topics if task_id.partition < self._plan.partitions[t]]
 
     def of_task(self, task_id: TaskId) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What is committed for a task; for what a shuffle feeds always a vector, also before the first commit."""
+        """What is committed for a task; for what a shuffle feeds always a vector of all sources, also before the first commit."""
         found = {p: self.committed[p] for p in self.inputs(task_id) if p in self.committed}
         for partition in self.inputs(task_id):
-            if partition in self.vectors and not is_vector(found.get(partition)):
-                read_to = found.get(partition, OffsetAndMetadata(0))
-                sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
-                begun = Vector(read_to.offset, self._loaded_vectors[partition], self._carried.get(partition, {}))
-                found[partition] = begun.committed(read_to.metadata, sources, read_to.offset)
+            if partition in self.vectors:
+                found[partition] = self._whole_vector(partition, found.get(partition, OffsetAndMetadata(0)))
         return found
+
+    def _whole_vector(self, partition: TopicPartition, committed: OffsetAndMetadata) -> OffsetAndMetadata:
+        """What is committed for a partition that a shuffle feeds, with sources it does not name where they are read from."""
+        sources, loaded = sources_of(self._plan, self._plan.shuffled[partition.topic]), self._loaded_vectors[partition]
+        carried = self._carried.get(partition, {})
+        if not is_vector(committed):
+            return Vector(committed.offset, loaded, carried).committed(committed.metadata, sources, committed.offset)
+        own = Vector.of(committed, sources)
+        if len(own.positions) == len(sources):
+            return committed
+        times = committed.metadata.partition("|")[0]
+        begun = {**{source: some for source, some in carried.items() if source not in own.positions}, **own.begun}
+        return Vector(own.number, {**loaded, **own.positions}, begun).committed(times, sources, committed.offset)
 
     def forget_fetched(self, task_id: TaskId) -> None:
         """A task was closed: what it had fetched and not committed is read again."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from penstock.client.positions import Positions
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange
-from penstock.spark.messages import TaskWork, UpstreamWork
+from penstock.spark.messages import TaskWork, UpstreamWork, read_by
 from penstock.spark.plan import Plan
 
 
@@ -27,6 +27,11 @@ class Turn:
     def shuffled(self) -> bool:
         """Whether records cross Spark's shuffle on their way to the lanes."""
         return bool(self.upstream) and len(self.work) > 1
+
+    @property
+    def read(self) -> dict[TopicPartition, int]:
+        """How far sources before a shuffle are read."""
+        return read_by(self.upstream)
 
     @property
     def records(self) -> int:
@@ -88,14 +93,16 @@ def _add_upstream(turn: Turn, plan: Plan, positions: Positions, ranges: Mapping[
         topics = plan.subtopologies[subtopology_id].source_topics
         mine = {p: r for p, r in ranges.items() if p.topic in topics}
         targets = [t for t in positions.vectors if plan.shuffled[t.topic] == subtopology_id]
-        ahead = {
-            target: vector
-            for target in targets
-            if (vector := {p: positions.vectors[target][p] for p, r in mine.items() if positions.vectors[target][p] > r.start})
-        }
-        for partition in sorted({p.partition for p in mine}):
-            part = tuple(r for p, r in mine.items() if p.partition == partition)
-            turn.upstream.append(UpstreamWork(subtopology_id, partition, part, ahead))
+        parts: dict[int, dict[TopicPartition, FetchRange]] = {}
+        for source, wanted in mine.items():
+            parts.setdefault(source.partition, {})[source] = wanted
+        for partition, part in sorted(parts.items()):
+            ahead = {
+                target: vector
+                for target in targets
+                if (vector := {p: at for p, r in part.items() if (at := positions.vectors[target][p]) > r.start})
+            }
+            turn.upstream.append(UpstreamWork(subtopology_id, partition, tuple(part.values()), ahead))
 
 
 def _task_work(
@@ -106,18 +113,18 @@ def _task_work(
     ranges: Mapping[TopicPartition, FetchRange],
     fed_by: set[int],
 ) -> TaskWork | None:
-    direct, fed = [], {}
+    direct, fed = list[FetchRange](), list[TopicPartition]()
     for partition in positions.inputs(task_id):
         vector = positions.vectors.get(partition)
         if vector is None:
             if partition in ranges:
                 direct.append(ranges[partition])
         elif plan.shuffled[partition.topic] in fed_by:
-            fed[partition] = {p: max(at, ranges[p].end if p in ranges else at) for p, at in vector.items()}
+            fed.append(partition)
     if not direct and not fed:
         return None
     return TaskWork(
-        tuple(direct), _lags(positions, ends, task_id, {TopicPartition(r.topic, r.partition): r.end for r in direct}), fed
+        tuple(direct), _lags(positions, ends, task_id, {TopicPartition(r.topic, r.partition): r.end for r in direct}), tuple(fed)
     )
 
 

@@ -17,7 +17,17 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.spark.answers import read_answer
 from penstock.spark.internals import split_place, yielding_bytes
 from penstock.spark.lanes import Lane, shuffled_bytes
-from penstock.spark.messages import Application, Committed, Failure, LaneAnswer, OpenTurn, ProcessTurn, TaskWork, UpstreamWork
+from penstock.spark.messages import (
+    Application,
+    Committed,
+    Failure,
+    LaneAnswer,
+    OpenTurn,
+    ProcessTurn,
+    TaskWork,
+    UpstreamWork,
+    read_by,
+)
 from penstock.spark.placement import choose_places, executors, host_of, is_local, wait_for_executors
 from penstock.spark.updaters import Updaters
 from penstock.spark.worker import close_lane, packed, run_stage, run_turn, warm_stage
@@ -133,10 +143,11 @@ class Fleet:
         in_lane = upstream if len(work) <= 1 else ()
         shuffled = self._shuffle(upstream, owners) if upstream and not in_lane else None
         stages = () if shuffled is None else tuple(TaskId(part.subtopology, part.partition) for part in upstream)
-        turns = {}
+        turns, read = {}, read_by(upstream)
         for lane, tasks in work.items():
             turn = ProcessTurn(
-                self._application.key, lane, dict(tasks), tuple(in_lane), group_metadata, dict(global_ends), with_metrics, stages
+                *(self._application.key, lane, dict(tasks), tuple(in_lane), group_metadata, dict(global_ends), with_metrics),
+                *(stages, read),
             )
             name = f"{self.lanes[lane].name}: {description}"
             if shuffled is None:

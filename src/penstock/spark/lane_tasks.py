@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 from penstock.clock import SystemClock
 from penstock.columns import Produced
@@ -47,6 +48,7 @@ from penstock.state.cache import RecordCache
 from penstock.state.directory import StateDirectory, state_dir_here
 from penstock.state.store import StateStore
 
+_NOTHING: Mapping[TopicPartition, int] = MappingProxyType({})
 _RESTORE_STEP = 200_000
 _STAGE_PATIENCE = 10.0
 # While a transaction is open: how often it is looked at, and how long after its timeout it is taken for one that never ends.
@@ -333,13 +335,24 @@ class LaneTasks:
         short = self.short.get(partition)
         return end if short is None else min(end, short.offset)
 
-    def process(self, task_id: TaskId, work: TaskWork, fed: Mapping[TopicPartition, ShuffledBatch]) -> tuple[TaskCommit, int]:
-        """Process what the task has, punctuate, and hand out what is to be committed."""
+    def process(
+        self,
+        task_id: TaskId,
+        work: TaskWork,
+        fed: Mapping[TopicPartition, ShuffledBatch],
+        read: Mapping[TopicPartition, int] = _NOTHING,
+    ) -> tuple[TaskCommit, int]:
+        """Process what the task has, punctuate, and hand out what is to be committed.
+
+        `fed` are the records that came through a shuffle, `read` how far its sources were read for it.
+        """
         opened = self.running[task_id]
         task = opened.task
-        for partition, ends in work.fed.items():
+        for partition in work.fed:
             before = opened.fed[partition].positions
-            reached = {source: max(before.get(source, 0), self._reached(source, end)) for source, end in ends.items()}
+            reached = {
+                source: max(before[source], self._reached(source, end)) for source, end in read.items() if source in before
+            }
             self._feed(opened, partition, fed.get(partition), reached)
         unread = {
             TopicPartition(r.topic, r.partition): r.end - self._reached(TopicPartition(r.topic, r.partition), r.end)

@@ -5,7 +5,7 @@ What goes to a lane is pickled with the function it is for, as Spark sends the u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.config import StreamsConfig
@@ -76,7 +76,10 @@ class RestoreProgress:
 
 @dataclass(frozen=True)
 class UpstreamWork:
-    """Input of one task before a shuffle. `skip` tells, per target partition, how far each source has been consumed there."""
+    """Input of one task before a shuffle. `skip` tells, per target partition, how far each of its sources was consumed there.
+
+    Only of its own sources, and only of targets that are ahead: all of every target would be partitions squared.
+    """
 
     subtopology: int
     partition: int
@@ -84,20 +87,26 @@ class UpstreamWork:
     skip: Mapping[TopicPartition, Mapping[TopicPartition, int]] = field(default_factory=dict)
 
 
+def read_by(upstream: Iterable[UpstreamWork]) -> dict[TopicPartition, int]:
+    """How far tasks before a shuffle read their sources."""
+    return {TopicPartition(r.topic, r.partition): r.end for work in upstream for r in work.ranges}
+
+
 @dataclass(frozen=True)
 class TaskWork:
-    """Input of one task: what to fetch, how much the brokers have left behind it, and the ends of what it is fed by a shuffle."""
+    """Input of one task: what to fetch, how much the brokers have left behind it, and which partitions a shuffle feeds it."""
 
     ranges: tuple[FetchRange, ...] = ()
     lags: Mapping[TopicPartition, int] = field(default_factory=dict)
-    fed: Mapping[TopicPartition, Mapping[TopicPartition, int]] = field(default_factory=dict)
+    fed: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(frozen=True)
 class ProcessTurn:
     """Fetch, process, punctuate and commit these tasks, as one transaction under exactly-once.
 
-    `stages` are the tasks before a shuffle whose records come through it; without all of them nothing is done.
+    `stages` are the tasks before a shuffle whose records come through it; without all of them nothing is done. `read` tells, once
+    for all tasks, how far sources before a shuffle are read; a task that was further stays there.
     """
 
     key: str
@@ -108,6 +117,7 @@ class ProcessTurn:
     global_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     with_metrics: bool = True
     stages: tuple[TaskId, ...] = ()
+    read: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass

@@ -244,7 +244,7 @@ class LaneWorker:
     def _process(self, turn: ProcessTurn, fed: Mapping[TopicPartition, ShuffledBatch], answer: LaneAnswer) -> list[TaskCommit]:
         commits = []
         for task_id, work in turn.work.items():
-            commit, processed = self.tasks.process(task_id, work, fed)
+            commit, processed = self.tasks.process(task_id, work, fed, turn.read)
             answer.records += 0 if work.fed else processed
             answer.processed += processed
             answer.timers[task_id] = commit.next_timer

@@ -94,6 +94,11 @@ def test_should_give_a_lane_a_vector_also_before_the_first_commit() -> None:
     assert found.of_task(TaskId(1, 0)) == {WORDS[0]: OffsetAndMetadata(0, "|0|lines=8,0")}
 
 
+def test_should_give_a_lane_a_vector_of_all_sources_also_where_one_has_come_since_the_last_commit() -> None:
+    found = positions({LINES[1]: OffsetAndMetadata(8), WORDS[0]: OffsetAndMetadata(3, "times|7|lines=5+1")})
+    assert found.of_task(TaskId(1, 0)) == {WORDS[0]: OffsetAndMetadata(3, "times|7|lines=5+1,8")}
+
+
 def test_should_keep_where_the_topic_was_read_to_in_what_is_committed_behind_a_shuffle() -> None:
     """An application in Java that takes over reads on there."""
     found = positions({LINES[0]: OffsetAndMetadata(8), WORDS[0]: OffsetAndMetadata(12, "times")}, ends({WORDS[0]: 12}))

@@ -16,11 +16,12 @@ from penstock.client.failures import LaneLostError, error_of
 from penstock.client.pace import Pace
 from penstock.client.positions import OffsetOutOfRangeError
 from penstock.client.stuck import StuckPartitions
+from penstock.client.turns import Turn
 from penstock.config import StreamsConfig
 from penstock.errors import BrokerError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange, Short, StuckPartitionsError
-from penstock.spark.messages import LaneAnswer
+from penstock.spark.messages import LaneAnswer, TaskWork, UpstreamWork
 from penstock.spark.plan import Plan
 from penstock.spark.worker import _failure
 
@@ -150,8 +151,9 @@ def test_should_account_for_each_task_behind_a_shuffle_what_its_lane_has_read() 
     words = [TopicPartition("words", 0), TopicPartition("words", 1)]
     positions = conductor.tasks.positions
     positions.vectors.update({words[0]: {A: 0, B: 0}, words[1]: {A: 5, B: 0}})
-    fed = {task: SimpleNamespace(ranges=(), fed={words[task.partition]: {A: 10, B: 20}}) for task in TASKS}
-    turn: Any = SimpleNamespace(work={0: fed}, ranges=[FetchRange("orders", 0, 0, 10), FetchRange("orders", 1, 0, 20)])
+    fed = {task: TaskWork(fed=(words[task.partition],)) for task in TASKS}
+    planned = [FetchRange("orders", 0, 0, 10), FetchRange("orders", 1, 0, 20)]
+    turn = Turn({0: fed}, [UpstreamWork(0, r.partition, (r,)) for r in planned], planned)
     conductor._account(turn, {0: LaneAnswer("w", short={A: Short(3, "nothing came")})})
     assert positions.vectors == {words[0]: {A: 3, B: 20}, words[1]: {A: 5, B: 20}}
 

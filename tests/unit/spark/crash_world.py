@@ -327,7 +327,8 @@ class Instance:
             told = {task: replace(some, lags=self._lags(task, some, ends)) for task, some in work.items()}
             group = str(self.generation).encode()
             try:
-                self.lanes[lane].process(ProcessTurn("key", lane, told, (), group), dict(read_blobs(blobs).batches), answer)
+                told_turn = ProcessTurn("key", lane, told, (), group, read=turn.read)
+                self.lanes[lane].process(told_turn, dict(read_blobs(blobs).batches), answer)
                 self._on_step(lane, Step.STORE_WRITTEN)
                 answers[lane] = answer
             except (Crash, TaskMigratedError):

@@ -131,7 +131,7 @@ class World:
             fetched = {**self.positions.fetched, **{TopicPartition(r.topic, r.partition): r.end for r in task_work.ranges}}
             lags = {p: ends[p] - fetched[p] for p in self.positions.inputs(task) if p in fetched}
             work = replace(task_work, lags=lags)
-            commit, _ = lane.process(task, work, fed)
+            commit, _ = lane.process(task, work, fed, turn.read)
             for record in records_of((*commit.outputs, *commit.changelogs)):
                 self.logs.write(record)
             self.committed.update(commit.offsets)
@@ -139,8 +139,9 @@ class World:
             lane.post_commit(task, self.logs)  # type: ignore[arg-type]
             for r in work.ranges:
                 self.positions.fetched[TopicPartition(r.topic, r.partition)] = r.end
-            for partition, read in work.fed.items():
-                self.positions.vectors[partition].update(read)
+            for partition in work.fed:
+                vector = self.positions.vectors[partition]
+                vector.update({p: max(vector[p], end) for p, end in turn.read.items() if p in vector})
         return True
 
     def values(self, topic: str) -> list[bytes | None]:

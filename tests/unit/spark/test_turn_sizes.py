@@ -1,0 +1,94 @@
+"""How large what is sent for a turn is: it grows with the partitions there are, never with their square."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from penstock import Consumed, Repartitioned, Serdes, StreamsBuilder, StreamsConfig
+from penstock.client.positions import Positions
+from penstock.client.turns import Turn, plan_turn
+from penstock.clock import SystemClock
+from penstock.ids import TopicPartition
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.spark.answers import read_answer, write_answer
+from penstock.spark.messages import LaneAnswer, ProcessTurn
+from penstock.spark.plan import Plan, make_plan
+from penstock.spark.vectors import Vector
+
+WORDS = "sizes-words-repartition"
+
+
+def plan_of(partitions: int) -> Plan:
+    builder = StreamsBuilder()
+    lines = builder.stream("lines", Consumed(Serdes.string(), Serdes.string()))
+    repartitioned = lines.select_key(lambda _, value: value).repartition(
+        Repartitioned(name="words", key_serde=Serdes.string(), value_serde=Serdes.string())
+    )
+    repartitioned.foreach(lambda key, value: None)
+    config = StreamsConfig({"application.id": "sizes", "bootstrap.servers": "localhost:9"})
+    internal = builder.build().internal_topology_builder
+    internal.rewrite_topology(config)
+    return make_plan(internal.subtopologies("sizes", {}), {"lines": partitions, WORDS: partitions}, config)
+
+
+def sources(partitions: int) -> list[TopicPartition]:
+    return [TopicPartition("lines", partition) for partition in range(partitions)]
+
+
+def turn_of(partitions: int, ahead: int = 0) -> Turn:
+    """A turn that reads all sources; targets with odd numbers are `ahead` of the others, as after a crash of one lane."""
+    plan, unused = plan_of(partitions), Any
+    positions = Positions(plan, "sizes", unused, unused, unused, "earliest", SystemClock())  # type: ignore[arg-type]
+    for target in range(partitions):
+        at = 1_000_000 + ahead * (target % 2)
+        positions.vectors[TopicPartition(WORDS, target)] = dict.fromkeys(sources(partitions), at)
+    owners = {task: task.partition % 2 for task in plan.tasks()}
+    turn = plan_turn(plan, positions, dict.fromkeys(sources(partitions), 1_000_100), owners, (), lambda backlog: backlog)
+    assert turn is not None
+    return turn
+
+
+def lane_bytes(turn: Turn) -> int:
+    return sum(len(pickle.dumps(ProcessTurn("key", lane, work, (), b"", read=turn.read))) for lane, work in turn.work.items())
+
+
+def test_should_send_lanes_so_much_as_there_are_partitions() -> None:
+    small, large = lane_bytes(turn_of(50)), lane_bytes(turn_of(200))
+    assert large < 4.5 * small
+    assert large < 20_000
+
+
+def test_should_send_each_task_before_a_shuffle_only_what_is_its_own() -> None:
+    small, large = turn_of(50), turn_of(200)
+    assert len(pickle.dumps(large.upstream)) < 4.5 * len(pickle.dumps(small.upstream))
+    small, large = turn_of(50, ahead=50), turn_of(200, ahead=50)
+    for turn in (small, large):
+        assert all(
+            work.skip and {s for skip in work.skip.values() for s in skip} == {work_source(work)} for work in turn.upstream
+        )
+    assert len(pickle.dumps(large.upstream[0])) < 4.5 * len(pickle.dumps(small.upstream[0]))
+
+
+def work_source(work: Any) -> TopicPartition:
+    return TopicPartition("lines", work.partition)
+
+
+def answer_of(partitions: int) -> LaneAnswer:
+    vector = dict.fromkeys(sources(partitions), 1_000_000)
+    offsets = {TopicPartition(WORDS, n): Vector(n, vector).committed(f"time{n}", sources(partitions)) for n in range(partitions)}
+    return LaneAnswer("worker", offsets=offsets)
+
+
+def test_should_answer_with_positions_that_tasks_share_only_once() -> None:
+    small, large = len(write_answer(answer_of(50))), len(write_answer(answer_of(200)))
+    assert large < 4.5 * small
+    assert large < 30_000
+
+
+def test_should_read_an_answer_as_it_was() -> None:
+    answer = answer_of(7)
+    answer.offsets[TopicPartition("orders", 0)] = OffsetAndMetadata(9, "AgAAAA==")
+    answer.offsets[TopicPartition("orders", 1)] = OffsetAndMetadata(9, "times|had|words=4,6")
+    answer.offsets[TopicPartition("orders", 2)] = OffsetAndMetadata(9)
+    assert read_answer(write_answer(answer)) == answer
