@@ -21,6 +21,7 @@ from pyspark.core.rdd import _load_from_socket
 from pyspark.serializers import NoOpSerializer, pack_long
 
 from penstock.spark.placement import located
+from penstock.spark.scheduling import POOL
 
 _LANE = "PENSTOCK_LANE"
 
@@ -57,8 +58,9 @@ def _with_keys(function: Callable[[Iterator[Any]], Iterable[tuple[int, bytes]]],
 class Lane:
     """One lane of an application: a thread of the driver that submits jobs, and the worker that runs them."""
 
-    def __init__(self, spark: SparkContext, name: str, executor: str | None = None) -> None:
+    def __init__(self, spark: SparkContext, name: str, executor: str | None = None, pool: str | None = None) -> None:
         self.name = name
+        self._pool = pool
         self._spark = spark
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self.last_used = time.monotonic()
@@ -89,7 +91,8 @@ class Lane:
     def _run(self, build: Callable[[], RDD[bytes]], partition: int, description: str, read: Callable[[bytes], T]) -> T:
         spark = self._spark
         self.last_used = time.monotonic()
-        spark.setLocalProperty("spark.job.description", description)
+        spark.setJobGroup(self.name, description)
+        spark.setLocalProperty(POOL, self._pool)  # None: the session's default
         with building:
             spark.environment[_LANE] = self.name
             try:

@@ -8,10 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import RDD, SparkContext
 from pyspark.serializers import PickleSerializer
 
 from penstock.errors import StreamsError
+from penstock.spark.allocation import Allocation, request_executor
 
 # Executors register one after the other. When none has come for this long, those that are there are all there will be ...
 _SETTLED_SECONDS = 2.0
@@ -23,6 +25,25 @@ class NoExecutorsError(StreamsError):
     """The cluster gives the application no executor now."""
 
 
+class SessionStoppedError(StreamsError):
+    """The session was stopped under the application: nothing can run any more."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the SparkSession was stopped while the application runs on it, or its JVM has ended: nothing can be processed any "
+            "more. Close the application before its session, and start it anew on one that runs"
+        )
+
+
+def is_stopped(spark: SparkContext | None) -> bool:
+    """Whether a context has ended, here, by itself in its JVM, or with it."""
+    java: Any = None if spark is None else spark._jsc
+    try:
+        return java is None or bool(java.sc().isStopped())
+    except Py4JError:
+        return True
+
+
 def is_local(spark: SparkContext) -> bool:
     """Whether tasks run in the driver's own JVM."""
     return bool(spark.master == "local" or spark.master.startswith("local["))
@@ -32,14 +53,22 @@ def executors(spark: SparkContext) -> list[str]:
     """The executors there are now, as Spark writes them in preferred locations; empty in local mode."""
     if is_local(spark):
         return []
+    # One that has registered and has no block manager yet is listed without its host: it does not count before.
+    hosts = {summary.id(): summary.hostPort().rpartition(":")[0] for summary in _summaries(spark)}
+    return sorted(f"executor_{host}_{executor}" for executor, host in hosts.items() if host)
+
+
+def cores_there(spark: SparkContext) -> int:
+    """How many cores the executors have that there are now."""
+    return sum(int(summary.totalCores()) for summary in _summaries(spark))
+
+
+def _summaries(spark: SparkContext) -> list[Any]:
     context: Any = spark._jsc.sc()
     active = context.getExecutorIds()
     ids = {active.apply(i) for i in range(active.size())}
     known = context.statusStore().executorList(True)
-    summaries = [known.apply(i) for i in range(known.size())]
-    # One that has registered and has no block manager yet is listed without its host: it does not count before.
-    hosts = {summary.id(): summary.hostPort().rpartition(":")[0] for summary in summaries if summary.id() in ids}
-    return sorted(f"executor_{host}_{executor}" for executor, host in hosts.items() if host)
+    return [summary for summary in (known.apply(i) for i in range(known.size())) if summary.id() in ids]
 
 
 def host_of(executor: str) -> str:
@@ -52,9 +81,13 @@ def host_of(executor: str) -> str:
 
 
 def wait_for_executors(spark: SparkContext, timeout: float) -> list[str]:
-    """The executors of a session, which has none yet when it was just made; returns when no more of them come."""
+    """The executors of a session, which has none yet when it was just made; returns when no more of them come.
+
+    With dynamic allocation one is asked for where there is none; the load asks for the others.
+    """
     if is_local(spark):
         return []
+    allocation = Allocation.of(dict(spark.getConf().getAll()))
     expected = int(spark.getConf().get("spark.executor.instances", "0") or 0)
     patience = _MISSING_SECONDS if expected else _SETTLED_SECONDS
     deadline, found, since = time.monotonic() + timeout, executors(spark), time.monotonic()
@@ -62,10 +95,13 @@ def wait_for_executors(spark: SparkContext, timeout: float) -> list[str]:
         now = time.monotonic()
         if found and (now - since > patience or len(found) == expected):
             return found
+        if allocation is not None and not found:
+            request_executor(spark)
         if now > deadline:
             raise NoExecutorsError(
                 f"no executor of {spark.master} has registered within {timeout:.0f} s: check that the cluster is up and has "
                 "cores and memory to spare for this application"
+                + ("" if allocation is None else ", and that spark.dynamicAllocation.maxExecutors allows for one")
             )
         time.sleep(0.05)
         there = executors(spark)
