@@ -1,84 +1,129 @@
-"""An application in a session that its user works in at the same time."""
+"""Sessions that applications share with each other and with the user: who ends them, and who gets their cores."""
 
 from __future__ import annotations
 
-import itertools
-import os
-import threading
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.functions import udf
 
-from penstock.client import pace
+from penstock import ConfigError, KafkaStreams
+from tests.conftest import application_config
 from tests.harness.kafka import Kafka, unique, wait_until
-from tests.integration.helpers import counts, texts, topics, up_to
-from tests.integration.topologies import word_count
+from tests.harness.sharing import SharedProcess
+from tests.integration.helpers import counts, keyed, topics, up_to
+from tests.integration.topologies import count_by_key
 
-Run = Callable[..., Any]
+LOCAL = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
 
-
-class UsersJobs:
-    """Threads that each run a job again and again until the end; what their functions saw, and what went wrong."""
-
-    def __init__(self, *jobs: Callable[[], Any]) -> None:
-        self.seen: list[list[Any]] = [[] for _ in jobs]
-        self.errors: list[BaseException] = []
-        self._done = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=pair) for pair in zip(jobs, self.seen)]
-
-    def _run(self, job: Callable[[], Any], seen: list[Any]) -> None:
-        while not self._done.is_set():
-            try:
-                seen.append(job())
-            except Exception as exc:  # noqa: BLE001 - the test shows it
-                self.errors.append(exc)
-
-    def __enter__(self) -> UsersJobs:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        for thread in self._threads:
-            thread.join()
+ALLOCATIONS = """<?xml version="1.0"?>
+<allocations>
+  <pool name="lanes">
+    <schedulingMode>FIFO</schedulingMode>
+    <weight>1</weight>
+    <minShare>1</minShare>
+  </pool>
+</allocations>
+"""
 
 
-def test_should_share_a_session_with_rdds_udfs_and_tables_of_its_own_state(
-    kafka: Kafka, spark: Any, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pace, "_SPREAD_ABOVE", -1)  # both lanes, and the stage before the shuffle, from the first turn
-    context, (source, out) = spark.sparkContext, topics(kafka, "in", "out", partitions=4)
-    config = {"application.id": unique("shared"), "processing.guarantee": "exactly_once_v2", "num.stream.threads": 2}
-    streams = run(word_count(source, out), config)
-    words = [f"w{i}" for i in range(20)]
-    kafka.feed(source, texts(*((word, word) for word in words)))
-    assert counts(kafka, out, 20) == up_to(**dict.fromkeys(words, 1))
+class Application:
+    """One application in a shared process, with topics of its own."""
 
-    def lane_of_rdd() -> list[str | None]:
-        found: list[str | None] = context.parallelize(range(2), 2).map(lambda _: os.environ.get("PENSTOCK_LANE")).collect()
-        return found
+    def __init__(self, process: SharedProcess, kafka: Kafka, folder: Path, **config: Any) -> None:
+        self._process, self._kafka = process, kafka
+        self.name, (self._source, self._out), self._fed = unique("shared"), topics(kafka, "in", "out"), 0
+        config = application_config(kafka, folder, {"application.id": self.name, "spark.ui.enabled": "false", **config})
+        process.do("start", name=self.name, config=config, topics=[self._source, self._out])
 
-    lane_of = udf(lambda _: os.environ.get("PENSTOCK_LANE"), "string", useArrow=False)
+    def feed(self) -> None:
+        self._fed += 1
+        self._kafka.feed(self._source, keyed("ab"))
 
-    def lane_of_udf() -> list[str | None]:
-        return [row.lane for row in spark.range(2).select(lane_of("id").alias("lane")).collect()]
+    @property
+    def has_counted(self) -> bool:
+        return sum(self._kafka.ends(self._out).values()) == 2 * self._fed
 
-    def rows_of_state() -> int:
-        return int(streams.store_dataframe("counts").count())
+    def works(self) -> bool:
+        """Whether what is fed now is counted."""
+        self.feed()
+        return counts(self._kafka, self._out, 2 * self._fed) == up_to(a=self._fed, b=self._fed)
 
-    with UsersJobs(lane_of_rdd, lane_of_rdd, lane_of_udf, rows_of_state) as jobs:
-        for round_ in itertools.count(2):
-            kafka.feed(source, texts(*((word, word) for word in words)))
-            assert counts(kafka, out, round_ * 20) == up_to(**dict.fromkeys(words, round_))
-            if round_ > 15 and all(len(seen) > 5 for seen in jobs.seen):
-                break
-    *lanes, tables = jobs.seen
-    assert not jobs.errors
-    assert set(itertools.chain.from_iterable(itertools.chain.from_iterable(lanes))) == {None}
-    assert set(tables) == {20}
-    assert streams.failure is None
-    assert "PENSTOCK_LANE" not in context.environment
-    wait_until(lambda: streams.state.name == "RUNNING", "the application runs")
+    def ask(self, what: str) -> Any:
+        return self._process.do(what, name=self.name)
+
+
+def test_should_take_a_session_of_the_users_as_it_is_leave_it_and_end_with_it(kafka: Kafka, tmp_path: Path) -> None:
+    with SharedProcess(tmp_path) as process:
+        process.do("make_session", settings={**LOCAL, "spark.sql.shuffle.partitions": "7"})
+        before = process.do("settings")
+        wanted = {"spark.sql.shuffle.partitions": "3", "spark.sql.ansi.enabled": "false", "spark.master": "local[2]"}
+        application = Application(process, kafka, tmp_path, **wanted)
+        assert application.works()
+        assert process.do("settings") == before
+        (told,) = (line for line in process.do("log") if "no effect" in line)
+        assert "spark.sql.ansi.enabled, spark.sql.shuffle.partitions of its config" in told
+        assert application.ask("close")
+        assert process.do("count") == 7
+        assert process.do("settings") == before
+
+        left = Application(process, kafka, tmp_path)
+        assert left.works()
+        process.do("stop_session")
+        wait_until(lambda: left.ask("state") == "ERROR", "the application has noticed")
+        assert "the SparkSession was stopped" in left.ask("failure")
+
+        # Without a session of the user's: the applications' own, which the last of them ends.
+        first, second = (Application(process, kafka, tmp_path, **LOCAL) for _ in range(2))
+        assert first.works()
+        assert first.ask("close")
+        assert second.works()
+        assert process.do("has_session")
+        assert second.ask("close")
+        assert not process.do("has_session")
+
+
+def test_should_go_on_in_its_pool_while_tasks_of_the_users_wait_for_cores(kafka: Kafka, tmp_path: Path) -> None:
+    allocations = tmp_path / "fairscheduler.xml"
+    allocations.write_text(ALLOCATIONS)
+
+    def begun() -> int:
+        return len(list(tmp_path.glob("begun-*")))
+
+    with SharedProcess(tmp_path) as process:
+        fair = {"spark.scheduler.mode": "FAIR", "spark.scheduler.allocation.file": allocations.as_uri()}
+        process.do("make_session", settings={**LOCAL, **fair})
+        application = Application(process, kafka, tmp_path, **{"spark.scheduler.pool": "lanes"})
+        assert application.works()
+        process.do("occupy", folder=str(tmp_path), tasks=6)
+        wait_until(lambda: begun() == 2, "the user's tasks have both cores")
+        for number in range(2):
+            application.feed()
+            wait_until(lambda: application.ask("waiting") == [True], "the thread tells that it waits for a core")
+            assert not application.has_counted
+            (tmp_path / f"go-{number}").touch()  # of the user's four that wait none comes first
+            wait_until(lambda: application.has_counted, "the application has had the core")
+            assert begun() <= 3 + number
+            wait_until(lambda number=number: begun() == 3 + number, "the next of the user's tasks has the core")
+        for number in range(6):
+            (tmp_path / f"go-{number}").touch()
+        assert application.works()
+        assert application.ask("waiting") == [False]
+        assert application.ask("close")
+
+
+def test_should_refuse_settings_that_cannot_work_before_it_does_anything(kafka: Kafka, spark: Any, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out")
+    name = unique("refused")
+    before = set(kafka.admin.list_topics(timeout=30).topics)
+    streams = KafkaStreams(count_by_key(source, out), application_config(kafka, tmp_path, {"application.id": name}), spark=spark)
+    spark.sparkContext._conf.set("spark.python.worker.reuse", "false")
+    try:
+        with pytest.raises(ConfigError, match=r"spark\.python\.worker\.reuse=false"):
+            streams.start()
+    finally:
+        spark.sparkContext._conf.set("spark.python.worker.reuse", "true")
+    assert streams.state.name == "ERROR"
+    assert set(kafka.admin.list_topics(timeout=30).topics) == before
+    assert name not in {group.group_id for group in kafka.admin.list_consumer_groups().result(30).valid}
+    assert not (tmp_path / "state").exists()

@@ -199,6 +199,11 @@ class Conductor:
         return dict(self.tasks.owners)
 
     @property
+    def waiting_for_core(self) -> Mapping[str, float]:
+        """How many seconds each thread has waited whose turn waits for a core of Spark now, by its name."""
+        return self._fleet.waits.seconds
+
+    @property
     def shares_work(self) -> bool:
         """Whether other instances are members of the group."""
         membership = self._membership

@@ -13,7 +13,7 @@ from penstock.errors import (
     TaskMigratedError,
 )
 from penstock.spark.messages import Failure
-from penstock.spark.placement import NoExecutorsError
+from penstock.spark.placement import NoExecutorsError, SessionStoppedError
 
 
 class LaneLostError(StreamsError):
@@ -32,6 +32,8 @@ def error_of(failure: Failure) -> BaseException:
     """The exception a lane met; the user's own stays visible as its cause, and the last cause tells the lane's traceback."""
     if failure.kind == "LaneLost":
         return LaneLostError(f"the worker of a lane is gone: {failure.message}")
+    if failure.kind == "SessionStopped":
+        return SessionStoppedError()
     told, known = failure.error, _error_class(failure.kind)
     error = None if told is None else told.exception(Exception)
     if error is None:

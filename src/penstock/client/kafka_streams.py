@@ -55,7 +55,9 @@ from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet
 from penstock.spark.identity import Identity, identity_for
 from penstock.spark.messages import Application, LaneAnswer
-from penstock.spark.session import lanes_of, make_session
+from penstock.spark.placement import SessionStoppedError
+from penstock.spark.session import lanes_of
+from penstock.spark.session_use import SessionUse, check_session, take_session
 from penstock.state.directory import StateDirectory
 from penstock.topology.topology import Topology
 from penstock.windows import to_ms
@@ -78,7 +80,8 @@ class StreamThreadExceptionResponse(enum.Enum):
 class KafkaStreams(QueryMethods):
     """Runs a topology on Kafka and Spark; also a context manager.
 
-    The pipeline runs on the given SparkSession, or on one made from the config's `spark.*` keys (default `local[*]`).
+    The pipeline runs on the given SparkSession, on the one there is in this process, or on one made from the config's `spark.*`
+    keys (default `local[*]`). Only one that was made for it ends with it.
 
         with KafkaStreams(builder.build(), {"application.id": "wordcount", "bootstrap.servers": "localhost:9092"}) as streams:
             streams.start()
@@ -90,6 +93,7 @@ class KafkaStreams(QueryMethods):
         self._config = StreamsConfig.of(config)
         self._given_spark = spark
         self._spark = spark
+        self._session: SessionUse | None = None
         self._state = State.CREATED
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
@@ -160,6 +164,7 @@ class KafkaStreams(QueryMethods):
     def start(self) -> None:
         """Begin to process; returns when the topics are there and the application has joined its group's protocol.
 
+        0. Check the settings, also those of Spark: what cannot work ends here, with nothing done.
         1. Lock the state folder, check and create topics, make the plan.
         2. Make or take the SparkSession and its lanes.
         3. Join the group; the conductor starts with the first assignment.
@@ -180,6 +185,7 @@ class KafkaStreams(QueryMethods):
     def _start(self) -> None:
         config = self._config
         check_client_settings(config)
+        check_session(config.spark_configs, self._given_spark)
         group_write = config["allow.os.group.write.access"]
         self._directory = StateDirectory(config["state.dir"], config["application.id"], allow_group_write=group_write)
         self._process_id = str(self._directory.initialize_process_id())
@@ -190,10 +196,10 @@ class KafkaStreams(QueryMethods):
         if config["application.server"]:
             self._web = WebService(config)
         prepared = self._prepared = prepare(self._topology, config, self._admin)
-        if self._spark is None:
-            self._spark = make_session(config["application.id"], config.spark_configs)
+        self._session = take_session(config["application.id"], config.spark_configs, self._given_spark)
+        self._spark = self._session.session
         self._identity = identity_for(self._spark.sparkContext)
-        lanes = lanes_of(self._spark, config["num.stream.threads"])
+        lanes = lanes_of(self._spark, config["num.stream.threads"], len(prepared.plan.tasks()))
         threads = [self._threads.add() for _ in range(lanes)]
         self._fleet = Fleet(self._spark, self._application(prepared), [thread.name for thread in threads])
         self._fleet.warm_up()
@@ -408,12 +414,14 @@ class KafkaStreams(QueryMethods):
         """
         conductor = self._require_running("its threads")
         owners, threads, copies = conductor.owners, self._threads.all(), conductor.copies.standing_by()
+        waiting, now = conductor.waiting_for_core, time.time()
         return {
             thread_metadata(
                 self._client_id,
                 thread,
                 [conductor.tasks.metadata(task) for task, lane in owners.items() if lane == thread.index],
                 copies[number :: len(threads)],
+                round((now - waiting[thread.name]) * 1000) if thread.name in waiting else None,
             )
             for number, thread in enumerate(threads)
         }
@@ -549,6 +557,8 @@ class KafkaStreams(QueryMethods):
         thread = None if lane is None else self._threads.at(lane)
         self._threads.failed += 1
         response = self._response_to(error)
+        if response is StreamThreadExceptionResponse.REPLACE_THREAD and isinstance(error, SessionStoppedError):
+            response = StreamThreadExceptionResponse.SHUTDOWN_CLIENT  # there is nothing a new thread could run on
         if response is StreamThreadExceptionResponse.REPLACE_THREAD:
             _log.error("%s failed and is replaced: %s", "a stream thread" if thread is None else thread.name, error)
             if thread is not None:
@@ -613,7 +623,7 @@ class KafkaStreams(QueryMethods):
         self._set_state(State.NOT_RUNNING)
 
     def _release(self, with_page: bool = True) -> None:
-        """Give back everything in the opposite order; a session that the user gave goes on."""
+        """Give back everything in the opposite order; a session that is not the application's own goes on."""
         self._ended.set()
         if self._conductor is not None:
             self._conductor.copies.standbys.close()
@@ -634,9 +644,9 @@ class KafkaStreams(QueryMethods):
         if self._metrics_server is not None:
             self._metrics_server.close()
             self._metrics_server = None
-        if self._given_spark is None and self._spark is not None:
-            self._spark.stop()
-            self._spark = None
+        if self._session is not None:
+            self._session.release()
+            self._session, self._spark = None, self._given_spark
 
     def _wait_for_end(self, seconds: float | None) -> bool:
         deadline = None if seconds is None else time.monotonic() + seconds

@@ -38,6 +38,8 @@ class ThreadMetadata:
     admin_client_id: str
     active_tasks: frozenset[TaskMetadata] = frozenset()
     standby_tasks: frozenset[TaskMetadata] = frozenset()
+    waiting_for_core_since: int | None = None
+    """Since when its turn waits for a core of Spark that others have, in milliseconds; None where it does not."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,11 @@ class LagInfo:
 
 
 def thread_metadata(
-    client_id: str, thread: StreamThread, active: Iterable[TaskMetadata] = (), standby: Iterable[TaskMetadata] = ()
+    client_id: str,
+    thread: StreamThread,
+    active: Iterable[TaskMetadata] = (),
+    standby: Iterable[TaskMetadata] = (),
+    waiting_since: int | None = None,
 ) -> ThreadMetadata:
     """A thread with its clients' names, as Kafka Streams gives them."""
     return ThreadMetadata(
@@ -70,6 +76,7 @@ def thread_metadata(
         f"{client_id}-admin",
         frozenset(active),
         frozenset(standby),
+        waiting_since,
     )
 
 

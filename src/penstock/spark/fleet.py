@@ -6,7 +6,7 @@ import logging
 import shutil
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from functools import partial
 from pathlib import Path
 
@@ -14,8 +14,9 @@ from pyspark import RDD
 from pyspark.sql import SparkSession
 
 from penstock.ids import TaskId, TopicPartition
+from penstock.spark.allocation import Allocation
 from penstock.spark.answers import read_answer
-from penstock.spark.internals import split_place, yielding_bytes
+from penstock.spark.internals import groups_waiting, has_ended, split_place, yielding_bytes
 from penstock.spark.lanes import Lane, shuffled_bytes
 from penstock.spark.messages import (
     Application,
@@ -28,7 +29,15 @@ from penstock.spark.messages import (
     UpstreamWork,
     read_by,
 )
-from penstock.spark.placement import choose_places, executors, host_of, is_local, wait_for_executors
+from penstock.spark.placement import (
+    SessionStoppedError,
+    choose_places,
+    executors,
+    host_of,
+    is_local,
+    wait_for_executors,
+)
+from penstock.spark.scheduling import POOL, CoreWaits
 from penstock.spark.updaters import Updaters
 from penstock.spark.worker import close_lane, packed, run_stage, run_turn, warm_stage
 from penstock.state.directory import site_here
@@ -37,6 +46,9 @@ _log = logging.getLogger(__name__)
 
 # How long a turn waits for an executor when all of them are gone, and for a lane to close.
 _RESTART_SECONDS = 10.0
+
+# A turn that takes longer is looked at, and then as often: whether its lanes wait for a core.
+_LOOK_SECONDS = 1.0
 
 # What Spark says where a worker could not even begin: no use to try it again.
 _BROKEN_PYTHON = ("ModuleNotFoundError", "ImportError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
@@ -49,8 +61,12 @@ class Fleet:
         self._spark = spark.sparkContext
         self._application = application
         self._packed = packed(application)
+        self._pool = application.config.spark_configs.get(POOL)
+        self._is_elastic = Allocation.of(dict(self._spark.getConf().getAll())) is not None
+        self._empty: set[int] = set()
+        self.waits = CoreWaits(partial(groups_waiting, self._spark))
         places = choose_places([None] * len(names), executors(self._spark))
-        self.lanes = {index: Lane(self._spark, name, place) for index, (name, place) in enumerate(zip(names, places))}
+        self.lanes = {index: Lane(self._spark, name, place, self._pool) for index, (name, place) in enumerate(zip(names, places))}
         self.updaters = Updaters(self._spark, application, self._packed)
         self._answered: dict[int, LaneAnswer] = {}
         self._sockets: set[Path] = set()
@@ -71,7 +87,7 @@ class Fleet:
     def add_lane(self, index: int, name: str) -> None:
         """One more lane, on the executor with the fewest; it owns nothing before the next opening."""
         places = choose_places([*(lane.executor for lane in self.lanes.values()), None], executors(self._spark))
-        self.lanes = {**self.lanes, index: Lane(self._spark, name, places[-1])}
+        self.lanes = {**self.lanes, index: Lane(self._spark, name, places[-1], self._pool)}
 
     def remove_lane(self, index: int, timeout: float | None = _RESTART_SECONDS) -> None:
         """Close what a lane keeps open, then the lane."""
@@ -83,6 +99,7 @@ class Fleet:
         """Run another plan: lanes open it anew, and close what they had of the old one."""
         self._application = application
         self._packed = packed(application)
+        self._empty.clear()
         self.updaters.replace_application(application, self._packed)
 
     @property
@@ -92,13 +109,18 @@ class Fleet:
 
     @property
     def is_well_placed(self) -> bool:
-        """Whether every lane is on an executor that lives, and none is crowded while another has room."""
+        """Whether every lane is on an executor that lives, and none is crowded while another has room.
+
+        SessionStoppedError where nothing lives any more.
+        """
+        self._check_session()
         places = [lane.executor for lane in self.lanes.values()]
         there = executors(self._spark)
         return not there or choose_places(places, there) == places
 
     def place(self) -> None:
         """Give lanes whose executor is gone another one, and use executors that have come; called between turns."""
+        self._check_session()
         if is_local(self._spark):
             return
         there = executors(self._spark) or wait_for_executors(self._spark, _RESTART_SECONDS)
@@ -112,7 +134,13 @@ class Fleet:
             lane.move(place)
 
     def open(self, owned: Mapping[int, Mapping[TaskId, Committed]], seconds: float = 2.0) -> dict[int, LaneAnswer]:
-        """Let each lane own exactly its tasks; called again until nothing is restoring."""
+        """Let each lane own exactly its tasks; called again until nothing is restoring.
+
+        With dynamic allocation a lane that has nothing, and is to have nothing, is not asked: it would keep an executor, or have
+        Spark ask for one. Its worker may be gone with its executor, but has left nothing open.
+        """
+        if self._is_elastic:
+            owned = {lane: tasks for lane, tasks in owned.items() if tasks or lane not in self._empty}
         turns = {
             lane: self.lanes[lane].submit(
                 partial(
@@ -123,8 +151,10 @@ class Fleet:
             )
             for lane, tasks in owned.items()
         }
-        answers = _answers(turns)
+        answers = self._answers(turns)
         self._answered.update(answers)
+        self._empty -= answers.keys()
+        self._empty |= {lane for lane, a in answers.items() if not owned[lane] and a.failure is None and not a.lost}
         self._sockets |= {Path(a.query_address) for a in answers.values() if isinstance(a.query_address, str)}
         return answers
 
@@ -141,7 +171,11 @@ class Fleet:
     ) -> dict[int, LaneAnswer]:
         """Run one turn; lanes with nothing to do are not asked."""
         in_lane = upstream if len(work) <= 1 else ()
-        shuffled = self._shuffle(upstream, owners) if upstream and not in_lane else None
+        try:
+            shuffled = self._shuffle(upstream, owners) if upstream and not in_lane else None
+        except Exception:
+            self._check_session()
+            raise
         stages = () if shuffled is None else tuple(TaskId(part.subtopology, part.partition) for part in upstream)
         turns, read = {}, read_by(upstream)
         for lane, tasks in work.items():
@@ -154,7 +188,7 @@ class Fleet:
                 turns[lane] = self.lanes[lane].submit(partial(run_turn, turn), name, read_answer)
             else:
                 turns[lane] = self.lanes[lane].submit_partition(shuffled, lane, partial(run_turn, turn), name, read_answer)
-        return _answers(turns)
+        return self._answers(turns)
 
     @property
     def application(self) -> Application:
@@ -196,6 +230,25 @@ class Fleet:
         for folder in {path.parent for path in self._sockets if path.parent.name.startswith("penstock-")}:
             shutil.rmtree(folder, ignore_errors=True)
 
+    def _answers(self, turns: Mapping[int, Future[LaneAnswer]]) -> dict[int, LaneAnswer]:
+        """What each lane said; a job that failed as a whole (a worker or an executor died) counts as a lost lane."""
+        answers, waiting = {}, set(turns.values())
+        while waiting:
+            _, waiting = wait(waiting, _LOOK_SECONDS)
+            self.waits.look(self.lanes[lane].name for lane, future in turns.items() if future in waiting)
+        for lane, future in turns.items():
+            try:
+                answers[lane] = future.result()
+            except Exception as exc:  # noqa: BLE001 - Spark reports a dead worker as one of many exceptions
+                stopped = has_ended(self._spark)
+                failure = Failure("SessionStopped", str(exc), str(exc)) if stopped else _failure_of_job(str(exc))
+                answers[lane] = LaneAnswer("gone", lost=True, failure=failure)
+        return answers
+
+    def _check_session(self) -> None:
+        if has_ended(self._spark):
+            raise SessionStoppedError
+
     def _close_lanes(self, indices: Iterable[int], timeout: float | None) -> None:
         closing = [
             self.lanes[index].submit(partial(close_lane, self._application.key, index), f"{self.lanes[index].name}: close", bytes)
@@ -224,17 +277,6 @@ def _stage(
 ) -> Iterator[tuple[int, bytes]]:
     for work in rows:
         yield from run_stage(application, targets, work)
-
-
-def _answers(turns: Mapping[int, Future[LaneAnswer]]) -> dict[int, LaneAnswer]:
-    """What each lane said; a job that failed as a whole (a worker or an executor died) counts as a lost lane."""
-    answers = {}
-    for lane, future in turns.items():
-        try:
-            answers[lane] = future.result()
-        except Exception as exc:  # noqa: BLE001 - Spark reports a dead worker as one of many exceptions
-            answers[lane] = LaneAnswer("gone", lost=True, failure=_failure_of_job(str(exc)))
-    return answers
 
 
 def _failure_of_job(text: str) -> Failure:

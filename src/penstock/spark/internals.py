@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import RDD, SparkContext, cloudpickle
 from pyspark.core.rdd import _prepare_for_python_RDD
 from pyspark.daemon import manager
@@ -62,6 +63,18 @@ def active_context() -> SparkContext | None:
     Without it a JVM that is still in use could not be told from an idle one.
     """
     return SparkContext._active_spark_context
+
+
+def has_ended(spark: SparkContext | None) -> bool:
+    """Whether a context has ended: stopped here, stopped by itself in its JVM, or gone with it.
+
+    pyspark notices only the first. Without it an application whose session was stopped would try again for ever.
+    """
+    java: Any = None if spark is None else spark._jsc
+    try:
+        return java is None or bool(java.sc().isStopped())
+    except Py4JError:
+        return True
 
 
 def connect_to_jvm() -> None:
@@ -116,6 +129,8 @@ def _scala(jvm: Any, items: Iterable[Any]) -> Any:
     return jvm.scala.jdk.CollectionConverters.ListHasAsScala(found).asScala().toSeq()
 
 
+_JOB_GROUP = "spark.jobGroup.id"
+
 # -- executors --------------------------------------------------------------------------------------------------------------
 
 
@@ -126,13 +141,55 @@ def executors_with_hosts(spark: SparkContext) -> dict[str, str]:
     those that are gone). One that has registered and has no block manager yet has no host there: it does not count before.
     Without it lanes could not be put on executors, and would lose their state with every job.
     """
+    hosts = {str(summary.id()): str(summary.hostPort()).rpartition(":")[0] for summary in _executor_summaries(spark)}
+    return {executor: host for executor, host in hosts.items() if host}
+
+
+def total_cores(spark: SparkContext) -> int:
+    """How many cores the executors have that there are now.
+
+    `defaultParallelism` is what the session was told, not what it has. Without it lanes of a session with dynamic allocation
+    would be as many as it has executors at its start.
+    """
+    return sum(int(summary.totalCores()) for summary in _executor_summaries(spark))
+
+
+def request_one_executor(spark: SparkContext) -> None:
+    """Ask the cluster for one more executor.
+
+    With dynamic allocation Spark asks for none before there are tasks, and lanes wait for one before they have tasks. Without it
+    such an application never starts. (`requestExecutors` is a developer's API of the JVM that pyspark does not have.)
+    """
+    spark._jsc.sc().requestExecutors(1)
+
+
+def groups_waiting(spark: SparkContext) -> set[str]:
+    """The groups of jobs that have tasks for Spark and none that runs.
+
+    Asked of the scheduler itself, which has it from one moment to the next. `SparkContext.statusTracker()` would tell it too, up
+    to ten seconds late: a task that begins within 100 ms of its stage is not counted before the next heartbeat. Without it nobody
+    could tell a lane that waits for a core from one that works.
+    """
+    context: Any = spark._jsc.sc()
+    pools = context.getAllPools()  # without the fair scheduler these are the sets of tasks themselves
+    running: dict[str, int] = {}
+    for number in range(pools.size()):
+        sets = pools.apply(number).getSortedTaskSetQueue()
+        for position in range(sets.size()):
+            tasks = sets.apply(position)
+            properties = tasks.taskSet().properties()
+            group = None if properties is None else properties.getProperty(_JOB_GROUP)
+            if group is not None:
+                running[group] = running.get(group, 0) + tasks.runningTasks()
+    return {group for group, count in running.items() if count == 0}
+
+
+def _executor_summaries(spark: SparkContext) -> list[Any]:
     context: Any = spark._jsc.sc()
     active = context.getExecutorIds()
     ids = {active.apply(i) for i in range(active.size())}
     known = context.statusStore().executorList(True)
-    summaries = [known.apply(i) for i in range(known.size())]
-    hosts = {str(summary.id()): str(summary.hostPort()).rpartition(":")[0] for summary in summaries if summary.id() in ids}
-    return {executor: host for executor, host in hosts.items() if host}
+    return [summary for summary in (known.apply(i) for i in range(known.size())) if summary.id() in ids]
 
 
 def executor_place(host: str, executor: str) -> str:

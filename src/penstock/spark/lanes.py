@@ -27,6 +27,7 @@ from penstock.spark.internals import (
     yielding_bytes,
 )
 from penstock.spark.placement import located
+from penstock.spark.scheduling import POOL
 
 _LANE = "PENSTOCK_LANE"
 
@@ -49,8 +50,9 @@ def _with_keys(function: Callable[[Iterator[Any]], Iterable[tuple[int, bytes]]],
 class Lane:
     """One lane of an application: a thread of the driver that submits jobs, and the worker that runs them."""
 
-    def __init__(self, spark: SparkContext, name: str, executor: str | None = None) -> None:
+    def __init__(self, spark: SparkContext, name: str, executor: str | None = None, pool: str | None = None) -> None:
         self.name = name
+        self._pool = pool
         self._spark = spark
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self.last_used = time.monotonic()
@@ -81,7 +83,8 @@ class Lane:
 
     def _run(self, rows: RDD[Any], function: LaneFunction, partition: int, description: str, read: Callable[[bytes], T]) -> T:
         self.last_used = time.monotonic()
-        self._spark.setLocalProperty("spark.job.description", description)
+        self._spark.setJobGroup(self.name, description)
+        self._spark.setLocalProperty(POOL, self._pool)  # None: the session's default
         java_rdd = bytes_in_environment(rows, function, self._environment)
         return read(first_of_partition(self._spark, java_rdd, partition))
 

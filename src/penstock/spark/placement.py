@@ -9,7 +9,13 @@ from collections.abc import Sequence
 from pyspark import RDD, SparkContext
 
 from penstock.errors import StreamsError
-from penstock.spark.internals import executor_place, executors_with_hosts, placed_rows, split_place
+from penstock.spark.allocation import Allocation, request_executor
+from penstock.spark.internals import (
+    executor_place,
+    executors_with_hosts,
+    placed_rows,
+    split_place,
+)
 
 # Executors register one after the other. When none has come for this long, those that are there are all there will be ...
 _SETTLED_SECONDS = 2.0
@@ -19,6 +25,16 @@ _MISSING_SECONDS = 30.0
 
 class NoExecutorsError(StreamsError):
     """The cluster gives the application no executor now."""
+
+
+class SessionStoppedError(StreamsError):
+    """The session was stopped under the application: nothing can run any more."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the SparkSession was stopped while the application runs on it, or its JVM has ended: nothing can be processed any "
+            "more. Close the application before its session, and start it anew on one that runs"
+        )
 
 
 def is_local(spark: SparkContext) -> bool:
@@ -43,9 +59,13 @@ def host_of(executor: str) -> str:
 
 
 def wait_for_executors(spark: SparkContext, timeout: float) -> list[str]:
-    """The executors of a session, which has none yet when it was just made; returns when no more of them come."""
+    """The executors of a session, which has none yet when it was just made; returns when no more of them come.
+
+    With dynamic allocation one is asked for where there is none; the load asks for the others.
+    """
     if is_local(spark):
         return []
+    allocation = Allocation.of(dict(spark.getConf().getAll()))
     expected = int(spark.getConf().get("spark.executor.instances", "0") or 0)
     patience = _MISSING_SECONDS if expected else _SETTLED_SECONDS
     deadline, found, since = time.monotonic() + timeout, executors(spark), time.monotonic()
@@ -53,10 +73,13 @@ def wait_for_executors(spark: SparkContext, timeout: float) -> list[str]:
         now = time.monotonic()
         if found and (now - since > patience or len(found) == expected):
             return found
+        if allocation is not None and not found:
+            request_executor(spark)
         if now > deadline:
             raise NoExecutorsError(
                 f"no executor of {spark.master} has registered within {timeout:.0f} s: check that the cluster is up and has "
                 "cores and memory to spare for this application"
+                + ("" if allocation is None else ", and that spark.dynamicAllocation.maxExecutors allows for one")
             )
         time.sleep(0.05)
         there = executors(spark)

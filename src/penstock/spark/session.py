@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import sys
 import tempfile
@@ -13,7 +14,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.spark.internals import active_context, end_gateway, forget_gateway, running_gateway
+from penstock.spark.allocation import Allocation, cores_of
+from penstock.spark.internals import active_context, end_gateway, forget_gateway, running_gateway, total_cores
 from penstock.spark.placement import wait_for_executors
 from penstock.spark.session_settings import (
     JVM_OPTIONS,
@@ -23,6 +25,8 @@ from penstock.spark.session_settings import (
     own_settings,
     settings_elsewhere,
 )
+
+_log = logging.getLogger(__name__)
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -47,8 +51,7 @@ def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSessi
     os.environ["PYSPARK_PYTHON"] = str(settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable)
     given = {key: str(value) for key, value in settings.items() if key != _JAVA_OPTIONS}
     _leave_loopback(given)
-    gateway, passed, _ = _started
-    elsewhere = settings_elsewhere(passed if running_gateway() is gateway else frozenset())
+    elsewhere = _elsewhere()
     own = own_settings(given, elsewhere)
     options = {**own, **given, **_daemon({**own, **elsewhere, **given})}
     # Log settings go to the JVM's start: Spark's own warnings come before `spark.log.level` is looked at. The user's come last.
@@ -66,6 +69,17 @@ def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSessi
         _started = running_gateway(), frozenset(options), loopback
         atexit.register(_end_jvm_at_exit, running_gateway(), os.getpid())
     return session
+
+
+def planned_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """What a session that is made with these settings will have."""
+    given, elsewhere = {key: str(value) for key, value in settings.items()}, _elsewhere()
+    return {**own_settings(given, elsewhere), **elsewhere, **given}
+
+
+def _elsewhere() -> dict[str, str]:
+    gateway, passed, _ = _started
+    return settings_elsewhere(passed if running_gateway() is gateway else frozenset())
 
 
 def _leave_loopback(given: Mapping[str, str]) -> None:
@@ -102,10 +116,26 @@ def _daemon(known: Mapping[str, str]) -> dict[str, str]:
     return {_DAEMON: "penstock.spark.daemon", _WORKER_PATH: path}
 
 
-def lanes_of(spark: SparkSession, wanted: int | None = None) -> int:
-    """As many lanes as wanted, or as Spark has cores; returns when the session has executors to put them on."""
-    wait_for_executors(spark.sparkContext, _EXECUTOR_SECONDS)
-    return max(1, int(spark.sparkContext.defaultParallelism)) if wanted is None else wanted
+def lanes_of(spark: SparkSession, wanted: int | None = None, tasks: int = 1) -> int:
+    """As many lanes as wanted, or as Spark runs tasks at a time; returns when the session has executors to put them on.
+
+    With dynamic allocation that is what it can come to, and no more than there are tasks.
+    """
+    context = spark.sparkContext
+    there = wait_for_executors(context, _EXECUTOR_SECONDS)
+    settings = dict(context.getConf().getAll())
+    cpus, allocation = int(settings.get("spark.task.cpus", "1")), Allocation.of(settings)
+    if allocation is None:
+        return max(1, int(context.defaultParallelism) // cpus) if wanted is None else wanted
+    cores = cores_of(settings) or max(1, total_cores(context) // max(1, len(there)))
+    lanes = allocation.lanes(cores // cpus, tasks) if wanted is None else wanted
+    _log.info(
+        "dynamic allocation: %d stream threads begin on %d executors, and Spark asks for more while their turns wait for a core; "
+        "set num.stream.threads or spark.dynamicAllocation.maxExecutors for another number of threads, "
+        "spark.dynamicAllocation.minExecutors for executors that always stay",
+        *(lanes, len(there)),
+    )
+    return lanes
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.spark.lanes import Lane
 from penstock.spark.messages import Application
 from penstock.spark.placement import NoExecutorsError, executors, host_of, is_local
+from penstock.spark.scheduling import POOL
 from penstock.spark.standby_worker import UpdateAnswer, UpdateTurn, close_updater, read_update, run_updates
 
 _log = logging.getLogger(__name__)
@@ -73,7 +74,7 @@ class Updaters:
         place = there[0] if there else None
         if lane is None:
             name = f"{self._application.client_id}-StateUpdater-{len(self._lanes) + 1}"
-            lane = self._lanes[host] = Lane(self._spark, name, place)
+            lane = self._lanes[host] = Lane(self._spark, name, place, self._application.config.spark_configs.get(POOL))
         elif place is not None and lane.executor not in there:
             lane.move(place)
         return lane

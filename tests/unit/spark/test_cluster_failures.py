@@ -7,12 +7,18 @@ from penstock.errors import TaskMigratedError
 from penstock.spark import fleet, internals, worker
 from penstock.spark.answers import read_answer
 from penstock.spark.blobs import failure_blob
-from penstock.spark.messages import OpenTurn
+from penstock.spark.messages import Failure, OpenTurn
 
 
 def test_should_take_up_again_what_a_lost_executor_left() -> None:
     lost = fleet._failure_of_job("Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)\nmore")
     assert is_transient(error_of(lost))
+
+
+def test_should_end_where_the_session_was_stopped() -> None:
+    error = error_of(Failure("SessionStopped", "gone", ""))
+    assert not is_transient(error)
+    assert "the SparkSession was stopped" in str(error)
 
 
 @pytest.mark.parametrize(

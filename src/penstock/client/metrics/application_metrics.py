@@ -40,7 +40,7 @@ class ApplicationMetrics:
         self._process_id = process_id
         self._threads = threads
         self._registry = Metrics.from_config(config)
-        self._turns = TurnMetrics(self._registry, client_id)
+        self._turns = TurnMetrics(self._registry, client_id, self._waiting_for_core)
         self._conductor = conductor
         self._updater = StateUpdaterMetrics(self._registry, client_id, self._standbys, self._threads_of_tasks)
         self._of_threads: dict[int, tuple[StreamThread, ThreadMetrics]] = {}
@@ -73,6 +73,10 @@ class ApplicationMetrics:
             "The metrics recording level of the Kafka Streams client",
             lambda: self._registry.recording_level.value,
         )
+
+    def _waiting_for_core(self) -> int:
+        conductor = self._conductor()
+        return 0 if conductor is None else len(conductor.waiting_for_core)
 
     def answered(self, answers: Mapping[int, LaneAnswer]) -> None:
         """What lanes have said, in any kind of turn."""

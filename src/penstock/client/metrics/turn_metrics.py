@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from penstock.client.turns import Turn
 from penstock.metrics import Metrics, Sensor, measure_count, measure_rate, measure_total, measure_total_rate
@@ -25,7 +25,7 @@ _PARTS = {
 class TurnMetrics:
     """Times and sizes of turns. Lanes work side by side: of what they say, the longest counts."""
 
-    def __init__(self, registry: Metrics, client_id: str) -> None:
+    def __init__(self, registry: Metrics, client_id: str, waiting_for_core: Callable[[], int] = lambda: 0) -> None:
         self._registry = registry
         self._tags = {"client-id": client_id}
         self._times = {part: self._time(part, what) for part, what in _PARTS.items()}
@@ -42,6 +42,10 @@ class TurnMetrics:
         registry.add_gauge(
             registry.metric_name("backlog-records", TURN_GROUP, "The number of records the last turn left unread", self._tags),
             lambda: self._backlog,
+        )
+        description = "The number of stream threads whose turn waits for a core of Spark now"
+        registry.add_gauge(
+            registry.metric_name("threads-waiting-for-core", TURN_GROUP, description, self._tags), waiting_for_core
         )
 
     def turned(self, turn: Turn, answers: Mapping[int, LaneAnswer], seconds: float) -> None:

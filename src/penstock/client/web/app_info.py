@@ -97,12 +97,13 @@ class AppInfo:
         }
 
     def _threads(self) -> list[dict[str, Any]]:
-        owners, states = self._conductor.owners, self._thread_states()
+        owners, states, waiting = self._conductor.owners, self._thread_states(), self._conductor.waiting_for_core
         return [
             {
                 "name": lane.name,
                 "executor": lane.executor or "local",
                 "state": states.get(lane.name) or ("RUNNING" if self._conductor.is_open else "STARTING"),
+                "waiting_for_core_seconds": round(waiting[lane.name], 1) if lane.name in waiting else None,
                 "tasks": [str(task) for task, owner in sorted(owners.items()) if owner == index],
             }
             for index, lane in self._fleet.lanes.items()

@@ -21,3 +21,13 @@ def test_should_tell_of_the_application_while_brokers_do_not_answer(tmp_path: Pa
     finally:
         away.set()
         served.close()
+
+
+def test_should_tell_which_thread_waits_for_a_core(tmp_path: Path) -> None:
+    served = Served(tmp_path).serve()
+    try:
+        assert [thread["waiting_for_core_seconds"] for thread in served.get("/api/app")[1]["threads"]] == [None]
+        served.world.conductor.waiting_for_core = {"app-StreamThread-1": 12.34}
+        assert [thread["waiting_for_core_seconds"] for thread in served.get("/api/app")[1]["threads"]] == [12.3]
+    finally:
+        served.close()

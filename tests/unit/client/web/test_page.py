@@ -70,6 +70,8 @@ def test_should_show_the_application_and_answer_queries_by_keyboard(page: Any, e
     assert page.inner_text("#total") == "1,234"
     assert page.inner_text("#lag") == "13"
     assert page.locator("#tasks tr").count() == 3
+    served.world.conductor.waiting_for_core = {"app-StreamThread-1": 12.34}
+    shows(page, "#threads", "waiting for a core (12.3 s)")
     shows(page, '#picture text.rate[data-edge="in\\a KSTREAM-SOURCE-0000000000"]', "123.4/s")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     playwright.expect(page.locator("#store option")).to_have_count(7, timeout=30_000)

@@ -1,0 +1,109 @@
+"""Dynamic allocation: executors that Spark asks for when tasks wait, and gives up when they are idle.
+
+At Spark's defaults an application has no executor before it has tasks, and lanes have no tasks before they have an executor. So
+the first is asked for. From then on Spark decides by itself: lanes' jobs that wait for a core make it ask for more executors,
+lanes move to them, and those that no lane with work is on go after `spark.dynamicAllocation.executorIdleTimeout`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from pyspark import SparkContext
+
+from penstock.spark.internals import request_one_executor
+
+_PREFIX: Final = "spark.dynamicAllocation."
+_UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
+
+_ASK_EVERY: Final = 60.0
+_asked: WeakKeyDictionary[SparkContext, float] = WeakKeyDictionary()
+
+# With no other limit there are so many lanes at most: one driver carries them.
+MOST_LANES: Final = 32
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """What `spark.dynamicAllocation.*` says; `most` is None without a limit."""
+
+    most: int | None
+    idle_seconds: float
+    keeps_shuffles: bool
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> Allocation | None:
+        """The settings of a session with dynamic allocation; None where it has none, as with a local master."""
+
+        def is_set(key: str, default: str = "false") -> bool:
+            return settings.get(key, default).strip().lower() == "true"
+
+        if not is_set(f"{_PREFIX}enabled") or re.fullmatch(r"local(\[.*\])?", settings.get("spark.master", "")):
+            return None
+        most = settings.get(f"{_PREFIX}maxExecutors")
+        keeps = (
+            is_set(f"{_PREFIX}shuffleTracking.enabled", "true")
+            or is_set("spark.shuffle.service.enabled")
+            or (is_set("spark.decommission.enabled") and is_set("spark.storage.decommission.shuffleBlocks.enabled", "true"))
+            or "spark.shuffle.sort.io.plugin.class" in settings  # shuffles that are stored elsewhere
+        )
+        # Spark's word for no limit is the largest integer.
+        limit = None if most is None or int(most) >= 2**31 - 1 else int(most)
+        return cls(limit, seconds_of(settings.get(f"{_PREFIX}executorIdleTimeout", "60s")), keeps)
+
+    def lanes(self, slots: int, tasks: int) -> int:
+        """How many lanes there are without `num.stream.threads`: for all the executors that can be had, and no more than tasks.
+
+        >>> Allocation(4, 60, True).lanes(slots=2, tasks=20), Allocation(4, 60, True).lanes(slots=2, tasks=5)
+        (8, 5)
+        >>> Allocation(None, 60, True).lanes(slots=2, tasks=200)
+        32
+        """
+        return max(1, min(tasks, MOST_LANES if self.most is None else self.most * slots))
+
+
+def request_executor(spark: SparkContext) -> None:
+    """Ask the cluster for an executor, where there is none; once a minute, since every request adds one to those that come.
+
+    Spark takes a request back when it finds at that moment that it needs fewer, so that it is repeated.
+    """
+    now = time.monotonic()
+    if now - _asked.get(spark, -_ASK_EVERY) >= _ASK_EVERY:
+        _asked[spark] = now
+        request_one_executor(spark)
+
+
+def cores_of(settings: Mapping[str, str]) -> int | None:
+    """How many cores an executor has; with a local master all that it has; None where only the cluster knows.
+
+    >>> cores_of({"spark.master": "local[4]"}), cores_of({"spark.master": "yarn", "spark.executor.cores": "2"})
+    (4, 2)
+    >>> cores_of({"spark.master": "spark://host:7077"})
+    """
+    master = settings.get("spark.master", "")
+    if local := re.fullmatch(r"local(?:\[([^,\]]*).*\])?", master):
+        wanted = (local.group(1) or "1").strip()
+        return (os.cpu_count() or 1) if wanted == "*" else int(wanted)
+    if cluster := re.fullmatch(r"local-cluster\[[^,]*,\s*(\d+).*\]", master):
+        return int(cluster.group(1))
+    if cores := settings.get("spark.executor.cores"):
+        return int(cores)
+    return None if master.startswith("spark://") else 1 if master else None
+
+
+def seconds_of(text: str) -> float:
+    """A time as Spark writes it, in seconds.
+
+    >>> seconds_of("60s"), seconds_of("500ms"), seconds_of("2min"), seconds_of("3")
+    (60.0, 0.5, 120.0, 3.0)
+    """
+    found = re.fullmatch(r"\s*(-?\d+)\s*([a-z]*)\s*", text.lower())
+    if found is None or found.group(2) not in _UNITS:
+        return float("inf")  # Spark will say that it does not understand it
+    return int(found.group(1)) * _UNITS[found.group(2)]

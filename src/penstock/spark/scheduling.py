@@ -1,0 +1,56 @@
+"""How lanes get cores among the jobs of a session: the pool of Spark's fair scheduler they are in, and who waits for a core."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+_log = logging.getLogger(__name__)
+
+# So long a lane has waited when it is told, and so long until it is told again.
+_TOLD_AFTER: Final = 5.0
+_TOLD_AGAIN: Final = 60.0
+
+# A key of the application's config, and the local property by which Spark knows the pool of a job.
+POOL: Final = "spark.scheduler.pool"
+
+
+class CoreWaits:
+    """Which lanes wait for a core of Spark, and since when; looked at by who waits for their answers."""
+
+    def __init__(self, waiting: Callable[[], set[str]], now: Callable[[], float] = time.monotonic) -> None:
+        self._waiting = waiting
+        self._now = now
+        self._since: dict[str, float] = {}
+        self._told: dict[str, float] = {}
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """How long each lane has waited that waits now, by its name."""
+        now = self._now()
+        return {lane: now - since for lane, since in dict(self._since).items()}
+
+    def look(self, lanes: Iterable[str]) -> None:
+        """See who of the lanes that have not answered yet waits."""
+        pending = set(lanes)
+        waiting = pending & self._ask() if pending else set()
+        now = self._now()
+        self._since = {lane: self._since.get(lane, now) for lane in sorted(waiting)}
+        self._told = {lane: at for lane, at in self._told.items() if lane in waiting}
+        for lane, since in self._since.items():
+            if now - since >= _TOLD_AFTER and now - self._told.get(lane, -_TOLD_AGAIN) >= _TOLD_AGAIN:
+                self._told[lane] = now
+                _log.warning(
+                    "stream-thread [%s] has waited %.0f s for a core of Spark: others have them all. Give the application a "
+                    "session or executors of its own, or a pool with a minShare (%s, with spark.scheduler.mode=FAIR)",
+                    *(lane, now - since, POOL),
+                )
+
+    def _ask(self) -> set[str]:
+        try:
+            return self._waiting()
+        except Exception as exc:  # noqa: BLE001 - a session that has ended meanwhile; who waits for its answers will see
+            _log.debug("who waits for a core cannot be told: %s", exc)
+            return set()

@@ -1,0 +1,49 @@
+"""A process of its own in which applications and the user share a SparkSession."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+_APP = Path(__file__).parent / "apps" / "sharing.py"
+
+
+class SharedProcess:
+    """Does what it is asked for, one thing after the other; also a context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = folder / "sharing.log"
+
+    def __enter__(self) -> SharedProcess:
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(_APP)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(120)
+        finally:
+            self._process.kill()
+            self._process.wait()
+            self._process.stdout.close()
+
+    def do(self, what: str, **details: Any) -> Any:
+        """What comes of it; fails with what the process wrote where it cannot be done."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"do": what, **details}) + "\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                answer = json.loads(line)
+                assert "answer" in answer, f"{what}: {answer}\n{self._log.read_text()[-4000:]}"
+                return answer["answer"]
+        raise AssertionError(f"the process ended at {what}: {self._log.read_text()[-4000:]}")
