@@ -43,7 +43,7 @@ class CoreWaits:
             if now - since >= _TOLD_AFTER and now - self._told.get(lane, -_TOLD_AGAIN) >= _TOLD_AGAIN:
                 self._told[lane] = now
                 _log.warning(
-                    "stream-thread [%s] has waited %.0f s for a core of Spark: others have them all. Give the application a "
+                    "stream-thread [%s] has waited %.0f s for a core of Spark: all are taken. Give the application a "
                     "session or executors of its own, or a pool with a minShare (%s, with spark.scheduler.mode=FAIR)",
                     *(lane, now - since, POOL),
                 )
