@@ -131,7 +131,9 @@ class LaneAnswer:
     idle_until: dict[TaskId, int | None] = field(default_factory=dict)
     short: dict[TopicPartition, Short] = field(default_factory=dict)
     records: int = 0
+    """Records that were read, of input topics and of what a shuffle brought."""
     processed: int = 0
+    """Records that tasks processed, those before a shuffle too; what was counted before it counts as what it stands for."""
     punctuated: int = 0
     produced: int = 0
     created: int = 0
