@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 # One lane carries it with room to spare up to this share of its time, and it takes this long to be sure of it.
-_BUSY, _BUSY_WINDOW = 0.6, 5.0
+_BUSY, _BUSY_WINDOW = 0.6, 10.0
 # All of it would keep one lane this busy: then it may go back there, after so long.
 _IDLE, _IDLE_WINDOW = 0.3, 30.0
 # So many seconds of one lane's work may wait before it is spread, and before it is gathered.
@@ -76,19 +76,20 @@ class Spread:
 
     >>> clock = [0.0]
     >>> spread = Spread(now=lambda: clock[0])
-    >>> for _ in range(10):
+    >>> for _ in range(20):
     ...     clock[0] += 1.0
     ...     spread.turned(clock[0] - 1.0, clock[0], {0: 0.8}, records=160, left=0)
     >>> spread.wants(backlog=160)
     True
     >>> spread.reason
-    'one lane was at work for 80 % of the last 5 s'
+    'one lane was at work for 80 % of the last 10 s'
     """
 
     def __init__(self, always: bool = False, now: Callable[[], float] = time.monotonic) -> None:
         self._always = always
         self._now = now
         self._turns: deque[_Turns] = deque()
+        self._is_warm = False
         self._shortest_commit = _LONGEST_FIXED_COMMIT
         self._since = self._gathered_at = -_LONGEST_PATIENCE * _DEAR
         self._patience = _IDLE_WINDOW
@@ -110,6 +111,9 @@ class Spread:
         `left` is how many records it left unread.
         """
         if self._always:
+            return
+        if not self._is_warm:
+            self._is_warm = True  # the first turn connects and imports
             return
         seconds = sum(work.values())
         for commit in (commits or {}).values():

@@ -131,7 +131,7 @@ def test_should_not_move_to_and_fro_at_the_edge_of_what_one_lane_carries() -> No
 def test_should_spread_where_one_lane_falls_behind_though_it_works_little() -> None:
     # What takes its time is not the lanes' own work: the brokers, say, or Spark.
     spread, now = Spread(now=lambda: now), 0.0
-    for turn in range(20):
+    for turn in range(30):
         spread.turned(now, now + 0.5, {0: 0.1}, records=1000, left=turn * 200)
         now += 0.5
     assert spread.wants(backlog=5_000)
@@ -167,8 +167,8 @@ def test_should_spread_a_backlog_by_what_its_records_cost() -> None:
 def test_should_learn_nothing_of_the_cost_from_turns_that_were_slow_once() -> None:
     now = 0.0
     spread = Spread(now=lambda: now)
-    for work in (0.9, 0.4, 0.01, 0.3):  # consumers that connect, a machine that is busy
-        now += 2.0
+    for work in (9.0, 0.9, 0.4, 0.01, 0.3):  # consumers that connect, a machine that is busy
+        now += work + 2.0
         spread.turned(now - work, now, {0: work}, records=2, left=0)
     assert not spread.wants(backlog=300)
 
