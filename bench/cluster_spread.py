@@ -148,7 +148,7 @@ def measure(spread: str, rates: Iterable[float], seconds: float) -> list[Step]:
             read += turn.records
             for answer in answers.values():
                 step.turns[answer.executor] += 1
-                step.work[answer.executor] += answer.work_seconds
+                step.work[answer.executor] += answer.work_seconds + answer.surrounding_seconds
 
         steps = []
         try:

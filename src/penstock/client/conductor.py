@@ -339,7 +339,7 @@ class Conductor:
                 {lane: answer.work_seconds for lane, answer in answers.items()},
                 records=turn.records,
                 left=turn.backlog - turn.records,
-                commits={lane: answer.seconds.get("commit", 0.0) for lane, answer in answers.items()},
+                around={lane: answer.surrounding_seconds for lane, answer in answers.items()},
             )
 
     def _wants_metrics(self, turn: Turn, now: float) -> bool:

@@ -147,8 +147,13 @@ class LaneAnswer:
 
     @property
     def work_seconds(self) -> float:
-        """How long the lane worked for its records, without the commit: that takes its time for a single record too."""
-        return sum(self.seconds.get(step, 0.0) for step in ("stage", "fetch", "process", "store"))
+        """How long records were processed, those before a shuffle too where a stage of its own did that."""
+        return sum(self.seconds.get(step, 0.0) for step in ("stage", "process"))
+
+    @property
+    def surrounding_seconds(self) -> float:
+        """How long it took to fetch, to write and to commit: some of that for a single record too."""
+        return sum(self.seconds.get(step, 0.0) for step in ("fetch", "commit", "store"))
 
 
 @dataclass(frozen=True)
