@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 import time
 import urllib.error
 import urllib.request
@@ -87,9 +88,41 @@ def test_should_show_the_parts_of_a_turn_with_a_shuffle(kafka: Kafka, run: Run) 
     streams = run(word_count(source, out), config)
     kafka.feed(source, texts(*((str(i), "a b c d") for i in range(20))))
     assert counts(kafka, out, 80) == up_to(a=20, b=20, c=20, d=20)
-    wait_until(lambda: value(streams, "process-total", "stream-thread-metrics") == 80, "all words are counted")
+    wait_until(lambda: value(streams, "process-total", "stream-thread-metrics") == 100, "all lines and words are counted")
     assert value(streams, "shuffle-time-total", "penstock-turn-metrics") > 0
     assert value(streams, "record-total", "penstock-turn-metrics") == 20
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_should_count_lines_before_a_shuffle_and_words_behind_it(
+    threads: int, kafka: Kafka, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As Kafka Streams does: once for each sub-topology that processes a record, also where only counts cross the shuffle."""
+    caplog.set_level(logging.INFO, "penstock")
+    source, out = topics(kafka, "in", "out")
+    config = {
+        "application.id": unique("processed"),
+        "num.stream.threads": threads,
+        "task.spread": "always",
+        "statestore.cache.max.bytes": 1 << 20,
+        "metrics.recording.level": "DEBUG",
+        "log.summary.interval.ms": 1000,
+    }
+    streams = run(word_count(source, out), config)
+    kafka.feed(source, texts(*((str(i), "a b c a") for i in range(100))))
+    wait_until(lambda: value(streams, "process-total", "stream-thread-metrics") == 500, "all lines and words are counted")
+    assert set(streams._conductor.owners.values()) == set(range(threads))
+
+    def of(subtopology: int) -> Any:
+        tasks = [f"{subtopology}_{partition}" for partition in (0, 1)]
+        return sum(value(streams, "process-total", "stream-task-metrics", task_id=task) for task in tasks)
+
+    wait_until(lambda: (of(0), of(1)) == (100, 400), "so are they for each task")
+    assert value(streams, "records-consumed-total", "stream-topic-metrics", topic=source) == 100
+    pattern = re.compile(r"Processed (\d+) total records")
+    wait_until(
+        lambda: sum(int(n) for line in caplog.messages for n in pattern.findall(line)) == 500, "the summary tells of all of them"
+    )
 
 
 def test_should_tell_of_warnings_and_dead_letters_of_workers_before_a_shuffle(

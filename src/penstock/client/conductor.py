@@ -326,14 +326,7 @@ class Conductor:
         ended = time.monotonic()
         seconds = ended - started
         self._pace.account(turn.records, seconds)
-        self._spread.turned(
-            started,
-            ended,
-            {lane: answer.work_seconds for lane, answer in answers.items()},
-            records=turn.records,
-            left=turn.backlog - turn.records,
-            commits={lane: answer.seconds.get("commit", 0.0) for lane, answer in answers.items()},
-        )
+        self._measure(turn, answers, started, ended)
         self._events.on_account(turn, answers, seconds)
         self._events.on_turn(turn, answers, seconds)
         self._housekeeping()
@@ -341,6 +334,18 @@ class Conductor:
         rest = self._config["commit.interval.ms"] / 1000 - seconds
         if rest > 0 and turn.backlog <= turn.records:
             self._sleep(rest)
+
+    def _measure(self, turn: Turn, answers: Mapping[int, LaneAnswer], started: float, ended: float) -> None:
+        """What lanes were busy with. One that has waited for a partition that does not move was not busy."""
+        if not any(answer.short for answer in answers.values()):
+            self._spread.turned(
+                started,
+                ended,
+                {lane: answer.work_seconds for lane, answer in answers.items()},
+                records=turn.records,
+                left=turn.backlog - turn.records,
+                around={lane: answer.surrounding_seconds for lane, answer in answers.items()},
+            )
 
     def _wants_metrics(self, turn: Turn, now: float) -> bool:
         """Once a second, and whenever this may be the last turn for a while."""

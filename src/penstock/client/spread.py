@@ -10,7 +10,7 @@ Between the two lies a wide band where everything stays as it is. Tasks that wer
 gathered later the next time, twice as late each time: no load makes them move for ever.
 
 What a turn costs in any case is no reason to spread: every lane would pay it. So Spark's handling of a job does not count as
-work, and of a commit only what it takes beyond the shortest ones.
+work, and of what lanes do around their records (fetch, write, commit) only what it takes beyond the shortest turns.
 
 Pure: no Kafka, no Spark, and the clock is the caller's. Turns may be those of all lanes together or of each lane alone.
 """
@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 # One lane carries it with room to spare up to this share of its time, and it takes this long to be sure of it.
-_BUSY, _BUSY_WINDOW = 0.6, 5.0
+_BUSY, _BUSY_WINDOW = 0.6, 10.0
 # All of it would keep one lane this busy: then it may go back there, after so long.
 _IDLE, _IDLE_WINDOW = 0.3, 30.0
 # So many seconds of one lane's work may wait before it is spread, and before it is gathered.
@@ -39,8 +39,8 @@ _TOO_SOON = 20
 # What a record is taken to cost before it is known. Turns that worked at least so long tell, apart from what any turn takes.
 _GUESS = 100e-6
 _TELLING, _ANY_TURN, _TELLING_TIMES = 0.05, 0.05, 3
-# The shortest commits take up to this; what they take beyond it is work.
-_LONGEST_FIXED_COMMIT = 0.1
+# What surrounds the records of a turn takes up to this in any case; what it takes beyond that is work.
+_LONGEST_SURROUNDINGS = 0.2
 # Short turns are kept as one: the decision is asked for before each turn, and should cost microseconds.
 _TOGETHER = 0.5
 
@@ -76,20 +76,21 @@ class Spread:
 
     >>> clock = [0.0]
     >>> spread = Spread(now=lambda: clock[0])
-    >>> for _ in range(10):
+    >>> for _ in range(20):
     ...     clock[0] += 1.0
     ...     spread.turned(clock[0] - 1.0, clock[0], {0: 0.8}, records=160, left=0)
     >>> spread.wants(backlog=160)
     True
     >>> spread.reason
-    'one lane was at work for 80 % of the last 5 s'
+    'one lane was at work for 80 % of the last 10 s'
     """
 
     def __init__(self, always: bool = False, now: Callable[[], float] = time.monotonic) -> None:
         self._always = always
         self._now = now
         self._turns: deque[_Turns] = deque()
-        self._shortest_commit = _LONGEST_FIXED_COMMIT
+        self._is_warm = False
+        self._shortest = _LONGEST_SURROUNDINGS
         self._since = self._gathered_at = -_LONGEST_PATIENCE * _DEAR
         self._patience = _IDLE_WINDOW
         self.is_spread = always
@@ -104,18 +105,21 @@ class Spread:
         *,
         records: int,
         left: int,
-        commits: Mapping[int, float] | None = None,
+        around: Mapping[int, float] | None = None,
     ) -> None:
-        """A turn is over. `work` are the seconds that each lane worked in it without its commit, `commits` those of the commits;
-        `left` is how many records it left unread.
+        """A turn is over. `work` are the seconds that each lane processed records in it, `around` those that it took to fetch,
+        to write and to commit; `left` is how many records it left unread.
         """
         if self._always:
             return
+        if not self._is_warm:
+            self._is_warm = True  # the first turn connects and imports
+            return
         seconds = sum(work.values())
-        for commit in (commits or {}).values():
+        for took in (around or {}).values():
             # Slowly forgotten, in case the brokers get slower.
-            self._shortest_commit = min(commit, self._shortest_commit * 1.05, _LONGEST_FIXED_COMMIT)
-            seconds += max(0.0, commit - self._shortest_commit)
+            self._shortest = min(took, self._shortest * 1.05, _LONGEST_SURROUNDINGS)
+            seconds += max(0.0, took - self._shortest)
         turn = _Turns(began, ended, ended - began, seconds, records, left)
         if self._turns and ended - self._turns[-1].began < _TOGETHER:
             self._turns[-1].add(turn)

@@ -239,15 +239,15 @@ class StreamTask:
     def _is_worth_columns(self) -> bool:
         return self.timers.stream_time.next_due == NEVER and self.partition_group.num_buffered >= _MIN_ROWS
 
-    def process_counted(self, partition: TopicPartition, raw: RawColumns, weights: list[int], next_offset: int) -> None:
-        """Take rows that stand for `weights` records each into the count that reads this partition.
+    def process_counted(self, partition: TopicPartition, raw: RawColumns, weights: list[int], next_offset: int) -> int:
+        """Take rows that stand for `weights` records each into the count that reads this partition; returns how many these are.
 
         Their values are not deserialized: a row may stand for many, and has none of them. They were serialized just before,
         by the serde that would read them here; so all that a count asks of them, whether there is one, is known without.
         """
         now = self._clock.now_ms()
         queue, context = self.partition_group.queue(partition), self.context
-        self.metrics.consumed(partition, queue.source.name, raw)
+        self.metrics.consumed(partition, queue.source.name, raw, sum(weights))
         columns, weights = self._read_counted(queue, raw, weights)
         node = queue.source.children[0]
         context.system_time_ms, context.current_node, context.is_only_run = now, node, True
@@ -259,6 +259,7 @@ class StreamTask:
         records = sum(weights)
         queue.source.forwarded += records
         self.metrics.process.record(records)
+        return records
 
     def _read_counted(self, queue: RecordQueue, raw: RawColumns, weights: list[int]) -> tuple[Columns, list[int]]:
         try:

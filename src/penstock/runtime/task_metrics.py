@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.clock import Clock
@@ -36,11 +37,29 @@ _CONSUMED_OVERHEAD = 8 + 8 + 4
 _PRODUCED_OVERHEAD = 8 + 4
 
 
+@dataclass(frozen=True)
+class TaskCounts:
+    """What a task has counted in another process, since it was last asked: before a shuffle, where there is no lane of its own.
+
+    `seconds` is how long all of it took, `process_seconds` the processing alone; `consumed` are records and bytes by topic and
+    source.
+    """
+
+    task: TaskId
+    processed: int
+    seconds: float
+    process_seconds: float = 0.0
+    dropped: int = 0
+    consumed: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+
+
 class TaskMetrics:
     """The sensors of one task."""
 
     def __init__(self, registry: Metrics, task_id: TaskId) -> None:
         self.registry = registry
+        self._task_id = task_id
+        self._told: dict[Sensor, float] = {}
         self._prefix = f"task.{task_id}"
         self._tags = {"thread-id": threading.current_thread().name, "task-id": str(task_id)}
         self._topics: dict[tuple[str, str, str], tuple[Sensor, Sensor]] = {}
@@ -72,16 +91,44 @@ class TaskMetrics:
         if records:
             self._process_latency.record(seconds * 1000 / records)
 
+    def take_counts(self, processed: int, seconds: float) -> TaskCounts:
+        """What has been counted since this was last asked, with how many records were processed and how long it took."""
+        consumed = {
+            (topic, node): (self._new(count), self._new(size))
+            for (topic, node, direction), (count, size) in self._topics.items()
+            if direction == "consumed"
+        }
+        process_seconds, self.process_seconds = self.process_seconds, 0.0
+        return TaskCounts(self._task_id, processed, seconds, process_seconds, self._new(self.dropped_records), consumed)
+
+    def add_counts(self, counts: TaskCounts) -> None:
+        """Take over what was counted in another process."""
+        if counts.processed:
+            self.process.record(counts.processed)
+        if counts.dropped:
+            self.dropped_records.record(counts.dropped)
+        self.processed(counts.processed, counts.process_seconds)
+        for (topic, node), (records, size) in counts.consumed.items():
+            count_sensor, size_sensor = self._topic(topic, node, "consumed")
+            count_sensor.record(records)
+            size_sensor.record(size)
+
+    def _new(self, sensor: Sensor) -> int:
+        before, self._told[sensor] = self._told.get(sensor, 0), sensor.total
+        return int(sensor.total - before)
+
     def gauge(self, name: str, level: RecordingLevel, description: str, read: Callable[[], Any]) -> None:
         """A metric of the task whose value is asked for when it is read."""
         if self.registry.should_record(level):
             self.registry.add_gauge(self.registry.metric_name(name, TASK_GROUP, description, self._tags), read)
 
-    def consumed(self, partition: TopicPartition, source: str, records: Sequence[RawRecord] | RawColumns) -> None:
-        """Count records of an input partition."""
+    def consumed(
+        self, partition: TopicPartition, source: str, records: Sequence[RawRecord] | RawColumns, stand_for: int | None = None
+    ) -> None:
+        """Count records of an input partition; before a count a row may stand for several, of which only one has bytes."""
         if len(records):
             count, size = self._topic(partition.topic, source, "consumed")
-            count.record(len(records))
+            count.record(len(records) if stand_for is None else stand_for)
             if isinstance(records, RawColumns):
                 size.record(_columns_size(records, _CONSUMED_OVERHEAD))
             else:

@@ -103,6 +103,12 @@ class ShuffledBatch:
     def __len__(self) -> int:
         return len(self.timestamps)
 
+    @property
+    def records(self) -> int:
+        """How many records it stands for, without those that only ride along."""
+        own = np.ones(len(self), bool) if self.side is None else self.side.is_null().to_numpy(zero_copy_only=False)
+        return int(own.sum() if self.weights is None else self.weights[own].sum())
+
     def take(self, rows: Longs) -> ShuffledBatch:
         """Some of the rows, in the given order."""
         chosen = pa.array(rows)

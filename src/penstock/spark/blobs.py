@@ -2,6 +2,7 @@
 
     R <2> length <4> partition topic …    records for a partition of a repartition topic, as a shuffled batch
     F …                                   what went through the topology before the shuffle
+    C …                                   what a task before the shuffle has counted
     X …                                   the failure of the stage
     E <4> sub-topology <4> partition <4>  the end of what one task before the shuffle sends, and how many blobs that was
 
@@ -24,12 +25,13 @@ from penstock.errors import SerializationError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.log_lines import LogLine
 from penstock.runtime.flow import Flow
+from penstock.runtime.task_metrics import TaskCounts
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.messages import Failure
 from penstock.spark.raised import Raised
 from penstock.wire import Codec
 
-_CODEC = Codec(Flow, DeadLetter, LogLine, Failure, Raised)
+_CODEC = Codec(Flow, DeadLetter, LogLine, Failure, Raised, TaskCounts, TaskId)
 _T = TypeVar("_T")
 _HEAD = struct.Struct(">cxHI")
 _END = struct.Struct(">cIII")
@@ -44,6 +46,11 @@ def batch_blob(target: TopicPartition, batch: ShuffledBatch) -> bytes:
 def flow_blob(flow: Flow) -> bytes:
     """What went through the topology before the shuffle."""
     return b"F" + _CODEC.encode(flow)
+
+
+def counts_blob(counts: TaskCounts) -> bytes:
+    """What a task before the shuffle has counted."""
+    return b"C" + _CODEC.encode(counts)
 
 
 def failure_blob(failure: Failure) -> bytes:
@@ -62,6 +69,7 @@ class Received:
 
     batches: dict[TopicPartition, ShuffledBatch] = field(default_factory=dict)
     flow: Flow = field(default_factory=Flow)
+    counts: list[TaskCounts] = field(default_factory=list)
     failure: Failure | None = None
     ended: dict[TaskId, int] = field(default_factory=dict)
     count: int = 0
@@ -92,6 +100,8 @@ def read_blobs(blobs: Iterable[bytes]) -> Received:
             found.setdefault(target, []).append(_batch(target, data))
         elif tag == b"F":
             received.flow.add(_decoded(blob, Flow))
+        elif tag == b"C":
+            received.counts.append(_decoded(blob, TaskCounts))
         elif tag == b"X":
             received.failure = received.failure or _decoded(blob, Failure)
         else:

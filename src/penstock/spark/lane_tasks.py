@@ -35,7 +35,7 @@ from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.state_manager import ProcessorStateManager, delete_stores
 from penstock.runtime.task import StreamTask, TaskCommit
-from penstock.runtime.task_metrics import TaskMetrics
+from penstock.runtime.task_metrics import TaskCounts, TaskMetrics
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.fed import FedPartition
 from penstock.spark.globals import LaneGlobals
@@ -125,6 +125,8 @@ class LaneTasks:
         self._restoring: dict[TaskId, _OpenTask] = {}
         self.running: dict[TaskId, _OpenTask] = {}
         self._before_shuffle: dict[TaskId, StreamTask] = {}
+        self._counted_before: dict[TaskId, TaskMetrics] = {}
+        """The metrics of tasks before a shuffle, whether they run here or tell what they counted elsewhere."""
 
     @property
     def ids(self) -> set[TaskId]:
@@ -137,6 +139,8 @@ class LaneTasks:
         """Close the tasks that are not wanted; open those that are missing."""
         for task_id in [t for t in (*self.running, *self._restoring) if t not in wanted]:
             self._close(task_id)
+        if not wanted:
+            self._forget_before_shuffle()
         self._globals.open()
         new = [task_id for task_id in wanted if task_id not in self.running and task_id not in self._restoring]
         logs = self._logs(new)
@@ -305,7 +309,7 @@ class LaneTasks:
         subtopology = self._plan.subtopologies[task_id.subtopology]
         inputs = [TopicPartition(topic, partition) for topic, partition in upstream_inputs(self._plan, task_id).items()]
         config = self._config.with_values({"max.task.idle.ms": -1})  # everything that was fetched is processed
-        metrics = TaskMetrics(self._metrics, task_id)
+        metrics = self._metrics_before_shuffle(task_id)
         handler = production_exception_handler(config)
         collector = TracingCollector(task_id, handler, metrics, self._plan.partitions.get, counted=self._plan.counted)
         state = ProcessorStateManager(task_id, self._directory.folder, {}, inputs)
@@ -315,12 +319,32 @@ class LaneTasks:
         task.complete_restoration()
         return task
 
+    def _metrics_before_shuffle(self, task_id: TaskId) -> TaskMetrics:
+        if task_id not in self._counted_before:
+            self._counted_before[task_id] = TaskMetrics(self._metrics, task_id)
+        return self._counted_before[task_id]
+
+    def _forget_before_shuffle(self) -> None:
+        """With the last task behind a shuffle those before it go, which are counted where that is."""
+        for metrics in self._counted_before.values():
+            metrics.close()
+        self._counted_before.clear()
+        self._before_shuffle.clear()
+
+    def take_counts(self, task_id: TaskId, processed: int, seconds: float) -> TaskCounts:
+        """What a task before a shuffle has counted here since this was last asked, to be told where it belongs."""
+        return self._metrics_before_shuffle(task_id).take_counts(processed, seconds)
+
+    def add_counts(self, counts: TaskCounts) -> None:
+        """Take over what a task before a shuffle has counted elsewhere."""
+        self._metrics_before_shuffle(counts.task).add_counts(counts)
+
     def catch_up_globals(self, ends: Mapping[TopicPartition, int]) -> None:
         """Bring the global tables up to the positions of the turn."""
         self._globals.catch_up(ends)
 
-    def fetch(self, work: Mapping[TaskId, TaskWork]) -> None:
-        """Read the ranges of all tasks at once and queue the records."""
+    def fetch(self, work: Mapping[TaskId, TaskWork]) -> int:
+        """Read the ranges of all tasks at once and queue the records; returns how many these are."""
         ranges = {TopicPartition(r.topic, r.partition): r for w in work.values() for r in w.ranges}
         fetched = self._fetcher.fetch(list(ranges.values()))
         self.short = self._fetcher.take_short() if isinstance(self._fetcher, LenientFetcher) else {}
@@ -329,6 +353,7 @@ class LaneTasks:
             for wanted in task_work.ranges:
                 partition = TopicPartition(wanted.topic, wanted.partition)
                 task.add_records(partition, fetched[partition], self._reached(partition, wanted.end))
+        return sum(map(len, fetched.values()))
 
     def _reached(self, partition: TopicPartition, end: int) -> int:
         """How far a range was read that was to be read to its end."""
@@ -342,26 +367,26 @@ class LaneTasks:
         fed: Mapping[TopicPartition, ShuffledBatch],
         read: Mapping[TopicPartition, int] = _NOTHING,
     ) -> tuple[TaskCommit, int]:
-        """Process what the task has, punctuate, and hand out what is to be committed.
+        """Process what the task has, punctuate, and hand out what is to be committed, and how many records were processed.
 
         `fed` are the records that came through a shuffle, `read` how far its sources were read for it.
         """
         opened = self.running[task_id]
         task = opened.task
+        started, counted = time.perf_counter(), 0
         for partition in work.fed:
             before = opened.fed[partition].positions
             reached = {
                 source: max(before[source], self._reached(source, end)) for source, end in read.items() if source in before
             }
-            self._feed(opened, partition, fed.get(partition), reached)
+            counted += self._feed(opened, partition, fed.get(partition), reached)
         unread = {
             TopicPartition(r.topic, r.partition): r.end - self._reached(TopicPartition(r.topic, r.partition), r.end)
             for r in work.ranges
         }
         lags = {partition: lag + unread.get(partition, 0) for partition, lag in work.lags.items()}
         task.update_lags({**lags, **dict.fromkeys(opened.fed, 0)})
-        started = time.perf_counter()
-        processed = task.process_all()
+        processed = counted + task.process_all()
         task.metrics.processed(processed, time.perf_counter() - started)
         task.maybe_punctuate_system_time()
         commit = task.prepare_commit()
@@ -369,7 +394,7 @@ class LaneTasks:
 
     def take_punctuations(self) -> tuple[int, float]:
         """How many punctuators have run since this was last asked, and how long they took."""
-        share_processing(opened.task.metrics for opened in self.running.values())
+        share_processing((*(opened.task.metrics for opened in self.running.values()), *self._counted_before.values()))
         return take_punctuations(opened.task.metrics for opened in self.running.values())
 
     def idle_deadline(self, task_id: TaskId) -> int | None:
@@ -379,15 +404,17 @@ class LaneTasks:
 
     def _feed(
         self, opened: _OpenTask, partition: TopicPartition, batch: ShuffledBatch | None, ends: Mapping[TopicPartition, int]
-    ) -> None:
+    ) -> int:
+        """Hand over what came for a partition; returns how many records of it were processed on the way."""
         fed = opened.fed[partition]
         number = fed.number
         batch = fed.take(batch, ends)
         if len(batch) and partition.topic in self._plan.counted:
             assert batch.weights is not None
-            opened.task.process_counted(partition, batch.columns(partition, number), batch.weights.tolist(), fed.number)
-        elif len(batch):
+            return opened.task.process_counted(partition, batch.columns(partition, number), batch.weights.tolist(), fed.number)
+        if len(batch):
             opened.task.add_records(partition, batch.columns(partition, number), fed.number)
+        return 0
 
     def _with_vectors(self, opened: _OpenTask, work: TaskWork, commit: TaskCommit) -> TaskCommit:
         """The same commit, with vectors in place of the numbers of shuffled records, and what rode along up to there."""

@@ -141,7 +141,9 @@ class LaneAnswer:
     idle_until: dict[TaskId, int | None] = field(default_factory=dict)
     short: dict[TopicPartition, Short] = field(default_factory=dict)
     records: int = 0
+    """Records that were read, of input topics and of what a shuffle brought."""
     processed: int = 0
+    """Records that tasks processed, those before a shuffle too; what was counted before it counts as what it stands for."""
     punctuated: int = 0
     produced: int = 0
     created: int = 0
@@ -155,8 +157,13 @@ class LaneAnswer:
 
     @property
     def work_seconds(self) -> float:
-        """How long the lane worked for its records, without the commit: that takes its time for a single record too."""
-        return sum(self.seconds.get(step, 0.0) for step in ("stage", "fetch", "process", "store"))
+        """How long records were processed, those before a shuffle too where a stage of its own did that."""
+        return sum(self.seconds.get(step, 0.0) for step in ("stage", "process"))
+
+    @property
+    def surrounding_seconds(self) -> float:
+        """How long it took to fetch, to write and to commit: some of that for a single record too."""
+        return sum(self.seconds.get(step, 0.0) for step in ("fetch", "commit", "store"))
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ made of, so it is written exactly once (`spark/fed.py`).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -128,9 +129,10 @@ def run_upstream(
     collector.current = task.context
     for partition, records in fetcher.fetch(work.ranges).items():
         task.add_records(partition, records)
-    consumed = 0
+    consumed, started = 0, time.perf_counter()
     while task.has_records_queued:
         consumed += task.process_all()
+    task.metrics.processed(consumed, time.perf_counter() - started)
     outputs, origins = collector.drain_traced()
     return sort_by_target(plan, work, outputs, origins), consumed
 
@@ -147,7 +149,7 @@ def sort_by_target(
     sources = sources_of(plan, work.subtopology)
     index_of = {source: index for index, source in enumerate(sources)}
     targets = [topic for topic, upstream in plan.shuffled.items() if upstream == work.subtopology]
-    side = TopicPartition(targets[0], work.partition % plan.partitions[targets[0]])
+    side = side_target(plan, work)
     found = _Sorted(plan.counted)
     for output, origin in zip(outputs, origins):
         if isinstance(output, ProducedColumns):
@@ -171,6 +173,12 @@ def sort_by_target(
                 row = (output.key, output.value, output.timestamp, output.headers, index_of[source], offset)
                 found.add_row(target, row, (output.topic, output.partition) if is_side else _HERE)
     return found.batches()
+
+
+def side_target(plan: Plan, work: UpstreamWork) -> TopicPartition:
+    """Where all goes that a task before a shuffle has besides records for the tasks behind it: chosen by its partition."""
+    topic = next(topic for topic, upstream in plan.shuffled.items() if upstream == work.subtopology)
+    return TopicPartition(topic, work.partition % plan.partitions[topic])
 
 
 def _target(output: ProducedRecord, offset: int, plan: Plan) -> TopicPartition:

@@ -30,15 +30,17 @@ from penstock.log_lines import kept_lines
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.flow import Flow
 from penstock.runtime.task import TaskCommit
+from penstock.runtime.task_metrics import TaskCounts
 from penstock.spark.answers import write_answer
 from penstock.spark.batch import ShuffledBatch
-from penstock.spark.blobs import Received, batch_blob, end_blob, failure_blob, flow_blob, read_blobs
+from penstock.spark.blobs import Received, batch_blob, counts_blob, end_blob, failure_blob, flow_blob, read_blobs
 from penstock.spark.internals import cloudpickle, own_executor_id, split_place
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, UpstreamWork
 from penstock.spark.placement import host_of
 from penstock.spark.query_listener import QueryListener
 from penstock.spark.raised import Raised, shortened
+from penstock.spark.upstream import side_target
 from penstock.spark.write_turn import TurnPart, write_turn
 from penstock.state.directory import site_here
 from penstock.wire import Codec
@@ -81,7 +83,7 @@ def _run(turn: OpenTurn | ProcessTurn, received: Received, answer: LaneAnswer) -
     else:
         lane = _LANES[turn.key, turn.lane]
         with lane.queries.turn, _no_collections():
-            lane.process(turn, received.batches, answer)
+            lane.process(turn, received.batches, answer, received.counts)
             if answer.flow is not None:
                 answer.flow.add(received.flow)
 
@@ -95,8 +97,11 @@ def run_stage(application: bytes, owners: Mapping[TopicPartition, int], work: Up
     try:
         stage = _stage_lane(application).tasks
         with _no_collections():
-            batches, _ = stage.upstream(work)
+            started = time.perf_counter()
+            batches, consumed = stage.upstream(work)
             blobs = [(owners[target], batch_blob(target, batch)) for target, batch in batches.items()]
+            counts = stage.take_counts(TaskId(work.subtopology, work.partition), consumed, time.perf_counter() - started)
+            blobs.append((owners[side_target(unpacked(application).plan, work)], counts_blob(counts)))
     except Exception as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides
         failure = failure_blob(_failure(exc))
         yield from ((lane, failure) for lane in sorted(set(owners.values())))
@@ -189,8 +194,14 @@ class LaneWorker:
         answer.timers = {task_id: opened.task.next_timer() for task_id, opened in self.tasks.running.items()}
         answer.metrics = self.tasks.metrics.update()
 
-    def process(self, turn: ProcessTurn, fed: dict[TopicPartition, ShuffledBatch], answer: LaneAnswer) -> None:
-        """Run one turn.
+    def process(
+        self,
+        turn: ProcessTurn,
+        fed: dict[TopicPartition, ShuffledBatch],
+        answer: LaneAnswer,
+        counts: Sequence[TaskCounts] = (),
+    ) -> None:
+        """Run one turn. `counts` is what tasks before the shuffle have counted that belong to this lane.
 
         1. Fetch, and run what comes before a shuffle.
         2. Hand the records to their tasks; process and punctuate.
@@ -202,6 +213,10 @@ class LaneWorker:
             return
         clock = _StepClock(answer.seconds)
         try:
+            for counted in counts:
+                self._count(counted.processed, answer)
+                self.tasks.add_counts(counted)
+                answer.seconds["stage"] = answer.seconds.get("stage", 0.0) + counted.seconds
             fed = self._fetch(turn, fed, answer)
             answer.short = self.tasks.short
             clock.lap("fetch")
@@ -235,17 +250,24 @@ class LaneWorker:
         self.tasks.catch_up_globals(turn.global_ends)
         for work in turn.upstream:
             batches, consumed = self.tasks.upstream(work)
-            answer.records += consumed
+            self._count(consumed, answer)
             for target, batch in batches.items():
                 parts.setdefault(target, []).append(batch)
-        self.tasks.fetch(turn.work)
-        return {target: ShuffledBatch.concat(batches) for target, batches in parts.items()}
+        answer.records += self.tasks.fetch(turn.work)
+        whole = {target: ShuffledBatch.concat(batches) for target, batches in parts.items()}
+        answer.records += sum(batch.records for batch in whole.values())
+        return whole
+
+    @staticmethod
+    def _count(before_shuffle: int, answer: LaneAnswer) -> None:
+        """Records of input topics that a task before a shuffle has read and processed, each in one go."""
+        answer.records += before_shuffle
+        answer.processed += before_shuffle
 
     def _process(self, turn: ProcessTurn, fed: Mapping[TopicPartition, ShuffledBatch], answer: LaneAnswer) -> list[TaskCommit]:
         commits = []
         for task_id, work in turn.work.items():
             commit, processed = self.tasks.process(task_id, work, fed, turn.read)
-            answer.records += 0 if work.fed else processed
             answer.processed += processed
             answer.timers[task_id] = commit.next_timer
             answer.idle_until[task_id] = self.tasks.idle_deadline(task_id)

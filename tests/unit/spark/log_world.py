@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -19,9 +19,9 @@ from penstock.kafka.fetch import FetchRange
 from penstock.log_bounds import LogBounds
 from penstock.record import Headers, ProducedRecord, RawRecord
 from penstock.runtime.carry_over import OffsetAndMetadata
-from penstock.spark.blobs import batch_blob, read_blobs
+from penstock.spark.blobs import batch_blob, counts_blob, read_blobs
 from penstock.spark.lane_tasks import LaneTasks
-from penstock.spark.messages import Application, LaneAnswer
+from penstock.spark.messages import Application, LaneAnswer, UpstreamWork
 from penstock.spark.plan import make_plan
 
 APPLICATION = "app"
@@ -92,6 +92,8 @@ class World:
         assert self.plan.shuffled, "these tests are about what crosses the shuffle"
         self._application = Application("key", self.config, self.plan, None, "process", "client")
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.processed: Counter[TaskId] = Counter()
+        """How many records each task has processed, those before the shuffle too."""
         admin: Any = self.logs
         self.positions = Positions(self.plan, APPLICATION, admin, self._read_committed, builder, "earliest", SystemClock())
         self.lanes: dict[TaskId, LaneTasks] = {}
@@ -114,6 +116,12 @@ class World:
         self.lanes[task] = self._lane()
         self._open(task)
 
+    def _run_stage(self, upstream: Iterable[UpstreamWork]) -> Iterator[bytes]:
+        for work in upstream:
+            batches, consumed = self._stage.upstream(work)
+            yield from (batch_blob(target, batch) for target, batch in batches.items())
+            yield counts_blob(self._stage.take_counts(TaskId(work.subtopology, work.partition), consumed, 0.5))
+
     def turn(self, up_to: Mapping[str, int] = MappingProxyType({}), max_records: int = 1_000_000) -> bool:
         """One turn, in which some topics are fetched only up to an offset; False where there is nothing to do."""
         ends = self.logs.log_ends(self.positions.sources())
@@ -122,16 +130,19 @@ class World:
         turn = plan_turn(self.plan, self.positions, known, dict.fromkeys(self.lanes, 0), due, lambda _: max_records)
         if turn is None:
             return False
-        fed = read_blobs(
-            [batch_blob(target, batch) for work in turn.upstream for target, batch in self._stage.upstream(work)[0].items()]
-        ).batches
+        received = read_blobs(self._run_stage(turn.upstream))
+        fed = received.batches
+        for counts in received.counts:
+            self.processed[counts.task] += counts.processed
+            next(iter(self.lanes.values())).add_counts(counts)
         for task, task_work in turn.work[0].items():
             lane = self.lanes[task]
             lane.fetch({task: task_work})
             fetched = {**self.positions.fetched, **{TopicPartition(r.topic, r.partition): r.end for r in task_work.ranges}}
             lags = {p: ends[p] - fetched[p] for p in self.positions.inputs(task) if p in fetched}
             work = replace(task_work, lags=lags)
-            commit, _ = lane.process(task, work, fed, turn.read)
+            commit, processed = lane.process(task, work, fed, turn.read)
+            self.processed[task] += processed
             for record in records_of((*commit.outputs, *commit.changelogs)):
                 self.logs.write(record)
             self.committed.update(commit.offsets)

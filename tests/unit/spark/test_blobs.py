@@ -11,8 +11,9 @@ from penstock.dead_letters import DeadLetter
 from penstock.errors import SerializationError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.runtime.flow import Flow
+from penstock.runtime.task_metrics import TaskCounts
 from penstock.spark.batch import ShuffledBatch
-from penstock.spark.blobs import batch_blob, end_blob, failure_blob, flow_blob, read_blobs
+from penstock.spark.blobs import batch_blob, counts_blob, end_blob, failure_blob, flow_blob, read_blobs
 from penstock.spark.messages import Failure
 from penstock.spark.raised import Raised
 
@@ -34,6 +35,11 @@ def test_should_bring_what_went_through_the_topology_before() -> None:
     assert received.flow == Flow(Counter({("a", "b"): 6}), 2, [letter, letter])
 
 
+def test_should_bring_what_tasks_before_the_shuffle_have_counted() -> None:
+    counts = [TaskCounts(TaskId(0, p), 7, 0.5, 0.25, 1, {("lines", "source"): (7, 300)}) for p in (0, 1)]
+    assert read_blobs([counts_blob(some) for some in counts]).counts == counts
+
+
 def test_should_bring_the_first_failure() -> None:
     first, second = (Failure("StreamsError", text, "traceback", Raised.of(ValueError(text))) for text in ("one", "two"))
     assert read_blobs([failure_blob(first), failure_blob(second)]).failure == first
@@ -50,6 +56,7 @@ def test_should_bring_the_first_failure() -> None:
         pickle.dumps((TopicPartition("words", 0), BATCH.to_bytes())),
         b"F" + failure_blob(Failure("", "", ""))[1:],
         b"X" + flow_blob(Flow())[1:],
+        b"C" + flow_blob(Flow())[1:],
         b"X" + pickle.dumps(Failure("", "", "")),
     ],
 )
