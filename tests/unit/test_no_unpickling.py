@@ -20,6 +20,7 @@ RUNS_CODE = {
     "pickle": {"dumps", "dump", "PickleError", "PicklingError"},
     "cloudpickle": {"dumps", "dump"},
     "pyspark.cloudpickle": {"dumps", "dump"},
+    "penstock.spark.internals.cloudpickle": {"dumps", "dump"},
     "dill": set(),
     "marshal": {"dumps", "dump"},
     "shelve": set(),
@@ -34,8 +35,11 @@ RUNS_CODE = {
 BUILT_IN = {"eval", "exec", "compile", "__import__"}
 
 ALLOWED = {
-    ("spark/worker.py", "pyspark.cloudpickle.loads"): "the user's own code, which the driver sends with each function Spark runs",
-    ("spark/placement.py", "pyspark.serializers.PickleSerializer"): "the numbers of rows, which the driver has just written",
+    (
+        "spark/worker.py",
+        "penstock.spark.internals.cloudpickle.loads",
+    ): "the user's own code, which the driver sends with its functions",
+    ("spark/internals.py", "pyspark.serializers.PickleSerializer"): "the numbers of rows, which the driver has just written",
 }
 
 

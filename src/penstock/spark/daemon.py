@@ -16,13 +16,12 @@ def main() -> None:
     """Become the daemon; Spark calls `python -m penstock.spark.daemon pyspark.worker`."""
     sys.path[:] = [entry for entry in sys.path if not entry.endswith("pyspark.zip")]
 
-    from pyspark.daemon import manager
-
     import penstock.spark.worker  # noqa: F401  (for the workers)
+    from penstock.spark.internals import run_daemon
 
     gc.collect()
     gc.freeze()  # what is shared with the workers stays shared
-    manager()
+    run_daemon()
 
 
 if __name__ == "__main__":

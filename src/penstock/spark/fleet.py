@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.answers import read_answer
-from penstock.spark.lanes import Lane, building, shuffled_bytes, yielding_bytes
+from penstock.spark.internals import split_place, yielding_bytes
+from penstock.spark.lanes import Lane, shuffled_bytes
 from penstock.spark.messages import (
     Application,
     Committed,
@@ -63,10 +64,7 @@ class Fleet:
         workers = max(1, int(self._spark.defaultParallelism))
         self._spark.setLocalProperty("spark.job.description", f"{self._application.client_id}: warm up")
         try:
-            with building:
-                rows = yielding_bytes(self._spark.parallelize(range(workers), workers), partial(warm_stage, self._packed))
-                rows._jrdd  # noqa: B018 - made here, as long as no lane changes the environment
-            rows.collect()
+            yielding_bytes(self._spark.parallelize(range(workers), workers), partial(warm_stage, self._packed)).collect()
         except Exception as exc:  # noqa: BLE001 - what is wrong shows when there is work to do
             _log.debug("workers could not be started in advance: %s", exc)
 
@@ -183,7 +181,7 @@ class Fleet:
             return None
         if isinstance(answer.query_address, str):
             return answer.query_address
-        return (executor or "executor_localhost_0").partition("_")[2].rpartition("_")[0], answer.query_address
+        return "localhost" if executor is None else split_place(executor)[0], answer.query_address
 
     def close(self, timeout: float | None = None) -> None:
         """Close what the lanes keep open, then the lanes."""
@@ -218,8 +216,7 @@ class Fleet:
                 if topic in plan.shuffled:
                     targets[TopicPartition(topic, task_id.partition)] = lane
         stage = partial(_stage, self._packed, targets)
-        with building:  # lanes of other applications of this session change the environment meanwhile
-            return shuffled_bytes(self._spark.parallelize(upstream, len(upstream)), stage, max(self.lanes) + 1)
+        return shuffled_bytes(self._spark.parallelize(upstream, len(upstream)), stage, max(self.lanes) + 1)
 
 
 def _stage(

@@ -23,6 +23,7 @@ from typing import Any
 
 from pyspark import SparkContext
 
+from penstock.spark.internals import jvm_of
 from penstock.spark.placement import is_local
 
 _ECDSA_WITH_SHA256 = bytes.fromhex("06082a8648ce3d040302")
@@ -60,7 +61,7 @@ def identity_for(spark: SparkContext) -> Identity | None:
 
 def make_identity(spark: SparkContext) -> Identity:
     """A new key (EC, P-256) and a certificate of it."""
-    jvm: Any = spark._jvm
+    jvm = jvm_of(spark)
     generator = jvm.java.security.KeyPairGenerator.getInstance("EC")
     generator.initialize(256)
     pair = generator.generateKeyPair()

@@ -1,7 +1,8 @@
 """Lanes, seen from the driver: sticky Python workers, each on the executor it was given.
 
-Spark hands a Python task to any idle worker of the same environment. A lane's functions are built with an environment
-variable of its own, so Spark gives each lane its own worker and always that one. At most one job runs in a lane at a time.
+Spark hands a Python task to any idle worker of the same environment. A lane's functions are built with an environment of their
+own, which differs from the session's in one variable, so Spark gives each lane its own worker and always that one, and nobody
+else. At most one job runs in a lane at a time.
 
 What a lane's functions yield is bytes, and comes to the driver as they are: Spark only tells where they begin and end. So do the
 blobs of a shuffle from worker to worker.
@@ -9,7 +10,6 @@ blobs of a shuffle from worker to worker.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,41 +17,33 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pyspark import RDD, SparkContext
-from pyspark.core.rdd import _load_from_socket
-from pyspark.serializers import NoOpSerializer, pack_long
 
+from penstock.spark.internals import (
+    bytes_in_environment,
+    first_of_partition,
+    keyed_bytes,
+    shuffled_by_key,
+    worker_environment,
+    yielding_bytes,
+)
 from penstock.spark.placement import located
 
 _LANE = "PENSTOCK_LANE"
 
-building = threading.Lock()  # the environment belongs to the SparkContext: functions are built one at a time, lanes' and others'
-
 T = TypeVar("T")
 LaneFunction = Callable[[Iterator[Any]], Iterable[bytes]]
-
-
-def yielding_bytes(rows: RDD[Any], function: LaneFunction) -> RDD[bytes]:
-    """`mapPartitions` with a function whose bytes nobody pickles, and nobody unpickles."""
-    mapped: RDD[bytes] = rows.mapPartitions(function)
-    mapped._jrdd_deserializer = NoOpSerializer()
-    return mapped
 
 
 def shuffled_bytes(
     rows: RDD[Any], function: Callable[[Iterator[Any]], Iterable[tuple[int, bytes]]], partitions: int
 ) -> RDD[bytes]:
     """Have `function` give bytes and the partition they go to: `partitionBy` without pickling pairs of them."""
-    spark: Any = rows.ctx
-    keyed = yielding_bytes(rows, partial(_with_keys, function))  # as the JVM wants it: a key, then what belongs to it
-    pairs = spark._jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD()
-    partitioner = spark._jvm.PythonPartitioner(partitions, 0)  # the keys are the partitions
-    return RDD(spark._jvm.PythonRDD.valueOfPair(pairs.partitionBy(partitioner)), spark, NoOpSerializer())
+    return shuffled_by_key(yielding_bytes(rows, partial(_with_keys, function)), partitions)
 
 
 def _with_keys(function: Callable[[Iterator[Any]], Iterable[tuple[int, bytes]]], rows: Iterator[Any]) -> Iterator[bytes]:
     for partition, data in function(rows):
-        yield pack_long(partition)
-        yield data
+        yield from keyed_bytes(partition, data)
 
 
 class Lane:
@@ -62,6 +54,7 @@ class Lane:
         self._spark = spark
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self.last_used = time.monotonic()
+        self._environment = worker_environment(spark, {_LANE: name})
         self.move(executor)
 
     def move(self, executor: str | None) -> None:
@@ -71,7 +64,7 @@ class Lane:
 
     def submit(self, function: LaneFunction, description: str, read: Callable[[bytes], T]) -> Future[T]:
         """Run `function` as one Spark job of one task in this lane's worker; the future holds the first thing it yields, read."""
-        return self._thread.submit(self._run, lambda: yielding_bytes(self._base, function), 0, description, read)
+        return self._thread.submit(self._run, self._base, function, 0, description, read)
 
     def submit_partition(
         self, rows: RDD[bytes], partition: int, function: LaneFunction, description: str, read: Callable[[bytes], T]
@@ -80,26 +73,17 @@ class Lane:
         # The product with the lane's one row has the same partitions, and prefers the lane's place; no Python comes in between.
         placed = rows if self.executor is None else self._base.cartesian(rows)
         unplaced = function if self.executor is None else partial(_without_place, function)
-        return self._thread.submit(self._run, lambda: yielding_bytes(placed, unplaced), partition, description, read)
+        return self._thread.submit(self._run, placed, unplaced, partition, description, read)
 
     def close(self) -> None:
         """Take no more jobs; one that runs goes on to its end."""
         self._thread.shutdown(wait=False)
 
-    def _run(self, build: Callable[[], RDD[bytes]], partition: int, description: str, read: Callable[[bytes], T]) -> T:
-        spark = self._spark
+    def _run(self, rows: RDD[Any], function: LaneFunction, partition: int, description: str, read: Callable[[bytes], T]) -> T:
         self.last_used = time.monotonic()
-        spark.setLocalProperty("spark.job.description", description)
-        with building:
-            spark.environment[_LANE] = self.name
-            try:
-                rdd = build()
-                java_rdd = rdd._jrdd  # the functions take the environment along when their JVM side is made
-            finally:
-                del spark.environment[_LANE]
-        info = spark._jvm.PythonRDD.runJob(spark._jsc.sc(), java_rdd, [partition])
-        with _load_from_socket(info, NoOpSerializer()) as found:
-            return read(next(iter(found)))
+        self._spark.setLocalProperty("spark.job.description", description)
+        java_rdd = bytes_in_environment(rows, function, self._environment)
+        return read(first_of_partition(self._spark, java_rdd, partition))
 
 
 def _without_place(function: LaneFunction, rows: Iterator[tuple[int, Any]]) -> Iterable[bytes]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from pyspark import RDD, SparkContext
-from pyspark.serializers import PickleSerializer
 
 from penstock.errors import StreamsError
+from penstock.spark.internals import executor_place, executors_with_hosts, placed_rows, split_place
 
 # Executors register one after the other. When none has come for this long, those that are there are all there will be ...
 _SETTLED_SECONDS = 2.0
@@ -32,14 +30,7 @@ def executors(spark: SparkContext) -> list[str]:
     """The executors there are now, as Spark writes them in preferred locations; empty in local mode."""
     if is_local(spark):
         return []
-    context: Any = spark._jsc.sc()
-    active = context.getExecutorIds()
-    ids = {active.apply(i) for i in range(active.size())}
-    known = context.statusStore().executorList(True)
-    summaries = [known.apply(i) for i in range(known.size())]
-    # One that has registered and has no block manager yet is listed without its host: it does not count before.
-    hosts = {summary.id(): summary.hostPort().rpartition(":")[0] for summary in summaries if summary.id() in ids}
-    return sorted(f"executor_{host}_{executor}" for executor, host in hosts.items() if host)
+    return sorted(executor_place(host, executor) for executor, host in executors_with_hosts(spark).items())
 
 
 def host_of(executor: str) -> str:
@@ -48,7 +39,7 @@ def host_of(executor: str) -> str:
     >>> host_of("executor_10.0.0.7_3")
     '10.0.0.7'
     """
-    return executor.removeprefix("executor_").rpartition("_")[0]
+    return split_place(executor)[0]
 
 
 def wait_for_executors(spark: SparkContext, timeout: float) -> list[str]:
@@ -104,19 +95,4 @@ def choose_places(before: Sequence[str | None], there: Sequence[str]) -> list[st
 
 def located(spark: SparkContext, place: str | None) -> RDD[int]:
     """One row in one partition that prefers a place; None leaves it to Spark."""
-    return spark.parallelize([0], 1) if place is None else located_rows(spark, [place])
-
-
-def located_rows(spark: SparkContext, places: Sequence[str | None]) -> RDD[int]:
-    """As many rows as places, each in a partition of its own that prefers its place."""
-    jvm: Any = spark._jvm
-    convert = jvm.scala.jdk.CollectionConverters
-    pairs = jvm.java.util.ArrayList()
-    for index, place in enumerate(places):
-        wanted = jvm.java.util.ArrayList()
-        if place is not None:
-            wanted.add(place)
-        pairs.add(jvm.scala.Tuple2(bytearray(pickle.dumps(index)), convert.ListHasAsScala(wanted).asScala().toSeq()))
-    bytes_tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
-    rdd = spark._jsc.sc().makeRDD(convert.ListHasAsScala(pairs).asScala().toSeq(), bytes_tag)
-    return RDD(rdd.toJavaRDD(), spark, PickleSerializer())
+    return spark.parallelize([0], 1) if place is None else placed_rows(spark, [place])

@@ -9,24 +9,19 @@ from __future__ import annotations
 import sys
 
 from py4j.protocol import Py4JJavaError
-from pyspark.java_gateway import launch_gateway
+
+from penstock.spark.internals import end_gateway, resolve_jars, start_gateway
+
+_END_SECONDS = 30.0
 
 
 def resolve(coordinates: str, folder: str) -> list[str]:
     """The jars of Maven `coordinates` and all they need beyond Spark's own jars, downloaded below `folder`."""
-    gateway = launch_gateway()
+    gateway = start_gateway()
     try:
-        jvm = gateway.jvm
-        utils = jvm.org.apache.spark.util.MavenUtils
-        nothing, errors = jvm.scala.Option.empty(), getattr(jvm.java.lang.System, "err")  # noqa: B009 - py4j maps fields by getattr
-        settings = utils.buildIvySettings(nothing, jvm.scala.Option.apply(folder), True, errors)
-        no_exclusions = jvm.scala.jdk.CollectionConverters.ListHasAsScala(jvm.java.util.ArrayList()).asScala().toSeq()
-        jars = utils.resolveMavenCoordinates(coordinates, settings, nothing, True, no_exclusions, False, errors)
-        return [jars.apply(i) for i in range(jars.size())]
+        return resolve_jars(gateway, coordinates, folder)
     finally:
-        gateway.shutdown()
-        gateway.proc.stdin.close()  # the JVM ends when its standard input does
-        gateway.proc.wait(30)
+        end_gateway(gateway, _END_SECONDS)
 
 
 def main() -> int:

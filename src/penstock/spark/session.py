@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from penstock.spark.internals import active_context, end_gateway, forget_gateway, running_gateway
 from penstock.spark.placement import wait_for_executors
 from penstock.spark.session_settings import (
     JVM_OPTIONS,
@@ -48,7 +48,7 @@ def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSessi
     given = {key: str(value) for key, value in settings.items() if key != _JAVA_OPTIONS}
     _leave_loopback(given)
     gateway, passed, _ = _started
-    elsewhere = settings_elsewhere(passed if SparkContext._gateway is gateway else frozenset())
+    elsewhere = settings_elsewhere(passed if running_gateway() is gateway else frozenset())
     own = own_settings(given, elsewhere)
     options = {**own, **given, **_daemon({**own, **elsewhere, **given})}
     # Log settings go to the JVM's start: Spark's own warnings come before `spark.log.level` is looked at. The user's come last.
@@ -59,19 +59,19 @@ def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSessi
     builder = SparkSession.builder.appName(application_id)
     for key, value in options.items():
         builder = builder.config(key, value)
-    starts, loopback = SparkContext._gateway is None, listens_on_loopback(given, elsewhere)
+    starts, loopback = running_gateway() is None, listens_on_loopback(given, elsewhere)
     with _environment({"SPARK_LOCAL_IP": LOOPBACK} if loopback and starts else {}):  # the address of the UI
         session = builder.getOrCreate()
     if starts:
-        _started = SparkContext._gateway, frozenset(options), loopback
-        atexit.register(_end_jvm_at_exit, SparkContext._gateway, os.getpid())
+        _started = running_gateway(), frozenset(options), loopback
+        atexit.register(_end_jvm_at_exit, running_gateway(), os.getpid())
     return session
 
 
 def _leave_loopback(given: Mapping[str, str]) -> None:
     """A JVM that was started for a local master cannot be reached by executors: for another master one is started anew."""
     gateway, _, loopback = _started
-    idle = SparkContext._gateway is gateway is not None and SparkContext._active_spark_context is None
+    idle = running_gateway() is gateway is not None and active_context() is None
     if idle and loopback and not is_local_master(given.get("spark.master", "local")):
         _end_jvm(gateway)
 
@@ -124,24 +124,18 @@ def quiet_jvm(log: Path) -> Iterator[None]:
 def end_session(spark: SparkSession) -> None:
     """Stop a session and its JVM, so that nothing of it is left when this returns."""
     spark.stop()
-    if SparkContext._gateway is not None:
-        _end_jvm(SparkContext._gateway)
+    if running_gateway() is not None:
+        _end_jvm(running_gateway())
 
 
 def _end_jvm_at_exit(gateway: Any, process_id: int) -> None:
     """Outlive the JVM, unless it is still in use: then all ends at once, and nobody is to hear of it."""
-    if os.getpid() == process_id and SparkContext._active_spark_context is None:
+    if os.getpid() == process_id and active_context() is None:
         with suppress(Exception):
             _end_jvm(gateway)
 
 
 def _end_jvm(gateway: Any) -> None:
     """End a JVM that this process has started, and wait: at its end it deletes its folders. Twice is fine."""
-    if SparkContext._gateway is gateway:
-        SparkContext._gateway = SparkContext._jvm = None
-    process = getattr(gateway, "proc", None)
-    if process is None or process.poll() is not None:
-        return
-    gateway.shutdown()
-    process.stdin.close()  # the JVM ends with its input
-    process.wait(_END_SECONDS)
+    forget_gateway(gateway)
+    end_gateway(gateway, _END_SECONDS)

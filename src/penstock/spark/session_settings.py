@@ -13,8 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from pyspark import SparkConf, SparkContext
-from pyspark.find_spark_home import _find_spark_home
+from pyspark import SparkConf
+
+from penstock.spark.internals import connect_to_jvm, running_gateway, spark_home
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -79,15 +80,15 @@ def listens_on_loopback(given: Mapping[str, str], elsewhere: Mapping[str, str]) 
 
 def settings_elsewhere(passed_by_us: frozenset[str]) -> dict[str, str]:
     """What `spark-submit` or `spark-defaults.conf` set; `passed_by_us` is what a JVM of ours that still runs was started with."""
-    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
-        SparkContext._ensure_initialized()
+    if running_gateway() is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        connect_to_jvm()
         return {key: value for key, value in SparkConf().getAll() if key not in passed_by_us}
     return _settings_of_next_start()
 
 
 def _settings_of_next_start() -> dict[str, str]:
     """What `spark-submit`, which starts the JVM, will find."""
-    folder = os.environ.get("SPARK_CONF_DIR") or Path(os.environ.get("SPARK_HOME") or _find_spark_home()) / "conf"
+    folder = os.environ.get("SPARK_CONF_DIR") or Path(os.environ.get("SPARK_HOME") or spark_home()) / "conf"
     file = Path(folder) / "spark-defaults.conf"
     found = {}
     arguments = shlex.split(re.sub(r"(--[a-z-]+)=", r"\1 ", os.environ.get("PYSPARK_SUBMIT_ARGS", "")))

@@ -30,8 +30,8 @@ from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import StorePartition
 from penstock.spark.channel import Address
 from penstock.spark.guide import Source, ask
+from penstock.spark.internals import placed_rows
 from penstock.spark.messages import Application
-from penstock.spark.placement import located_rows
 from penstock.spark.query_client import LanePartition
 from penstock.spark.query_listener import readable_store
 from penstock.spark.worker import packed, unpacked
@@ -51,7 +51,7 @@ def state_dataframe(
     tasks = tuple(source.task_id for source in sources)
     read = partial(_read, packed(application), store.name, tasks, tuple(columns), guide)
     # Rows, not Arrow: Spark's way for Arrow batches of Python functions wants pandas, which penstock does without.
-    indices = located_rows(spark.sparkContext, [source.executor for source in sources])
+    indices = placed_rows(spark.sparkContext, [source.executor for source in sources])
     return spark.createDataFrame(indices.mapPartitions(read), schema, verifySchema=False)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import socket
 import sys
 import threading
@@ -20,7 +19,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from pyspark import TaskContext, cloudpickle
+from pyspark import TaskContext
 
 from penstock.columns import count_of
 from penstock.errors import PenstockError, StreamsError, TaskMigratedError
@@ -34,6 +33,7 @@ from penstock.runtime.task import TaskCommit
 from penstock.spark.answers import write_answer
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.blobs import Received, batch_blob, end_blob, failure_blob, flow_blob, read_blobs
+from penstock.spark.internals import cloudpickle, own_executor_id, split_place
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, UpstreamWork
 from penstock.spark.placement import host_of
@@ -52,7 +52,7 @@ def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[byte
     """One turn of a lane, and its answer as bytes. `rows` are the blobs of a shuffle, or one row that means nothing."""
     blobs = [row for row in rows if isinstance(row, bytes)]  # all of it: nothing is begun before the shuffle has been read
     logs = kept_lines()
-    answer = LaneAnswer(f"{socket.gethostname()}:{os.getpid()}", executor_id())
+    answer = LaneAnswer(f"{socket.gethostname()}:{os.getpid()}", own_executor_id())
     try:
         received = read_blobs(blobs)
         answer.logs, received.flow.logs = received.flow.logs, ()
@@ -343,18 +343,9 @@ def _refuse_second_attempts() -> None:
 
 def _refuse_wrong_executor(turn: OpenTurn) -> None:
     """Where Spark did not keep to the lane's place, nothing is opened: the lane's state, and its locks, are elsewhere."""
-    here = executor_id()
-    if turn.executor is not None and here and turn.executor.rpartition("_")[2] != here:
+    here = own_executor_id()
+    if turn.executor is not None and here and split_place(turn.executor)[1] != here:
         raise TaskMigratedError(f"lane {turn.lane} belongs on {turn.executor} and came to executor {here}; it is opened anew")
-
-
-def executor_id() -> str:
-    """Spark's id of the executor this worker belongs to; empty where it cannot be told."""
-    told = os.environ.get("SPARK_EXECUTOR_ID")
-    if told:
-        return told
-    match = re.search(r"[?&]executorId=(\w+)", os.environ.get("SPARK_LOG_URL_STDERR", ""))
-    return match.group(1) if match else ""
 
 
 def _failure(exc: Exception) -> Failure:

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.client.failures import error_of, is_transient
 from penstock.errors import TaskMigratedError
-from penstock.spark import fleet, worker
+from penstock.spark import fleet, internals, worker
 from penstock.spark.answers import read_answer
 from penstock.spark.blobs import failure_blob
 from penstock.spark.messages import OpenTurn
@@ -44,7 +44,7 @@ def test_should_tell_the_executor_a_worker_belongs_to(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert worker.executor_id() == expected
+    assert internals.own_executor_id() == expected
 
 
 def test_should_open_nothing_on_another_executor_than_the_lanes_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,273 @@
+"""Every private name of Spark and pyspark that penstock uses: here and nowhere else, each with its reason.
+
+Spark's public Python API runs functions over data and leaves to Spark where, in which process and with which environment. A lane
+needs to know all three. What follows is as much of Spark's inside as that takes. `tests/spark_versions` tries each of it on every
+minor version there is (`make test-spark-versions`); a name that moves is bridged here.
+
+Two kinds of names count as private: what begins with an underscore in pyspark, and what pyspark itself reaches in the JVM, which
+is `private[spark]` in Scala and public only in the bytecode.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from pyspark import RDD, SparkContext, cloudpickle
+from pyspark.core.rdd import _prepare_for_python_RDD
+from pyspark.daemon import manager
+from pyspark.find_spark_home import _find_spark_home
+from pyspark.java_gateway import launch_gateway
+from pyspark.serializers import NoOpSerializer, PickleSerializer, pack_long
+from pyspark.util import local_connect_and_auth
+
+__all__ = ["cloudpickle"]  # Spark's own copy, which it sends the user's functions with: what it can pickle, an application can be
+
+# -- the driver's JVM -------------------------------------------------------------------------------------------------------
+
+
+def jvm_of(spark: SparkContext) -> Any:
+    """The driver's JVM, for Java's public API (`identity.py`) and for the rest of this module.
+
+    Without it nothing below is possible, and the certificate of a run would need a library or a `keytool` on the path.
+    """
+    return spark._jvm
+
+
+def running_gateway() -> Any:
+    """The connection to the JVM that pyspark has started in this process, or None.
+
+    It tells whether the next session starts a JVM, whose options are then read, and which of two JVMs is which. Without it
+    settings for the JVM's start would be set where they have no effect.
+    """
+    return SparkContext._gateway
+
+
+def forget_gateway(gateway: Any) -> None:
+    """Have pyspark start a JVM anew for the next session, if this is the one it has.
+
+    Without it a session after the end of its JVM fails with a refused connection.
+    """
+    if SparkContext._gateway is gateway:
+        SparkContext._gateway = SparkContext._jvm = None
+
+
+def active_context() -> SparkContext | None:
+    """The SparkContext of this process, or None; `SparkContext.getOrCreate` would make one.
+
+    Without it a JVM that is still in use could not be told from an idle one.
+    """
+    return SparkContext._active_spark_context
+
+
+def connect_to_jvm() -> None:
+    """Connect to the JVM that `spark-submit` has started, so that `SparkConf` shows what was submitted.
+
+    Without it `SparkConf` is empty before the first session, and penstock's settings would override the user's.
+    """
+    SparkContext._ensure_initialized()
+
+
+def spark_home() -> str:
+    """Where Spark is installed: beside it lies `conf/spark-defaults.conf`."""
+    return str(_find_spark_home())
+
+
+def start_gateway() -> Any:
+    """A JVM with Spark's jars that is no session's; `end_gateway` ends it. Without it the resolver needs a whole session."""
+    return launch_gateway()
+
+
+def end_gateway(gateway: Any, seconds: float) -> None:
+    """End a JVM that this process has started, and wait: at its end it deletes its folders. Twice is fine.
+
+    Spark's own way, the end of this process, is not waited for, and leaves what the JVM had no time to delete.
+    """
+    process = getattr(gateway, "proc", None)  # none where spark-submit has started it
+    if process is None or process.poll() is not None:
+        return
+    gateway.shutdown()
+    process.stdin.close()  # the JVM ends with its input
+    process.wait(seconds)
+
+
+def resolve_jars(gateway: Any, coordinates: str, folder: str) -> list[str]:
+    """What `spark-submit --packages` does: jars from Maven Central with all they need beyond Spark's own, below `folder`.
+
+    Without it the development broker needs Maven, or download code of our own.
+    """
+    jvm = gateway.jvm
+    utils = jvm.org.apache.spark.util.MavenUtils
+    nothing, errors = jvm.scala.Option.empty(), getattr(jvm.java.lang.System, "err")  # noqa: B009 - py4j maps fields by getattr
+    settings = utils.buildIvySettings(nothing, jvm.scala.Option.apply(folder), True, errors)
+    jars = utils.resolveMavenCoordinates(coordinates, settings, nothing, True, _scala(jvm, ()), False, errors)
+    return [jars.apply(i) for i in range(jars.size())]
+
+
+def _scala(jvm: Any, items: Iterable[Any]) -> Any:
+    """A Scala Seq; py4j converts to Java's collections only."""
+    found = jvm.java.util.ArrayList()
+    for item in items:
+        found.add(item)
+    return jvm.scala.jdk.CollectionConverters.ListHasAsScala(found).asScala().toSeq()
+
+
+# -- executors --------------------------------------------------------------------------------------------------------------
+
+
+def executors_with_hosts(spark: SparkContext) -> dict[str, str]:
+    """The host of each executor that lives, by its id.
+
+    Two sources, since neither is enough: the scheduler knows who is registered, the status store where they are (and for a while
+    those that are gone). One that has registered and has no block manager yet has no host there: it does not count before.
+    Without it lanes could not be put on executors, and would lose their state with every job.
+    """
+    context: Any = spark._jsc.sc()
+    active = context.getExecutorIds()
+    ids = {active.apply(i) for i in range(active.size())}
+    known = context.statusStore().executorList(True)
+    summaries = [known.apply(i) for i in range(known.size())]
+    hosts = {str(summary.id()): str(summary.hostPort()).rpartition(":")[0] for summary in summaries if summary.id() in ids}
+    return {executor: host for executor, host in hosts.items() if host}
+
+
+def executor_place(host: str, executor: str) -> str:
+    """An executor as Spark writes it in preferred locations (`ExecutorCacheTaskLocation`): its host alone could be another's.
+
+    >>> executor_place("10.0.0.7", "3")
+    'executor_10.0.0.7_3'
+    """
+    return f"executor_{host}_{executor}"
+
+
+def split_place(place: str) -> tuple[str, str]:
+    """The host and the id of an executor.
+
+    >>> split_place("executor_10.0.0.7_3")
+    ('10.0.0.7', '3')
+    """
+    host, _, executor = place.removeprefix("executor_").rpartition("_")
+    return host, executor
+
+
+def own_executor_id() -> str:
+    """Spark's id of the executor that this worker process belongs to; empty where it cannot be told.
+
+    pyspark does not tell a task where it runs. YARN and Kubernetes say it in the environment, a standalone cluster only inside
+    the address of the executor's log. Without it a lane that Spark has put elsewhere would be opened there, beside its state.
+    """
+    told = os.environ.get("SPARK_EXECUTOR_ID")
+    if told:
+        return told
+    match = re.search(r"[?&]executorId=(\w+)", os.environ.get("SPARK_LOG_URL_STDERR", ""))
+    return match.group(1) if match else ""
+
+
+# -- RDDs -------------------------------------------------------------------------------------------------------------------
+
+
+def placed_rows(spark: SparkContext, places: Sequence[str | None]) -> RDD[int]:
+    """As many rows (0, 1, 2 ...) as places, each in a partition of its own that prefers its place; None leaves it to Spark.
+
+    `makeRDD` with locations has no counterpart in Python. Without it Spark puts a lane's task on any executor with a free core.
+    """
+    jvm = jvm_of(spark)
+    rows = [
+        jvm.scala.Tuple2(bytearray(pickle.dumps(index)), _scala(jvm, () if place is None else (place,)))
+        for index, place in enumerate(places)
+    ]
+    bytes_tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
+    java_rdd = spark._jsc.sc().makeRDD(_scala(jvm, rows), bytes_tag).toJavaRDD()
+    return RDD(java_rdd, spark, PickleSerializer())
+
+
+def yielding_bytes(rows: RDD[Any], function: Callable[[Iterator[Any]], Iterable[bytes]]) -> RDD[bytes]:
+    """`mapPartitions` with a function whose bytes nobody pickles, and nobody unpickles: Spark only tells where they end.
+
+    The RDD's serializer is private. Without it what workers say would be unpickled in the driver, and pickled twice on its way.
+    """
+    mapped: RDD[bytes] = rows.mapPartitions(function)
+    mapped._jrdd_deserializer = NoOpSerializer()
+    return mapped
+
+
+def keyed_bytes(partition: int, data: bytes) -> Iterator[bytes]:
+    """What `shuffled_by_key` takes: a key as Spark writes a long, then what belongs to it."""
+    yield pack_long(partition)
+    yield data
+
+
+def shuffled_by_key(keyed: RDD[bytes], partitions: int) -> RDD[bytes]:
+    """The values of `keyed_bytes`, each in the partition that is its key: the JVM's half of `partitionBy`.
+
+    The Python half pickles pairs in batches, and unpickles them. Without it blobs of records are copied twice more.
+    """
+    spark: Any = keyed.ctx
+    jvm = jvm_of(spark)
+    pairs = jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD()
+    partitioner = jvm.PythonPartitioner(partitions, 0)  # the keys are the partitions; the number tells equal ones from others
+    return RDD(jvm.PythonRDD.valueOfPair(pairs.partitionBy(partitioner)), spark, NoOpSerializer())
+
+
+def worker_environment(spark: SparkContext, own: Mapping[str, str]) -> Any:
+    """The environment that Spark gives the workers of this session, and `own`: a copy, in the JVM.
+
+    Spark hands a Python task to any idle worker of exactly the same environment. One variable makes a worker somebody's own, as
+    long as the rest does not change either; so it is copied once. The session's own environment is everybody's, read by all
+    threads that build functions: it is never changed.
+    """
+    copied = jvm_of(spark).java.util.HashMap()
+    for name, value in {**spark.environment, **own}.items():
+        copied.put(name, value)
+    return copied
+
+
+def bytes_in_environment(rows: RDD[Any], function: Callable[[Iterator[Any]], Iterable[bytes]], environment: Any) -> Any:
+    """`yielding_bytes` in a worker of this environment, for `first_of_partition`.
+
+    It is what pyspark does when an RDD is asked for its JVM side, which takes the session's environment and no other. Without it
+    a lane could have a worker of its own only by changing the session's environment under the user's jobs.
+    """
+    spark: Any = rows.ctx
+    jvm = jvm_of(spark)
+    # Profilers are the session's; a function that is large travels as a broadcast, which lives as long as what is made here.
+    command = (partial(_on_partition, function), None, rows._jrdd_deserializer, NoOpSerializer())
+    pickled, broadcasts, _, includes = _prepare_for_python_RDD(spark, command)
+    wrapped = jvm.SimplePythonFunction(
+        bytearray(pickled), environment, includes, spark.pythonExec, spark.pythonVer, broadcasts, spark._javaAccumulator
+    )
+    return jvm.PythonRDD(rows._jrdd.rdd(), wrapped, False, False).asJavaRDD()  # keeps no partitioner, is no barrier
+
+
+def _on_partition(function: Callable[[Iterator[Any]], Iterable[bytes]], _: int, rows: Iterator[Any]) -> Iterable[bytes]:
+    """What a worker calls: with the partition's number first."""
+    return function(rows)
+
+
+def first_of_partition(spark: SparkContext, java_rdd: Any, partition: int) -> bytes:
+    """Run a job over one partition, and give the first thing it yields.
+
+    `SparkContext.runJob` is the same with a function around it, and makes a new RDD for it with the shared environment. Without
+    it a lane's job would run over all partitions of a shuffle, or in any worker.
+    """
+    info = jvm_of(spark).PythonRDD.runJob(spark._jsc.sc(), java_rdd, [partition])  # where to read, the secret, and whom to ask
+    # What pyspark has above this (`_load_from_socket`) leaves the socket open before 4.2, later it is another thing.
+    file, connection = local_connect_and_auth(info[0], info[1])
+    with connection, file:
+        connection.settimeout(None)  # as long as it takes
+        return bytes(next(iter(NoOpSerializer().load_stream(file))))
+
+
+# -- Python workers -----------------------------------------------------------------------------------------------------------
+
+
+def run_daemon() -> None:
+    """Become Spark's Python daemon in this process, which forks the workers; returns when Spark has ended.
+
+    Without it each worker imports everything by itself, which takes a second.
+    """
+    manager()
