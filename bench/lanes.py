@@ -65,33 +65,33 @@ class Cost:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.lanes", description=__doc__)
     parser.add_argument("--label", default="after", help="the name under which the run is kept beside others")
-    parser.add_argument("--lanes", type=_numbers, default=LANES, help="how many lanes, as 1,2,4")
-    parser.add_argument("--partitions", type=_numbers, default=PARTITIONS, help="how many map partitions, as 1,16")
+    parser.add_argument("--lanes", type=_numbers, default=LANES, help="how many lanes, as 1,2,4; none leaves them out")
+    parser.add_argument("--partitions", type=_numbers, default=PARTITIONS, help="how many map partitions, as 1,16; likewise")
     parser.add_argument("--seconds", type=float, default=4.0, help="how long a block of turns is measured at least")
     parser.add_argument("--blocks", type=int, default=5, help="how many blocks; the median of them counts")
     parser.add_argument("--master", help="a master other than as many local cores as there are lanes")
     parser.add_argument("--results", type=Path, default=_RESULTS)
     arguments = parser.parse_args()
-    session = make_session(_NAME, {"spark.master": arguments.master or f"local[{max((2, *arguments.lanes))}]"})
     found: dict[str, list[Cost]] = {"turns": [], "shuffles": []}
-    try:
-        with _Running(session, _stateless(2), 2) as running:
-            running.measure(20.0, 1)  # the JVM compiles what it meets often: not to be charged to the first that is measured
-        for lanes in arguments.lanes:
-            with _Running(session, _stateless(lanes), lanes) as running:
-                found["turns"].append(running.measure(arguments.seconds, arguments.blocks))
-                print(found["turns"][-1], flush=True)
-        for partitions in arguments.partitions:
-            with _Running(session, _shuffled(partitions), _SHUFFLE_LANES) as running:
-                found["shuffles"].append(running.measure(arguments.seconds, arguments.blocks))
-                print(found["shuffles"][-1], flush=True)
-    finally:
-        end_session(session)
+    kinds = (("turns", arguments.lanes, _stateless, None), ("shuffles", arguments.partitions, _shuffled, _SHUFFLE_LANES))
+    for kind, sizes, plan_of, fixed_lanes in kinds:
+        if sizes:
+            master = arguments.master or f"local[{fixed_lanes or max(2, *sizes)}]"
+            session = make_session(_NAME, {"spark.master": master})
+            try:
+                with _Running(session, plan_of(2), 2) as running:
+                    running.measure(20.0, 1)  # the JVM compiles what it meets often: the first is not to be charged with it
+                for size in sizes:
+                    with _Running(session, plan_of(size), fixed_lanes or size) as running:
+                        found[kind].append(running.measure(arguments.seconds, arguments.blocks))
+                        print(found[kind][-1], flush=True)
+            finally:
+                end_session(session)
     write(arguments.results, arguments.label, found)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(","))
+    return tuple(int(part) for part in text.split(",") if part)
 
 
 # -- what runs
@@ -298,8 +298,8 @@ def write(folder: Path, label: str, found: dict[str, list[Cost]]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     data = folder / "lanes.json"
     runs = json.loads(data.read_text()) if data.exists() else {}
-    rows = {name: [asdict(cost) for cost in costs] for name, costs in found.items()}
-    runs[label] = {"environment": environment.describe(), **rows}
+    rows = {name: [asdict(cost) for cost in costs] for name, costs in found.items() if costs}
+    runs[label] = {**runs.get(label, {}), "environment": environment.describe(), **rows}
     data.write_text(json.dumps(runs, indent=1) + "\n")
     (folder / "lanes.md").write_text(page(runs))
     print(page(runs))
@@ -310,8 +310,8 @@ def page(runs: dict[str, Any]) -> str:
     lines = [
         "# What a turn costs the driver",
         "",
-        "No record is read and no broker is asked: what is left is what a turn takes itself, on one session with as many local "
-        "cores as lanes. CPU in milliseconds a turn: of Python and of the JVM, which together are the driver (with a local "
+        "No record is read and no broker is asked: what is left is what a turn takes itself, with as many local cores as "
+        "lanes. CPU in milliseconds a turn: of Python and of the JVM, which together are the driver (with a local "
         "master the JVM is the executor too), and of the lanes' workers. Medians of blocks of turns. The machine does other "
         "things meanwhile, which CPU time hardly shows and the clock does. Sent: what Python hands to the JVM for a turn; "
         "answers: what lanes say.",
@@ -337,9 +337,9 @@ def _table(runs: dict[str, Any], kind: str, axis: str) -> list[str]:
         f"| {axis} | run | driver | a {axis.removesuffix('s')} | Python | JVM | workers | clock | sent | answers |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for size in sorted({row[axis] for run in runs.values() for row in run[kind]}):
+    for size in sorted({row[axis] for run in runs.values() for row in run.get(kind, ())}):
         for label, run in runs.items():
-            for row in run[kind]:
+            for row in run.get(kind, ()):
                 if row[axis] == size:
                     cost = Cost(**row)
                     lines.append(
@@ -348,7 +348,8 @@ def _table(runs: dict[str, Any], kind: str, axis: str) -> list[str]:
                         f"{_size(cost.answer_bytes)} |"
                     )
     for label, run in runs.items():
-        sizes, costs = [row[axis] for row in run[kind]], [Cost(**row).driver_ms for row in run[kind]]
+        rows = run.get(kind, ())
+        sizes, costs = [row[axis] for row in rows], [Cost(**row).driver_ms for row in rows]
         if len(set(sizes)) > 1:
             slope, fixed = statistics.linear_regression(sizes, costs)
             lines += ["", f"{label}: about {fixed:.0f} ms and {slope:.1f} ms a {axis.removesuffix('s')}."]

@@ -27,6 +27,7 @@ from penstock.spark.messages import (
     ProcessTurn,
     TaskWork,
     UpstreamWork,
+    even_shares,
     read_by,
 )
 from penstock.spark.placement import (
@@ -49,6 +50,9 @@ _RESTART_SECONDS = 10.0
 
 # A turn that takes longer is looked at, and then as often: whether its lanes wait for a core.
 _LOOK_SECONDS = 1.0
+
+# A Spark task costs the driver about as much CPU as some thousand records: no more of them than keep the cores busy to the end.
+_STAGE_TASKS_PER_CORE = 2
 
 # What Spark says where a worker could not even begin: no use to try it again.
 _BROKEN_PYTHON = ("ModuleNotFoundError", "ImportError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
@@ -269,14 +273,16 @@ class Fleet:
                 if topic in plan.shuffled:
                     targets[TopicPartition(topic, task_id.partition)] = lane
         stage = partial(_stage, self._packed, targets)
-        return shuffled_bytes(self._spark.parallelize(upstream, len(upstream)), stage, max(self.lanes) + 1)
+        shares = even_shares(upstream, _STAGE_TASKS_PER_CORE * max(1, int(self._spark.defaultParallelism)))
+        return shuffled_bytes(self._spark.parallelize(shares, len(shares)), stage, max(self.lanes) + 1)
 
 
 def _stage(
-    application: bytes, targets: Mapping[TopicPartition, int], rows: Iterator[UpstreamWork]
+    application: bytes, targets: Mapping[TopicPartition, int], rows: Iterator[Sequence[UpstreamWork]]
 ) -> Iterator[tuple[int, bytes]]:
-    for work in rows:
-        yield from run_stage(application, targets, work)
+    for share in rows:
+        for work in share:
+            yield from run_stage(application, targets, work)
 
 
 def _failure_of_job(text: str) -> Failure:

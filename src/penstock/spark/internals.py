@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from py4j.protocol import Py4JError
 from pyspark import RDD, SparkContext, cloudpickle
@@ -24,7 +25,9 @@ from pyspark.daemon import manager
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import NoOpSerializer, PickleSerializer, pack_long
-from pyspark.util import local_connect_and_auth
+
+# From this size on Spark sends functions as a broadcast of their own, if it is not told otherwise.
+_LARGE = 1 << 20
 
 __all__ = ["cloudpickle"]  # Spark's own copy, which it sends the user's functions with: what it can pickle, an application can be
 
@@ -290,14 +293,17 @@ def bytes_in_environment(rows: RDD[Any], function: Callable[[Iterator[Any]], Ite
     a lane could have a worker of its own only by changing the session's environment under the user's jobs.
     """
     spark: Any = rows.ctx
-    jvm = jvm_of(spark)
+    kept = _kept(spark)
     # Profilers are the session's; a function that is large travels as a broadcast, which lives as long as what is made here.
     command = (partial(_on_partition, function), None, rows._jrdd_deserializer, NoOpSerializer())
-    pickled, broadcasts, _, includes = _prepare_for_python_RDD(spark, command)
-    wrapped = jvm.SimplePythonFunction(
+    pickled, broadcasts = cloudpickle.dumps(command), kept.nothing
+    if len(pickled) > _LARGE:
+        pickled, broadcasts, _, _ = _prepare_for_python_RDD(spark, command)
+    includes = spark._python_includes or kept.nothing
+    wrapped = kept.python_function(
         bytearray(pickled), environment, includes, spark.pythonExec, spark.pythonVer, broadcasts, spark._javaAccumulator
     )
-    return jvm.PythonRDD(rows._jrdd.rdd(), wrapped, False, False).asJavaRDD()  # keeps no partitioner, is no barrier
+    return kept.python_rdd(rows._jrdd.rdd(), wrapped, False, False).asJavaRDD()  # keeps no partitioner, is no barrier
 
 
 def _on_partition(function: Callable[[Iterator[Any]], Iterable[bytes]], _: int, rows: Iterator[Any]) -> Iterable[bytes]:
@@ -305,18 +311,39 @@ def _on_partition(function: Callable[[Iterator[Any]], Iterable[bytes]], _: int, 
     return function(rows)
 
 
-def first_of_partition(spark: SparkContext, java_rdd: Any, partition: int) -> bytes:
-    """Run a job over one partition, and give the first thing it yields.
+def first_of_partition(spark: SparkContext, java_rdd: Any, partition: int | None = None) -> bytes:
+    """Run a job over one partition, and give the first thing it yields; None where there is only one.
 
-    `SparkContext.runJob` is the same with a function around it, and makes a new RDD for it with the shared environment. Without
-    it a lane's job would run over all partitions of a shuffle, or in any worker.
+    All of it is Spark's public Java API. pyspark's own way (`PythonRDD.runJob`) has a thread and a socket for each job, and has
+    Spark look for `return` in all the bytecode of `SparkContext`, twice: 9 of a job's 20 ms of CPU in the JVM.
     """
-    info = jvm_of(spark).PythonRDD.runJob(spark._jsc.sc(), java_rdd, [partition])  # where to read, the secret, and whom to ask
-    # What pyspark has above this (`_load_from_socket`) leaves the socket open before 4.2, later it is another thing.
-    file, connection = local_connect_and_auth(info[0], info[1])
-    with connection, file:
-        connection.settimeout(None)  # as long as it takes
-        return bytes(next(iter(NoOpSerializer().load_stream(file))))
+    if partition is not None:
+        kept = _kept(spark)
+        # A set is a function that tells what is in it: which partitions to keep.
+        java_rdd = kept.pruned.create(java_rdd.rdd(), kept.set_of_one(partition)).toJavaRDD()
+    return bytes(java_rdd.collectAsync().get().get(0))
+
+
+class _Kept:
+    """What is asked of the JVM once for a session: py4j looks through the class path for a name each time."""
+
+    def __init__(self, spark: SparkContext) -> None:
+        jvm = jvm_of(spark)
+        self.python_function = jvm.SimplePythonFunction
+        self.python_rdd = jvm.PythonRDD
+        self.pruned = jvm.org.apache.spark.rdd.PartitionPruningRDD
+        self.set_of_one = getattr(jvm.scala.collection.immutable, "Set$Set1")
+        self.nothing = jvm.java.util.ArrayList()
+
+
+_KEPT: WeakKeyDictionary[SparkContext, _Kept] = WeakKeyDictionary()
+
+
+def _kept(spark: SparkContext) -> _Kept:
+    found = _KEPT.get(spark)
+    if found is None:
+        found = _KEPT[spark] = _Kept(spark)
+    return found
 
 
 # -- Python workers -----------------------------------------------------------------------------------------------------------

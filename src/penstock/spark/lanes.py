@@ -66,7 +66,7 @@ class Lane:
 
     def submit(self, function: LaneFunction, description: str, read: Callable[[bytes], T]) -> Future[T]:
         """Run `function` as one Spark job of one task in this lane's worker; the future holds the first thing it yields, read."""
-        return self._thread.submit(self._run, self._base, function, 0, description, read)
+        return self._thread.submit(self._run, self._base, function, None, description, read)
 
     def submit_partition(
         self, rows: RDD[bytes], partition: int, function: LaneFunction, description: str, read: Callable[[bytes], T]
@@ -81,7 +81,9 @@ class Lane:
         """Take no more jobs; one that runs goes on to its end."""
         self._thread.shutdown(wait=False)
 
-    def _run(self, rows: RDD[Any], function: LaneFunction, partition: int, description: str, read: Callable[[bytes], T]) -> T:
+    def _run(
+        self, rows: RDD[Any], function: LaneFunction, partition: int | None, description: str, read: Callable[[bytes], T]
+    ) -> T:
         self.last_used = time.monotonic()
         self._spark.setJobGroup(self.name, description)
         self._spark.setLocalProperty(POOL, self._pool)  # None: the session's default

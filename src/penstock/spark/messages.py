@@ -5,7 +5,8 @@ What goes to a lane is pickled with the function it is for, as Spark sends the u
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.config import StreamsConfig
@@ -85,6 +86,22 @@ class UpstreamWork:
     partition: int
     ranges: tuple[FetchRange, ...]
     skip: Mapping[TopicPartition, Mapping[TopicPartition, int]] = field(default_factory=dict)
+
+    @property
+    def records(self) -> int:
+        """How many offsets it reads."""
+        return sum(r.end - r.start for r in self.ranges)
+
+
+def even_shares(upstream: Sequence[UpstreamWork], most: int) -> list[tuple[UpstreamWork, ...]]:
+    """The work of tasks before a shuffle in so many shares at most, with about as many records in each."""
+    shares: list[list[UpstreamWork]] = [[] for _ in range(min(most, len(upstream)))]
+    lightest = [(0, 0, index) for index in range(len(shares))]
+    for work in sorted(upstream, key=lambda work: work.records, reverse=True):
+        records, count, index = heapq.heappop(lightest)
+        shares[index].append(work)
+        heapq.heappush(lightest, (records + work.records, count + 1, index))
+    return [tuple(share) for share in shares]
 
 
 def read_by(upstream: Iterable[UpstreamWork]) -> dict[TopicPartition, int]:

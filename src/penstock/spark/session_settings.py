@@ -33,6 +33,7 @@ _DEFAULTS: Final = {
     "spark.executor.extraJavaOptions": JVM_OPTIONS,
     "spark.speculation": "false",  # a second attempt beside the first would only be refused
     "spark.shuffle.compress": "false",  # the blobs are read back on the spot; their time matters, not their size
+    "spark.broadcast.blockSize": "256k",  # every job broadcasts some KB of its own, for which Spark clears a block of 4 MB
     "spark.sql.shuffle.partitions": "4",
     "spark.cleaner.periodicGC.interval": "10min",
     "spark.ui.retainedJobs": "200",

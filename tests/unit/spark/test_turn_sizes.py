@@ -10,9 +10,10 @@ from penstock.client.positions import Positions
 from penstock.client.turns import Turn, plan_turn
 from penstock.clock import SystemClock
 from penstock.ids import TopicPartition
+from penstock.kafka.fetch import FetchRange
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.answers import read_answer, write_answer
-from penstock.spark.messages import LaneAnswer, ProcessTurn
+from penstock.spark.messages import LaneAnswer, ProcessTurn, UpstreamWork, even_shares
 from penstock.spark.plan import Plan, make_plan
 from penstock.spark.vectors import Vector
 
@@ -92,3 +93,20 @@ def test_should_read_an_answer_as_it_was() -> None:
     answer.offsets[TopicPartition("orders", 1)] = OffsetAndMetadata(9, "times|had|words=4,6")
     answer.offsets[TopicPartition("orders", 2)] = OffsetAndMetadata(9)
     assert read_answer(write_answer(answer)) == answer
+
+
+def work_of(partition: int, records: int) -> UpstreamWork:
+    return UpstreamWork(0, partition, (FetchRange("lines", partition, 100, 100 + records),))
+
+
+def test_should_spread_what_comes_before_a_shuffle_evenly_over_few_tasks() -> None:
+    upstream = [work_of(0, 1000), *(work_of(partition, 10) for partition in range(1, 101))]
+    shares = even_shares(upstream, 4)
+    assert sorted(sum(work.records for work in share) for share in shares) == [330, 330, 340, 1000]
+    assert sorted((work for share in shares for work in share), key=lambda work: work.partition) == upstream
+
+
+def test_should_have_no_more_tasks_before_a_shuffle_than_there_is_work() -> None:
+    assert even_shares([work_of(0, 5), work_of(1, 7)], 8) == [(work_of(1, 7),), (work_of(0, 5),)]
+    shares = even_shares([work_of(partition, 0) for partition in range(6)], 3)
+    assert [len(share) for share in shares] == [2, 2, 2]
