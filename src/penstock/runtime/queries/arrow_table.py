@@ -46,7 +46,7 @@ def batches_of(entries: Iterator[Entry], columns: Columns) -> Iterator[pa.Record
 
 def _arrow_type(kind: str) -> pa.DataType:
     if kind.startswith("array<"):
-        return pa.list_(_arrow_type(kind[6:-1]))
+        return pa.list_(pa.field("element", _arrow_type(kind[6:-1])))  # as Spark calls it
     return {
         "string": pa.string(),
         "bigint": pa.int64(),
