@@ -1,15 +1,20 @@
-"""Stores as a data source of Spark, from servers with a token: no broker is needed for that."""
+"""Stores as a data source of Spark: from servers with a token, which need no broker, and from an application as a whole."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from pyspark_penstock import live_table
+from tests.harness.kafka import Kafka, unique, wait_until
+from tests.integration.helpers import texts, topics
+from tests.integration.query_topologies import all_kinds
 from tests.unit.client.web.served import Served
 from tests.unit.client.web.test_server import KEYS, fill
 
@@ -119,3 +124,29 @@ def test_should_show_no_secret_and_say_what_is_wrong(spark: Any, two: tuple[Serv
     assert "hidden-word" not in str(wrong.value)
     with pytest.raises(Exception, match="no such store is registered in the topology; there are: counts"):
         spark.read.format("penstock").options(**options, store="nothing").load()
+
+
+def test_should_be_read_by_another_process_and_in_its_own_only_by_what_is_asked_for(
+    kafka: Kafka, run: Any, spark: Any, tmp_path: Any
+) -> None:
+    (source,) = topics(kafka, "in", partitions=2)
+    kafka.feed(source, texts(("a", "x"), ("b", "y"), ("a", "z")))
+    server = {"application.server": "localhost:0", "application.server.token": "word-of-the-test"}
+    streams = run(all_kinds(source), {"application.id": unique("elsewhere"), **server})
+    counts = streams.store_dataframe("counts")
+    wait_until(lambda: {(row.key, row.value) for row in counts.collect()} == {("a", 2), ("b", 1)}, "all is counted")
+
+    # In its own process too a filter reaches the store, for each use of the table on its own.
+    assert sorted(row.value for row in counts.where("key = 'a'").union(counts.where("key = 'b'")).collect()) == [1, 2]
+    assert counts.count() == 2
+    scan = counts.where("key = 'a'")._jdf.queryExecution().executedPlan().toString()
+    assert "penstock counts" in scan
+    assert "word-of-the-test" not in scan
+
+    token = tmp_path / "token"
+    token.write_text("word-of-the-test")
+    command = [sys.executable, "-m", "tests.integration.table_reader", str(streams.server_host), str(token)]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    assert told.returncode == 0, told.stderr[-3000:]
+    found = json.loads(next(line for line in told.stdout.splitlines() if line.startswith("found ")).removeprefix("found "))
+    assert found == {"counts": {"a": 2, "b": 1}, "windows": [["a", 2]]}

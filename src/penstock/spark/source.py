@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 NAME = "penstock"
 STORE, FILTERS = "store", "penstock.filters"
 """Options: the store's name; what `live_table` has taken from the query."""
+
+# Sessions that know the format: Spark warns where it is told a second time.
+_told: WeakSet[SparkSession] = WeakSet()
 
 _OWN = ("key", "key.from", "key.to", "window.from", "window.to")
 
@@ -190,4 +194,6 @@ def _noted(schema: StructType) -> dict[str, str]:
 
 def register(spark: SparkSession) -> None:
     """Make the format known to a session; once is enough, twice is fine. Nothing else of the session changes."""
-    spark.dataSource.register(PenstockDataSource)
+    if spark not in _told:
+        spark.dataSource.register(PenstockDataSource)
+        _told.add(spark)

@@ -16,6 +16,7 @@ from penstock import ConfigError, InvalidStateStoreError, StateStoreNotAvailable
 from penstock.query.table_read import ALL, TableRead
 from penstock.runtime.queries.entries import all_entries, entries_for
 from penstock.spark import table_server
+from penstock.spark.live_table import live_dataframe
 from penstock.spark.source import PenstockDataSource, StoreReader
 from penstock.spark.table_server import Columns, Servers, StoreTable
 from tests.unit.client.queries.world import World
@@ -242,3 +243,29 @@ def test_should_refuse_a_read_that_a_store_cannot_do(two: tuple[Served, Served])
     status, found = two[0].get("/api/stores/counts", token)
     assert (status, found["active"]) == (200, [two[0].address, two[1].address, two[1].address])
     assert (found["key_format"], found["partitions"], found["kind"]) == ("string", 3, "key-value")
+
+
+def test_should_read_whole_tables_where_sparks_jvm_is_out_of_reach() -> None:
+    class Reader(dict[str, Any]):
+        def format(self, source: str) -> Reader:
+            return Reader({**self, "format": source})
+
+        def schema(self, schema: str) -> Reader:
+            return Reader({**self, "schema": schema})
+
+        def options(self, **options: str) -> Reader:
+            return Reader({**self, **options})
+
+        def load(self) -> Reader:
+            return self
+
+    class Connected:
+        read = Reader()
+
+        @property
+        def sparkContext(self) -> Any:
+            raise AttributeError("a session of Spark Connect has no JVM")
+
+    session: Any = Connected()
+    wanted = {"format": "penstock", "schema": "key string", "store": "counts"}
+    assert live_dataframe(session, "penstock", "key string", {"store": "counts"}) == wanted
