@@ -38,7 +38,7 @@ def test_should_be_published_under_a_name_that_is_ours(metadata: Message) -> Non
 
 
 def test_should_be_imported_and_run_as_penstock(wheel: zipfile.ZipFile) -> None:
-    assert {name.partition("/")[0] for name in wheel.namelist()} == {"penstock", INSTALLED}
+    assert {name.partition("/")[0] for name in wheel.namelist()} == {"penstock", "pyspark_penstock", INSTALLED}
     assert "penstock = penstock.cli:main" in wheel.read(f"{INSTALLED}/entry_points.txt").decode()
 
 
@@ -51,10 +51,10 @@ def test_should_bring_license_and_notice(wheel: zipfile.ZipFile, metadata: Messa
 
 
 def test_should_bring_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
-    own = {str(path.relative_to(SOURCES)) for path in (SOURCES / "penstock").rglob("*") if path.is_file()}
+    own = {str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*") if path.is_file()}
     expected = {name for name in own if "__pycache__" not in name}
-    assert {name for name in wheel.namelist() if name.startswith("penstock/")} == expected
-    needed = ("py.typed", "client/web/page.html", "spark/log4j2.properties", "kafka/broker_jars.sha256")
+    assert {name for name in wheel.namelist() if not name.startswith(INSTALLED)} == expected
+    needed = ("py.typed", "client/web/page.html", "spark/log4j2.properties", "kafka/broker_jars.sha256", "spark/LiveTable.java")
     assert {f"penstock/{name}" for name in needed} <= expected
 
 

@@ -26,6 +26,7 @@ from pyspark.daemon import manager
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import NoOpSerializer, PickleSerializer, pack_long
+from pyspark.sql import DataFrame
 
 # From this size on Spark sends functions as a broadcast of their own, if it is not told otherwise.
 _LARGE = 1 << 20
@@ -189,6 +190,7 @@ def groups_waiting(spark: SparkContext) -> set[str]:
 
 
 def _executor_summaries(spark: SparkContext) -> list[Any]:
+    """What the status store knows of the executors that the scheduler has."""
     context: Any = spark._jsc.sc()
     active = context.getExecutorIds()
     ids = {active.apply(i) for i in range(active.size())}
@@ -341,6 +343,7 @@ _KEPT: WeakKeyDictionary[SparkContext, _Kept] = WeakKeyDictionary()
 
 
 def _kept(spark: SparkContext) -> _Kept:
+    """The same for each session, as long as it lives."""
     found = _KEPT.get(spark)
     if found is None:
         found = _KEPT[spark] = _Kept(spark)
@@ -388,3 +391,47 @@ def stop_workers(spark: SparkContext, name: str, value: str) -> int:
             factory.stop()
             stopped += 1
     return stopped
+
+
+# -- tables -------------------------------------------------------------------------------------------------------------------
+
+# Compiled classes with the JVM they belong to: one JVM at a time.
+_compiled: tuple[Any, dict[str, Any]] = (None, {})
+
+
+def compiled_class(spark: SparkContext, name: str, source: str) -> Any:
+    """A Java class that Spark's own compiler (Janino) makes in the driver, once for each JVM.
+
+    Python data sources keep what a query has pushed with the table, and so mix up queries of one table (`live_table.py`). Without
+    a table of our own, filters could not be pushed; and a jar would have to be given to every session.
+    """
+    global _compiled
+    gateway: Any = SparkContext._gateway
+    if _compiled[0] is not gateway:
+        _compiled = gateway, {}
+    known = _compiled[1]
+    if name not in known:
+        jvm = jvm_of(spark)
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+        compiler.cook(source)
+        known[name] = compiler.getClassLoader().loadClass(name)
+    return known[name]
+
+
+def dataframe_over_table(spark: Any, java_class: Any, source: str, schema: str, options: Mapping[str, str]) -> DataFrame:
+    """A DataFrame over a table of the catalog's API that is in no catalog, made of a Java class with such a constructor.
+
+    Without it a table would need a catalog of ours among the session's settings.
+    """
+    context = spark.sparkContext
+    jvm = jvm_of(context)
+    told = jvm.java.util.HashMap()
+    for name, value in options.items():
+        told.put(name, value)
+    arguments = context._gateway.new_array(jvm.java.lang.Object, 3)
+    arguments[0], arguments[1], arguments[2] = source, jvm.org.apache.spark.sql.types.StructType.fromDDL(schema), told
+    table = java_class.getConstructors()[0].newInstance(arguments)
+    none = jvm.scala.Option.empty()
+    relation = jvm.org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation.create(table, none, none)
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, relation), spark)

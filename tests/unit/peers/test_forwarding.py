@@ -20,11 +20,13 @@ from penstock.client.web.forwarding import Forwarder
 from penstock.peers import connection
 from penstock.peers.proofs import PeerKeys
 from penstock.peers.session import AnsweringSessions
+from penstock.query.table_read import ALL
 from penstock.spark.messages import Application
-from penstock.spark.state_tables import Source, _read_source
+from penstock.spark.state_tables import Source, read_source
 from tests.unit.client.web.served import Served
 from tests.unit.peers.fake_peer import Answer, FakePeer
 
+COUNTS = [("key", "string"), ("value", "bigint"), ("timestamp", "bigint")]
 TOKEN = "correct-horse-battery-staple"
 KEYS = PeerKeys.derive(TOKEN, "app")
 FORGED = json.dumps({"key": "a", "value": "forged", "session": "forged", "proof": "00" * 32}).encode()
@@ -127,7 +129,7 @@ def test_should_read_no_table_of_a_stranger(answer: Callable[..., Answer], tmp_p
     with FakePeer(answer) as peer:
         source = Source(TaskId(0, 0), "", server=str(peer.host))
         with pytest.raises(StateStoreNotAvailableError, match=r"proof|prove|asked"):
-            list(_read_source(application(tmp_path), "counts", source, []))
+            list(read_source(application(tmp_path), "counts", source, COUNTS, ALL))
     assert TOKEN not in "".join(peer.heard)
 
 
@@ -152,7 +154,9 @@ def test_should_notice_a_table_that_is_cut_short_or_changed(tmp_path: Path) -> N
             # A man in the middle: what is sent to the instance's address comes to him.
             real_connect = connection.connect
             patch.setattr(connection, "connect", lambda host, timeout, tls: real_connect(peer.host, timeout))
-            return list(_read_source(application(tmp_path), "counts", Source(TaskId(0, 0), "", server=served.address), []))
+            return list(
+                read_source(application(tmp_path), "counts", Source(TaskId(0, 0), "", server=served.address), COUNTS, ALL)
+            )
 
     try:
         assert sum(batch.num_rows for batch in read(lambda body: body)) == 3_000

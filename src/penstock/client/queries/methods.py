@@ -63,7 +63,8 @@ class QueryMethods:
     def store_dataframe(self, store_name: str) -> Any:
         """The committed state of a store as a Spark DataFrame, read anew by each action, where the state is.
 
-        Its columns are `partition`, `key`, `value` and, where the store has them, `timestamp`, `window_start` and `window_end`.
+        Its columns are `key`, `value` and, where the store has them, `timestamp`, `window_start` and `window_end`. Filters of
+        keys and of the start of windows reach the store: only what they need is read.
         """
         self._reading()
         assert self._tables is not None

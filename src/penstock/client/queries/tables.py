@@ -12,8 +12,12 @@ from penstock.client.queries.locations import Locations
 from penstock.errors import InvalidStateStoreError, StateStoreMigratedError, StreamsRebalancingError
 from penstock.ids import TaskId
 from penstock.query.metadata import HostInfo
+from penstock.query.table_read import key_format_of
+from penstock.runtime.queries.arrow_table import columns_of
 from penstock.spark.guide import Guide, Source
-from penstock.spark.state_tables import state_dataframe
+from penstock.spark.guided_source import GuidedTables
+from penstock.spark.source import register
+from penstock.spark.worker import packed
 
 
 class StateTables:
@@ -24,15 +28,26 @@ class StateTables:
         self._stores = stores
         self._locations = locations
         self._guide: Guide | None = None
+        self._tables: GuidedTables | None = None
         self._lock = threading.Lock()
+        if spark is not None:
+            register(spark)
 
     def dataframe(self, name: str) -> Any:
         """A store as a DataFrame; every action reads what is committed then."""
         store, sources = self._stores.store(name), self._sources(name)
+        tasks = [source.task_id for source in sources]
+        return self._guided().dataframe(name, columns_of(store), key_format_of(store.key_serde), tasks)
+
+    def _guided(self) -> GuidedTables:
         with self._lock:
             if self._guide is None:
                 self._guide = Guide(self._spark.sparkContext, self._stores.application, self._source_of)
-        return state_dataframe(self._spark, self._stores.application, store, sources, self._guide.address)
+            if self._tables is None:
+                application = self._stores.application
+                application_id, guide = application.config["application.id"], self._guide.address
+                self._tables = GuidedTables(self._spark, application_id, packed(application), guide)
+            return self._tables
 
     def create_temp_views(self) -> list[str]:
         """A temporary view for each store that can be read; returns the names."""

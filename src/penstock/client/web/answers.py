@@ -19,8 +19,9 @@ from penstock.errors import SerializationError, StreamsRebalancingError
 from penstock.ids import TaskId
 from penstock.query.columns import as_json, from_json, is_text, sql_type
 from penstock.query.metadata import HostInfo
+from penstock.query.table_read import ALL, TableRead, key_format_of
 from penstock.runtime.queries.arrow_table import Columns, batches_of, columns_of, schema_of
-from penstock.runtime.queries.entries import MAX_TIME, Entry, all_entries, entry
+from penstock.runtime.queries.entries import MAX_TIME, Entry, entries_for, entry
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
 from penstock.runtime.queries.patience import patiently
@@ -65,6 +66,25 @@ class Answers:
                 }
             )
         return {"stores": found}
+
+    def store(self, name: str) -> Json:
+        """One store: its columns as a table, and which instance has which partition."""
+        store, stores = self._store(name), self._queries.stores
+        is_global = stores.is_global(name)
+        hosts = [self._here] if is_global else [self._host_of(name, task) for task in stores.tasks_of(name)]
+        return {
+            "name": name,
+            "kind": store.kind.replace("_", "-"),
+            "global": is_global,
+            "partitions": len(hosts),
+            "active": [None if host == HostInfo.unavailable() else str(host) for host in hosts],
+            "columns": [{"name": column, "type": kind} for column, kind in columns_of(store)],
+            "key_format": key_format_of(store.key_serde),
+        }
+
+    def _host_of(self, name: str, task: TaskId) -> HostInfo:
+        """Where a task is: here as the conductor knows it, elsewhere as the group has told."""
+        return self._here if task in self._queries.stores.owned(name) else self._queries.locations.host_of(task)
 
     def key(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json:
         """The value of a key."""
@@ -151,9 +171,12 @@ class Answers:
         return {**page, "partitions": sorted(found.partitions)} if forwarded else page
 
     def table(self, name: str, parameters: Parameters) -> Generator[bytes, None, None]:
-        """What is here of a store, all or one partition, as the parts of an Arrow stream; what is on disk is of one commit."""
+        """What is here of a store, all or one partition, as the parts of an Arrow stream; what is on disk is of one commit.
+
+        `read` says which part of it, `columns` which of its columns.
+        """
         store = self._store(name)
-        columns = columns_of(store)
+        columns, read = parse_columns(store, parameters.get("columns")), parse_read(store, parameters.get("read"))
         leases: list[Lease] = []
         try:
             leases.extend(partition.lease() for partition in self._wanted(name, parameters.get("partition")))
@@ -161,7 +184,7 @@ class Answers:
             for lease in leases:
                 lease.close()
             raise
-        stream = _arrow_stream(leases, columns)
+        stream = _arrow_stream(store, leases, columns, read)
         next(stream)  # from now on it gives the leases back, even if nobody reads it
         return stream
 
@@ -202,13 +225,13 @@ def _asked(store: ReadableStore, path: str, parameters: Parameters, forwarded: b
     return Asked(store, path, passed_on, forwarded, parse_flag(parameters, "stale"), beyond_home)
 
 
-def _arrow_stream(leases: list[Lease], columns: Columns) -> Generator[bytes, None, None]:
+def _arrow_stream(store: ReadableStore, leases: list[Lease], columns: Columns, read: TableRead) -> Generator[bytes, None, None]:
     sink = io.BytesIO()
     try:
         yield b""
         with pa.ipc.new_stream(sink, schema_of(columns)) as writer:
             for lease in leases:
-                for batch in batches_of(patiently(all_entries(lease.store)), columns):
+                for batch in batches_of(patiently(entries_for(store, lease.store, read)), columns):
                     writer.write_batch(batch)
                     yield sink.getvalue()
                     sink.seek(0)
@@ -233,6 +256,25 @@ def parse_key(store: ReadableStore, text: str) -> Any:
             400, f"{text[:200]!r} is not a key of store {store.name}, whose keys are {how} for {serde!r}: {exc}"
         ) from exc
     return key
+
+
+def parse_read(store: ReadableStore, text: str | None) -> TableRead:
+    """Which part of a store a table is to have."""
+    if not text:
+        return ALL
+    try:
+        return TableRead.from_text(text, key_format_of(store.key_serde))
+    except ValueError as exc:
+        raise HttpError(400, f"read={text[:200]!r} is not what can be read of store {store.name}: {exc}") from exc
+
+
+def parse_columns(store: ReadableStore, text: str | None) -> Columns:
+    """Which columns of a store a table is to have, in which order."""
+    known = dict(columns_of(store))
+    wanted = text.split(",") if text else list(known)
+    if not {*wanted} <= {*known} or len({*wanted}) < len(wanted):
+        raise HttpError(400, f"columns={str(text)[:200]!r}: store {store.name} has {', '.join(known)}")
+    return [(name, known[name]) for name in wanted]
 
 
 def parse_flag(parameters: Parameters, name: str) -> bool:

@@ -61,6 +61,7 @@ class WebApplication:
             Route("/", self._page),
             Route("/api/app", self._json("info", lambda request, forwarded: self._app_info())),
             Route("/api/stores", self._json("info", lambda request, forwarded: answers.stores())),
+            Route("/api/stores/{store}", self._json("info", lambda request, _: answers.store(request.path_params["store"]))),
             Route("/api/stores/{store}/keys/{key:path}", self._json("keys", self._key, self._key_at_once)),
             Route("/api/stores/{store}/range", self._json("ranges", self._range)),
             Route("/api/stores/{store}/table", self._table),
@@ -236,5 +237,5 @@ def _parameters(request: Request) -> dict[str, str]:
     return {
         name: value
         for name, value in request.query_params.items()
-        if name in ("from", "to", "limit", "as_of", "stale", "partition", BEYOND_HOME)
+        if name in ("from", "to", "limit", "as_of", "stale", "partition", "read", "columns", BEYOND_HOME)
     }

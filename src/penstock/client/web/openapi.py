@@ -39,6 +39,19 @@ def openapi() -> dict[str, Any]:
         "paths": {
             "/api/app": _get("The application: state, threads, tasks, topology, rates", [], {"type": "object"}),
             "/api/stores": _get("All stores", [], _object(stores=_list({"type": "object"}))),
+            "/api/stores/{store}": _get(
+                "A store: its columns as a table, and the instances that have its partitions, in their order",
+                [store],
+                _object(
+                    name={"type": "string"},
+                    kind={"type": "string"},
+                    partitions={"type": "integer"},
+                    active=_list({"type": ["string", "null"]}),
+                    columns=_list(_object(name={"type": "string"}, type={"type": "string"})),
+                    key_format={"type": ["string", "null"]},
+                    **{"global": {"type": "boolean"}},
+                ),
+            ),
             "/api/stores/{store}/keys/{key}": _get(
                 "The value of a key",
                 [store, key, stale, _parameter("as_of", "query", "Versioned stores: valid at this time.", {"type": "integer"})],
@@ -64,6 +77,19 @@ def openapi() -> dict[str, Any]:
                 "Where a key is",
                 [store, key],
                 _object(partition={"type": "integer"}, active={"type": "string"}, standbys=_list({"type": "string"})),
+            ),
+            "/api/stores/{store}/table": _get(
+                "What this instance has of a store, as an Arrow stream",
+                [
+                    store,
+                    _parameter("partition", "query", "One partition only.", {"type": "integer"}),
+                    _parameter("columns", "query", "Names of columns, with commas.", {"type": "string"}),
+                    _parameter(
+                        "read", "query", "JSON: `keys`, `low` and `high`, `start_low` and `start_high`.", {"type": "string"}
+                    ),
+                ],
+                {"type": "string", "format": "binary"},
+                "application/vnd.apache.arrow.stream",
             ),
             "/metrics": _get("Metrics as Prometheus text", [], {"type": "string"}, "text/plain"),
         },

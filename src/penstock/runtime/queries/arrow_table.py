@@ -12,6 +12,7 @@ from penstock.runtime.queries.entries import Entry
 from penstock.runtime.queries.opening import ReadableStore
 
 _BATCH = 10_000
+_AS_IT_IS = frozenset({"bigint", "int", "smallint", "double", "float", "boolean"})
 
 Columns = Sequence[tuple[str, str]]
 
@@ -38,7 +39,7 @@ def batches_of(entries: Iterator[Entry], columns: Columns) -> Iterator[pa.Record
     positions = [Entry._fields.index(name) for name, _ in columns]
     while part := list(islice(entries, _BATCH)):
         arrays = [
-            pa.array([as_column(entry[at], kind) for entry in part], field.type)
+            pa.array([entry[at] for entry in part] if kind in _AS_IT_IS else [as_column(e[at], kind) for e in part], field.type)
             for at, (_, kind), field in zip(positions, columns, schema)
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -46,7 +47,7 @@ def batches_of(entries: Iterator[Entry], columns: Columns) -> Iterator[pa.Record
 
 def _arrow_type(kind: str) -> pa.DataType:
     if kind.startswith("array<"):
-        return pa.list_(_arrow_type(kind[6:-1]))
+        return pa.list_(pa.field("element", _arrow_type(kind[6:-1])))  # as Spark calls it
     return {
         "string": pa.string(),
         "bigint": pa.int64(),

@@ -15,9 +15,10 @@ from penstock import InvalidStateStoreError, StateStoreMigratedError, StreamsReb
 from penstock.client.queries.locations import Locations
 from penstock.client.queries.tables import StateTables
 from penstock.kafka.membership import Membership
+from penstock.query.table_read import ALL
 from penstock.spark import guide
 from penstock.spark.guide import Guide, ask
-from penstock.spark.state_tables import _batches
+from penstock.spark.state_tables import guided_batches
 from tests.unit.client.queries.world import World
 
 
@@ -44,7 +45,8 @@ def local() -> Any:
 def rows(world: World, guided: Guide, partition: int) -> list[Any]:
     application = world.fleet.application
     columns = [("key", "string"), ("value", "bigint"), ("timestamp", "bigint")]
-    return [row for b in _batches(application, "counts", TaskId(0, partition), columns, guided.address) for row in b.to_pylist()]
+    batches = guided_batches(application, "counts", TaskId(0, partition), columns, guided.address, ALL)
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
 def test_should_read_a_partition_where_it_is_now(world: World, guided: Guide) -> None:

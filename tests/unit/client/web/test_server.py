@@ -29,9 +29,11 @@ from penstock import (
     Windowed,
 )
 from penstock.client.web.server import bind
+from penstock.query.table_read import ALL
+from penstock.runtime.queries.arrow_table import columns_of, schema_of
 from penstock.spark.guide import Source
 from penstock.spark.messages import Application
-from penstock.spark.state_tables import _read_source
+from penstock.spark.state_tables import read_source
 from tests.harness.kafka import wait_until
 from tests.unit.client.web.served import Served
 
@@ -249,19 +251,17 @@ def test_should_give_its_part_of_a_store_as_a_table(two: tuple[Served, Served]) 
     for partition, served in enumerate((two[0], two[1], two[1])):
         source = Source(TaskId(0, partition), "", server=served.address)
         application = served.world.fleet.application
-        for name, columns in (
-            ("counts", ["key", "value", "timestamp"]),
-            ("windows", ["key", "window_start", "window_end", "value", "timestamp"]),
-        ):
-            batches = list(_read_source(_with_token(application), name, source, []))
-            assert all(batch.schema.names == columns for batch in batches)
+        for name in ("counts", "windows"):
+            columns = columns_of(served.world.stores.store(name))
+            batches = list(read_source(_with_token(application), name, source, columns, ALL))
+            assert all(batch.schema == schema_of(columns) for batch in batches)
             rows += [row for batch in batches for row in batch.to_pylist() if name == "counts"]
     assert sorted(row["key"] for row in rows) == KEYS
     token = {"Authorization": "Bearer secret"}
     assert two[0].get("/api/stores/counts/table?partition=1", token)[0] == 503
     assert two[0].get("/api/stores/counts/table?partition=one", token)[0] == 400
     with pytest.raises(StateStoreNotAvailableError, match="404"):
-        list(_read_source(_with_token(application), "nothing", source, []))
+        list(read_source(_with_token(application), "nothing", source, [], ALL))
 
 
 def _with_token(application: Application) -> Application:

@@ -21,11 +21,14 @@ import pytest
 from penstock import ConfigError, StateStoreNotAvailableError, TaskId, ValueAndTimestamp
 from penstock.query import server_tls as server_tls_module
 from penstock.query.server_tls import server_tls
+from penstock.query.table_read import ALL
 from penstock.spark.guide import Source
-from penstock.spark.state_tables import _read_source
+from penstock.spark.state_tables import read_source
+from penstock.spark.table_server import Servers
 from tests.harness.secured import KEY_PASSWORD, Certificates
 from tests.unit.client.web.served import Served
 
+COUNTS = [("key", "string"), ("value", "bigint"), ("timestamp", "bigint")]
 SSL = "application.server.ssl."
 KEYS = [f"k{number:02}" for number in range(30)]
 TOKEN = {"Authorization": "Bearer secret"}
@@ -188,8 +191,19 @@ def test_should_ask_other_instances_over_tls(tmp_path: Path, certificates: Certi
     for partition, served in enumerate((one, other, other)):
         application = replace(served.world.fleet.application, config=served.config)
         source = Source(TaskId(0, partition), "", server=served.address)
-        rows += [row for batch in _read_source(application, "counts", source, []) for row in batch.to_pylist()]
+        rows += [row for batch in read_source(application, "counts", source, COUNTS, ALL) for row in batch.to_pylist()]
     assert sorted(row["key"] for row in rows) == KEYS
+    reader = Servers.of(
+        {
+            "application.server": one.address,
+            "application.server.token": "secret",
+            f"{SSL}ca.location": str(certificates.authority),
+        }
+    )
+    found = [
+        row for partition in range(3) for batch in reader.batches("counts", partition, ALL, COUNTS) for row in batch.to_pylist()
+    ]
+    assert sorted(row["key"] for row in found) == KEYS
     one.close()
     other.close()
 
@@ -221,7 +235,7 @@ def test_should_not_trust_other_instances_without_a_reason(
         assert re.search(reason, refused[502]), refused[502]
         application = replace(one.world.fleet.application, config=one.config)
         with pytest.raises(StateStoreNotAvailableError, match=f"is not trusted.*({reason})"):
-            list(_read_source(application, "counts", Source(TaskId(0, 1), "", server=other.address), []))
+            list(read_source(application, "counts", Source(TaskId(0, 1), "", server=other.address), COUNTS, ALL))
     one.close()
     other.close()
 

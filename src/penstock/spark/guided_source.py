@@ -1,0 +1,87 @@
+"""The tables of the application that runs in this driver, as a data source: what Spark's planning of a query needs of it.
+
+Every query is planned in a Python process that may have to be started for it: what reads state is imported where it is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.ids import TaskId
+from penstock.query.table_read import TableRead
+from penstock.spark.live_table import live_dataframe
+from penstock.spark.source import STORE, PenstockDataSource, ddl
+from penstock.spark.table_server import Columns, StoreTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.spark.channel import Address
+
+_TABLE = "penstock.table"
+
+
+class GuidedDataSource(PenstockDataSource):
+    """The tables of one application. What is needed to read them goes with the class, as Spark sends the user's code: no secret
+    is among the options of a table, which plans and catalogs show.
+    """
+
+    source_name: str
+    application: bytes
+    guide: Address
+
+    @classmethod
+    def name(cls) -> str:
+        """As it is named in Spark."""
+        return cls.source_name
+
+    def table(self) -> GuidedTable:
+        """Where it is read."""
+        found = json.loads(self.options[_TABLE])
+        columns = tuple((name, kind) for name, kind in found["columns"])
+        tasks = tuple(TaskId(*task) for task in found["tasks"])
+        return GuidedTable(self.options[STORE], self.application, self.guide, columns, found["key_format"], tasks)
+
+
+@dataclass(frozen=True)
+class GuidedTable:
+    """A store of the application in the driver; `tasks` have its partitions, in their order."""
+
+    store: str
+    application: bytes = field(repr=False)
+    guide: Address
+    columns: tuple[tuple[str, str], ...]
+    key_format: str | None
+    tasks: tuple[TaskId, ...]
+
+    def describe(self) -> StoreTable:
+        """Its columns and how many partitions it has."""
+        return StoreTable(self.columns, self.key_format, (None,) * len(self.tasks))
+
+    def batches(self, partition: int, read: TableRead, columns: Columns) -> Iterator[pa.RecordBatch]:
+        """What is asked for of a partition."""
+        from penstock.spark.state_tables import guided_batches
+        from penstock.spark.worker import unpacked
+
+        return guided_batches(unpacked(self.application), self.store, self.tasks[partition], columns, self.guide, read)
+
+
+class GuidedTables:
+    """Makes DataFrames over the stores of one application, in its session. `application` is packed, as lanes take it."""
+
+    def __init__(self, spark: SparkSession, application_id: str, application: bytes, guide: Address) -> None:
+        self._spark = spark
+        # One name for each application, however often it starts: sessions forget no source that they have been told of.
+        self._name = f"penstock-{application_id}"
+        members = {"source_name": self._name, "application": application, "guide": guide, "__module__": "__main__"}
+        spark.dataSource.register(type("ApplicationTables", (GuidedDataSource,), members))
+
+    def dataframe(self, store: str, columns: Columns, key_format: str | None, tasks: Sequence[TaskId]) -> DataFrame:
+        """A DataFrame over these partitions of a store."""
+        table: dict[str, Any] = {"columns": columns, "key_format": key_format, "tasks": sorted(tasks)}
+        return live_dataframe(self._spark, self._name, ddl(columns), {STORE: store, _TABLE: json.dumps(table)})

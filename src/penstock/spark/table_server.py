@@ -1,0 +1,241 @@
+"""Tables of an application that runs elsewhere: read from its query servers, as any reader that has the token."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import ssl
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pyarrow as pa
+
+from penstock.errors import (
+    ConfigError,
+    InvalidStateStoreError,
+    PenstockError,
+    StateStoreNotAvailableError,
+    UnknownStateStoreError,
+)
+from penstock.peers.addresses import advertised, is_loopback
+from penstock.query.metadata import HostInfo
+from penstock.query.server_tls import distrust, peer_connection
+from penstock.query.table_read import TableRead
+
+SERVER = "application.server"
+TOKEN, TOKEN_FILE, TOKEN_VARIABLE = f"{SERVER}.token", f"{SERVER}.token.file", "PENSTOCK_SERVER_TOKEN"
+SECRETS = frozenset({TOKEN, f"{SERVER}.ssl.key.password"})
+
+_SECONDS = 60.0
+_PATIENCE = 60.0
+_MAX_ANSWER = 4 * 1024 * 1024
+_MAX_READ = 6_000  # of the 8 KB that an address may have
+
+Columns = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class StoreTable:
+    """What a table of a store looks like, and who has its partitions, in their order."""
+
+    columns: tuple[tuple[str, str], ...]
+    key_format: str | None
+    active: tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Servers:
+    """The query servers of an application: some of them, and how they are asked. Files were read where the query is planned."""
+
+    addresses: tuple[str, ...]
+    token: str | None = field(default=None, repr=False)
+    secure: bool = False
+    authorities: str | None = field(default=None, repr=False)
+    certificate: tuple[str, str | None, str] | None = field(default=None, repr=False)
+    plaintext_allowed: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Servers:
+        """As the options of a table say; ConfigError where they do not fit together."""
+        given = [address.strip() for address in options.get(SERVER, "").split(",") if address.strip()]
+        if not given:
+            raise ConfigError(f'a table of penstock needs .option("{SERVER}", "host:port"): where an instance answers queries')
+        secure = any(address.startswith("https://") for address in given) or any(
+            name.lower().startswith(f"{SERVER}.ssl.") for name in options
+        )
+        addresses = tuple(address.removeprefix("https://").removeprefix("http://").rstrip("/") for address in given)
+        for address in addresses:
+            try:
+                advertised(address)
+            except ValueError as exc:
+                raise ConfigError(f"{SERVER} = {address[:300]!r} is no address of an instance: {exc}") from exc
+        authorities = options.get(f"{SERVER}.ssl.ca.location")
+        certificate = options.get(f"{SERVER}.ssl.certificate.location")
+        return cls(
+            addresses,
+            _token_of(options),
+            secure,
+            None if authorities is None else _text(authorities, f"{SERVER}.ssl.ca.location"),
+            None
+            if certificate is None
+            else (certificate, options.get(f"{SERVER}.ssl.key.location"), options.get(f"{SERVER}.ssl.key.password") or ""),
+            options.get(f"{SERVER}.plaintext.allowed", "false").lower() == "true",
+        )
+
+    def table(self, store: str) -> StoreTable:
+        """Ask what a store looks like, one server after the other."""
+        failures = []
+        for address in self.addresses:
+            try:
+                with self._stream(address, f"/api/stores/{quote(store, safe='')}") as body:
+                    return _table(body.read(_MAX_ANSWER), address)
+            except StateStoreNotAvailableError as exc:
+                failures.append(str(exc))
+        raise StateStoreNotAvailableError("; ".join(failures))
+
+    def table_now(self, store: str) -> StoreTable:
+        """The same, with patience while nobody answers."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self.table(store)
+            except StateStoreNotAvailableError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.2)
+
+    def batches(self, store: str, partition: int, read: TableRead, columns: Columns) -> Iterator[pa.RecordBatch]:
+        """A partition, from the instance that has it; until the first rows have come, one that moves is looked for again."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            batches = self._batches(store, partition, read, columns)
+            try:
+                first = next(batches, None)
+            except StateStoreNotAvailableError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+                continue
+            if first is not None:
+                yield first
+                yield from batches
+            return
+
+    def _batches(self, store: str, partition: int, read: TableRead, columns: Columns) -> Iterator[pa.RecordBatch]:
+        active = self.table(store).active
+        address = active[partition] if partition < len(active) else None
+        if address is None:
+            raise StateStoreNotAvailableError(f"partition {partition} of store {store} is nobody's now; ask again later")
+        with self._stream(address, table_target(store, partition, read, columns), f"partition {partition} of ") as body:
+            yield from checked(pa.ipc.open_stream(body), columns)
+            body.read()  # the end has to have come, not only the connection's
+
+    @contextmanager
+    def _stream(self, address: str, target: str, what: str = "") -> Iterator[http.client.HTTPResponse]:
+        """The body of an answer; what goes wrong says of which instance."""
+        store = target.split("/")[3]
+        try:
+            connection = self._connection(advertised(address))
+            try:
+                headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+                connection.request("GET", target, headers=headers)
+                response = connection.getresponse()
+                if response.status != 200:
+                    raise _refused(response, f"the instance at {address} does not give {what}store {store}")
+                yield response
+            finally:
+                connection.close()
+        except PenstockError:
+            raise
+        except (OSError, http.client.HTTPException, ValueError) as exc:
+            raise StateStoreNotAvailableError(
+                f"{what}store {store} at {address} cannot be read: {distrust(exc) or exc}; is {SERVER} the address of an "
+                "instance that runs?"
+            ) from exc
+
+    def _connection(self, host: HostInfo) -> http.client.HTTPConnection:
+        connection = peer_connection(host.host, host.port, self._tls() if self.secure else None, _SECONDS)
+        connection.connect()
+        reached = str(connection.sock.getpeername()[0]).partition("%")[0]
+        if not self.secure and self.token is not None and not self.plaintext_allowed and not is_loopback(reached):
+            connection.close()
+            raise ConfigError(
+                f"the token is not sent to {host} in plain text: give {SERVER}.ssl.ca.location where it speaks TLS, or say "
+                f"{SERVER}.plaintext.allowed = true where a proxy or a mesh encrypts"
+            )
+        return connection
+
+    def _tls(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cadata=self.authorities)
+        if self.certificate is not None:
+            context.load_cert_chain(*self.certificate)
+        return context
+
+
+def table_target(store: str, partition: int, read: TableRead, columns: Columns) -> str:
+    """The address of a part of a partition; a list of keys that is too long for it is left to who asks."""
+    parameters = {"partition": str(partition), "columns": ",".join(name for name, _ in columns)}
+    text = "" if read.is_all else urlencode({"read": read.to_text()})
+    return f"/api/stores/{quote(store, safe='')}/table?{urlencode(parameters)}" + (
+        f"&{text}" if 0 < len(text) <= _MAX_READ else ""
+    )
+
+
+def checked(batches: Any, columns: Columns) -> Iterator[pa.RecordBatch]:
+    """Batches with exactly these columns; ValueError where others have come."""
+    from penstock.runtime.queries.arrow_table import schema_of
+
+    schema = schema_of(columns)
+    for batch in batches:
+        batch.validate(full=True)
+        try:
+            yield pa.RecordBatch.from_arrays([batch.column(name) for name in schema.names], schema=schema)
+        except (KeyError, TypeError, pa.ArrowInvalid) as exc:
+            raise ValueError(f"columns {batch.schema.names} have come instead of {schema.names}: {exc}") from exc
+
+
+def _table(body: bytes, address: str) -> StoreTable:
+    try:
+        found = json.loads(body)
+        columns = tuple((str(column["name"]), str(column["type"])) for column in found["columns"])
+        active = tuple(None if host is None else str(host) for host in found["active"])
+        key_format = found["key_format"]
+    except (ValueError, TypeError, KeyError, RecursionError) as exc:
+        raise StateStoreNotAvailableError(f"{address} does not answer as an instance of penstock does") from exc
+    return StoreTable(columns, None if key_format is None else str(key_format), active)
+
+
+def _refused(response: http.client.HTTPResponse, what: str) -> Exception:
+    try:
+        reason = str(json.loads(response.read(65_536))["error"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        reason = ""
+    text = f"{what}: {response.status} {reason}"
+    if response.status in (401, 403):
+        return ConfigError(
+            f"{text} (options {TOKEN_FILE} or {TOKEN}, or the variable {TOKEN_VARIABLE} where queries are planned)"
+        )
+    if response.status == 404:
+        return UnknownStateStoreError(text)
+    return InvalidStateStoreError(text) if response.status == 400 else StateStoreNotAvailableError(text)
+
+
+def _token_of(options: Mapping[str, str]) -> str | None:
+    if options.get(TOKEN):
+        return options[TOKEN]
+    if options.get(TOKEN_FILE):
+        return _text(options[TOKEN_FILE], TOKEN_FILE).strip()
+    return os.environ.get(TOKEN_VARIABLE) or None
+
+
+def _text(path: str, option: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as exc:
+        raise ConfigError(f"{option} = {path} cannot be read where the query is planned: {exc}") from exc
