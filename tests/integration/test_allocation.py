@@ -64,6 +64,7 @@ def test_should_start_and_grow_with_dynamic_allocation_at_sparks_defaults(cluste
         run.wait_for_executors(2)
 
 
+@pytest.mark.slow
 def test_should_go_on_after_spark_has_given_up_all_executors(cluster: Cluster, kafka: Kafka, tmp_path: Path) -> None:
     short = {f"spark.dynamicAllocation.{key}": "15s" for key in ("executorIdleTimeout", "shuffleTracking.timeout")}
     with ClusterRun(cluster, kafka, tmp_path, given=True, config={"spark.dynamicAllocation.enabled": "true", **short}) as run:
