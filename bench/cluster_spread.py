@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import statistics
 import tempfile
 import threading
@@ -90,7 +91,8 @@ class Step:
             " / ".join(str(self.tasks[executor]) for executor in executors),
             " / ".join(str(self.turns[executor]) for executor in executors),
             " / ".join(f"{self.work[executor] / self.seconds:.0%}" for executor in executors),
-            " / ".join(f"{self.cpu[executor] / self.seconds:.1%}" for executor in executors),
+            # Workers that Spark has retired meanwhile, because they were idle, take what they had used with them.
+            " / ".join(f"{cpu / self.seconds:.1%}" if (cpu := self.cpu[executor]) >= 0 else "-" for executor in executors),
             f"{statistics.median(late):.1f}",
             f"{max(late):.1f}",
             f"{max(self.lags or [0.0]):.1f}",
@@ -176,6 +178,8 @@ def measure(spread: str, rates: Iterable[float], seconds: float) -> list[Step]:
                 print(step.row(sorted(executors)), flush=True)
         finally:
             load.ended.set()
+            if load.is_alive():
+                load.join(30)
             streams.close(60_000)
     return steps
 
@@ -194,7 +198,8 @@ def write_page(measured: dict[str, list[Step]], seconds: float) -> None:
         "Numbers with strokes between them are those of the three executors: how many tasks they had at the end, how many turns",
         "they took part in, which share of the time their lane was at work, and the CPU of their Python processes in shares of a",
         "core. Lag is what was written and not yet counted, in seconds of the rate, in the second half of the step; the last",
-        "column has its first half too, in which tasks move and what the step before has left behind is worked off.",
+        "column has its first half too, in which tasks move and what the step before has left behind is worked off. A dash is an",
+        f"idle executor whose worker Spark has retired. The machine's load average was {os.getloadavg()[1]:.0f} at the end.",
     ]
     for spread, steps in measured.items():
         lines += ["", f"## `task.spread = {spread}`", "", HEAD, *(step.row(executors) for step in steps)]
