@@ -71,6 +71,7 @@ class WebApplication:
             Route("/openapi.json", self._json("info", lambda request, forwarded: openapi())),
         ]
         starlette = Starlette(routes=routes, exception_handlers={HTTPException: refused, 500: failed})
+        starlette.router.redirect_slashes = False  # a store without a name is no other path
         gate = None if keys is None else PeerGate(keys, host)
         self.asgi: App = SafeHeaders(Guard(starlette, token, host.host, gate))
 
