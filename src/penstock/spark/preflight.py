@@ -12,7 +12,7 @@ from penstock.spark.allocation import Allocation, cores_of, seconds_of
 from penstock.spark.scheduling import POOL
 
 # The versions of pyspark that penstock knows: from the first, up to but without the second; the same as in pyproject.toml.
-SUPPORTED: Final = ((4, 2), (5, 0))
+SUPPORTED: Final = ((4, 0), (5, 0))
 
 # A lane that has tasks is asked for a sign of life after so many seconds without a turn (`client/conductor.py`).
 _SIGN_OF_LIFE: Final = 40.0

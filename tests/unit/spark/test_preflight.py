@@ -80,8 +80,8 @@ def test_should_refuse_a_version_that_is_not_supported(version: str) -> None:
 
 
 def test_should_support_the_versions_that_are_installed_with_it() -> None:
-    oldest, newest = (".".join(map(str, version)).removesuffix(".0") for version in SUPPORTED)
-    assert f'"pyspark>={oldest},<{newest}"' in PYPROJECT.read_text()
+    oldest, newest = SUPPORTED
+    assert f'"pyspark>={oldest[0]}.{oldest[1]},<{newest[0]}"' in PYPROJECT.read_text()
 
 
 @pytest.mark.parametrize(
