@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PIN    := $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header --no-annotate --no-emit-index-url
 
-.PHONY: help setup demo test test-all lint docs bench bench-quick bench-elastic lock pin-jars clean check-python check-java
+.PHONY: help setup demo test test-all test-spark-versions lint docs bench bench-quick bench-elastic lock pin-jars clean check-python check-java
 
 help:             ## Show the targets.
 	@grep -hE '^[a-z-]+: *.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,9 @@ test-all: setup lint    ## All tests, with the slow fault and soak suites.
 	@$(BIN)/pytest -n 2 -m "not integration"
 	@$(BIN)/pytest -m "integration"
 
+test-spark-versions: setup    ## What penstock uses of Spark's inside, on each minor version of pyspark from 4.0; about 10 minutes.
+	@$(BIN)/python -m tests.spark_versions
+
 lint: setup       ## Formatting, types and import contracts.
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ." >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
@@ -71,4 +74,4 @@ pin-jars: setup   ## Write the hashes of the development broker's jars anew, fro
 	@$(BIN)/python -m penstock.kafka.broker_jars
 
 clean:            ## Remove what the build made.
-	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis bench/.venv-* bench/java/target
+	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .venv-spark bench/.venv-* bench/java/target

@@ -20,14 +20,14 @@ settings.load_profile("penstock")
 
 collect_ignore = ["harness/apps"]  # programs that tests start, with a path of their own
 
-_NEED_KAFKA = ("behaviour", "faults", "integration")
+_NEED_KAFKA_OR_SPARK = ("behaviour", "faults", "integration", "spark_versions")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a broker: it runs in one process, with one broker and one session for all of it."""
+    """Mark what needs a broker or Spark: it runs in one process, with one broker and one session for all of it."""
     here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents and item.path.relative_to(here).parts[0] in _NEED_KAFKA:
+        if here in item.path.parents and item.path.relative_to(here).parts[0] in _NEED_KAFKA_OR_SPARK:
             item.add_marker(pytest.mark.integration)
 
 

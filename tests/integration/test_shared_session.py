@@ -5,7 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +16,8 @@ from pyspark.sql.functions import udf
 
 from penstock.client import pace
 from tests.harness.kafka import Kafka, unique, wait_until
-from tests.integration.helpers import counts, texts, topics, up_to
-from tests.integration.topologies import word_count
+from tests.integration.helpers import counts, keyed, texts, topics, up_to
+from tests.integration.topologies import count_by_key, count_slowly, word_count
 
 Run = Callable[..., Any]
 
@@ -82,3 +85,73 @@ def test_should_share_a_session_with_rdds_udfs_and_tables_of_its_own_state(
     assert streams.failure is None
     assert "PENSTOCK_LANE" not in context.environment
     wait_until(lambda: streams.state.name == "RUNNING", "the application runs")
+
+
+def test_should_go_on_after_the_users_session_has_cancelled_all_jobs(
+    kafka: Kafka, spark: Any, run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The turn's function runs on in its worker, with the stores open, and Spark gives the lane another one meanwhile."""
+    source, out = topics(kafka, "in", "out")
+    config = {"application.id": unique("cancelled"), "processing.guarantee": "exactly_once_v2"}
+    workers: list[str] = []
+    streams = run(count_slowly(source, out, tmp_path), config)
+    streams._conductor._events.on_turn = lambda _, answers, __: workers.extend(answer.worker for answer in answers.values())
+    expected: Counter[str] = Counter()
+
+    def count(keys: str, wait: Callable[[], None] = lambda: None) -> None:
+        kafka.feed(source, keyed(keys))
+        wait()
+        expected.update(keys)
+        assert counts(kafka, out, expected.total()) == up_to(**expected)
+
+    def cancel_when_it_has_begun() -> None:
+        wait_until(lambda: (tmp_path / "begun").exists(), "a turn has begun")
+        (tmp_path / "slow").unlink()
+        (tmp_path / "begun").unlink()
+        spark.sparkContext.cancelAllJobs()
+
+    count("ab")
+    for _ in range(3):
+        (tmp_path / "slow").touch()
+        count("ab", cancel_when_it_has_begun)
+        for key in "cdef":  # turn by turn: Spark would take one worker after the other
+            count(key)
+    assert "in use by another process" not in caplog.text
+    assert "has been ended" in caplog.text
+    assert streams.failure is None
+    assert len(set(workers[-4:])) == 1
+
+
+def daemons(spark: Any) -> set[int]:
+    """The Python daemons of the session's JVM."""
+    jvm = int(spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
+    found = set()
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == jvm and b".daemon" in (folder / "cmdline").read_bytes():
+                found.add(int(folder.name))
+    return found
+
+
+def test_should_leave_no_process_behind_however_often_it_is_started(kafka: Kafka, spark: Any, run: Run) -> None:
+    source, out = topics(kafka, "in", "out")
+    config = {"application.id": unique("cycles"), "num.stream.threads": 2, "num.standby.replicas": 1}
+    spark.sparkContext.parallelize([0], 1).map(str).collect()  # Spark's ordinary daemon, which stays
+    before = daemons(spark)
+    threads = [jvm_threads(spark)]
+    for started in range(1, 4):
+        streams = run(count_by_key(source, out), config)
+        kafka.feed(source, keyed("ab"))
+        assert counts(kafka, out, 2 * started) == up_to(a=started, b=started)
+        assert len(daemons(spark)) >= len(before) + 2
+        streams.close(60_000)
+        assert daemons(spark) == before
+        threads.append(jvm_threads(spark))
+    assert threads[1] == threads[2] == threads[3]  # names are used again, and so is what Spark keeps for each
+
+
+def jvm_threads(spark: Any) -> int:
+    """How many threads of the JVM look after idle workers: one for each environment there ever was."""
+    names = spark.sparkContext._jvm.java.lang.Thread.getAllStackTraces().keySet()
+    return sum(thread.getName().startswith("Idle Worker Monitor") for thread in names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,21 @@ def count_by_key(source: str, sink: str, **materialized: Any) -> Topology:
     counts = builder.stream(source, TEXT).group_by_key(BY_TEXT).count(Materialized("counts", string, long, **materialized))
     counts.to_stream().to(sink, Produced(string, long))
     return builder.build()
+
+
+def count_slowly(source: str, sink: str, folder: Path) -> Topology:
+    """The same; while there is a file `slow` in the folder, a record makes a file `begun` there and takes 3 seconds."""
+    builder = StreamsBuilder()
+    stream = builder.stream(source, TEXT).peek(partial(_take_a_while, str(folder)))
+    counts = stream.group_by_key(BY_TEXT).count(Materialized("counts", string, long))
+    counts.to_stream().to(sink, Produced(string, long))
+    return builder.build()
+
+
+def _take_a_while(folder: str, *_: object) -> None:
+    if Path(folder, "slow").exists():
+        Path(folder, "begun").touch()
+        time.sleep(3.0)
 
 
 def word_count(source: str, sink: str) -> Topology:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.answers import read_answer
 from penstock.spark.internals import split_place, yielding_bytes
-from penstock.spark.lanes import Lane, shuffled_bytes
+from penstock.spark.lanes import Lane, close_lanes, shuffled_bytes
 from penstock.spark.messages import (
     Application,
     Committed,
@@ -54,7 +54,7 @@ class Fleet:
         self._application = application
         self._packed = packed(application)
         places = choose_places([None] * len(names), executors(self._spark))
-        self.lanes = {index: Lane(self._spark, name, place) for index, (name, place) in enumerate(zip(names, places))}
+        self.lanes = {index: self._lane(index, name, place) for index, (name, place) in enumerate(zip(names, places))}
         self.updaters = Updaters(self._spark, application, self._packed)
         self._answered: dict[int, LaneAnswer] = {}
         self._sockets: set[Path] = set()
@@ -72,15 +72,18 @@ class Fleet:
         except Exception as exc:  # noqa: BLE001 - what is wrong shows when there is work to do
             _log.debug("workers could not be started in advance: %s", exc)
 
+    def _lane(self, index: int, name: str, place: str | None) -> Lane:
+        return Lane(self._spark, name, place, f"{self._application.config['application.id']}-{index + 1}")
+
     def add_lane(self, index: int, name: str) -> None:
         """One more lane, on the executor with the fewest; it owns nothing before the next opening."""
         places = choose_places([*(lane.executor for lane in self.lanes.values()), None], executors(self._spark))
-        self.lanes = {**self.lanes, index: Lane(self._spark, name, places[-1])}
+        self.lanes = {**self.lanes, index: self._lane(index, name, places[-1])}
 
     def remove_lane(self, index: int, timeout: float | None = _RESTART_SECONDS) -> None:
         """Close what a lane keeps open, then the lane."""
         self._close_lanes([index], timeout)
-        self.lanes[index].close()
+        close_lanes([self.lanes[index]], timeout)
         self.lanes = {i: lane for i, lane in self.lanes.items() if i != index}
 
     def replace_application(self, application: Application) -> None:
@@ -191,8 +194,7 @@ class Fleet:
         """Close what the lanes keep open, then the lanes."""
         self.updaters.close(timeout)
         self._close_lanes(list(self.lanes), timeout)
-        for lane in self.lanes.values():
-            lane.close()
+        close_lanes(self.lanes.values(), timeout)
         self._remove_sockets()
 
     def _remove_sockets(self) -> None:

@@ -10,9 +10,13 @@ blobs of a shuffle from worker to worker.
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,12 +27,26 @@ from penstock.spark.internals import (
     first_of_partition,
     keyed_bytes,
     shuffled_by_key,
+    stop_workers,
     worker_environment,
     yielding_bytes,
 )
-from penstock.spark.placement import located
+from penstock.spark.lane_names import give_back, take_name
+from penstock.spark.lane_process import (
+    VARIABLE,
+    LaneProcess,
+    end_daemon,
+    end_daemon_on,
+    read_from_lane,
+    run_in_lane,
+    wait_for_end,
+)
+from penstock.spark.placement import executors, is_local, located
 
-_LANE = "PENSTOCK_LANE"
+_log = logging.getLogger(__name__)
+
+# How often a daemon is looked for on its executor: Spark may put the job elsewhere when that has no core to spare.
+_ATTEMPTS = 3
 
 T = TypeVar("T")
 LaneFunction = Callable[[Iterator[Any]], Iterable[bytes]]
@@ -47,20 +65,30 @@ def _with_keys(function: Callable[[Iterator[Any]], Iterable[tuple[int, bytes]]],
 
 
 class Lane:
-    """One lane of an application: a thread of the driver that submits jobs, and the worker that runs them."""
+    """One lane of an application: a thread of the driver that submits jobs, and the worker that runs them.
 
-    def __init__(self, spark: SparkContext, name: str, executor: str | None = None) -> None:
+    `worker_name` is what Spark knows the worker by: the same at every start, so that nothing piles up there.
+    """
+
+    def __init__(self, spark: SparkContext, name: str, executor: str | None = None, worker_name: str | None = None) -> None:
         self.name = name
         self._spark = spark
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self.last_used = time.monotonic()
-        self._environment = worker_environment(spark, {_LANE: name})
+        self._worker_name = take_name(worker_name or name)
+        self._environment = worker_environment(spark, {VARIABLE: self._worker_name})
+        self._process: LaneProcess | None = None
+        self._closing: Future[None] | None = None
+        self.executor: str | None = None
         self.move(executor)
 
     def move(self, executor: str | None) -> None:
-        """Run the jobs to come on another executor; what is open on the old one stays there."""
+        """Run the jobs to come on another executor; what is open on the old one stays there until its process ends."""
+        left = self.executor
         self.executor = executor
         self._base = located(self._spark, executor)
+        if left is not None and left != executor and self._process is not None:
+            threading.Thread(target=self._end_process, args=(left, self._process), name=f"{self.name}-left", daemon=True).start()
 
     def submit(self, function: LaneFunction, description: str, read: Callable[[bytes], T]) -> Future[T]:
         """Run `function` as one Spark job of one task in this lane's worker; the future holds the first thing it yields, read."""
@@ -75,17 +103,78 @@ class Lane:
         unplaced = function if self.executor is None else partial(_without_place, function)
         return self._thread.submit(self._run, placed, unplaced, partition, description, read)
 
-    def close(self) -> None:
-        """Take no more jobs; one that runs goes on to its end."""
-        self._thread.shutdown(wait=False)
+    def close(self) -> Future[None]:
+        """Take no more jobs; those there are run to their end, and then the worker is ended, with the daemon it comes from."""
+        if self._closing is None:
+            self._closing = self._thread.submit(self._end)
+            self._thread.shutdown(wait=False)
+        return self._closing
+
+    def abandon(self) -> None:
+        """End the worker of a lane that does not close, whatever runs in it: what is not committed is done again elsewhere."""
+        threading.Thread(
+            target=self._end_process, args=(self.executor, self._process), name=f"{self.name}-abandoned", daemon=True
+        ).start()
 
     def _run(
         self, rows: RDD[Any], function: LaneFunction, partition: int | None, description: str, read: Callable[[bytes], T]
     ) -> T:
         self.last_used = time.monotonic()
         self._spark.setLocalProperty("spark.job.description", description)
-        java_rdd = bytes_in_environment(rows, function, self._environment)
-        return read(first_of_partition(self._spark, java_rdd, partition))
+        in_lane = partial(run_in_lane, self._worker_name, self._process, function)
+        java_rdd = bytes_in_environment(rows, in_lane, self._environment)
+        self._process, ended, said = read_from_lane(first_of_partition(self._spark, java_rdd, partition))
+        if ended:
+            _log.warning(
+                "Spark has given %s to process %d; process %d, which had it before, has been ended",
+                *(self.name, self._process.process, ended),
+            )
+        return read(said)
+
+    def _end(self) -> None:
+        self._end_process(self.executor, self._process)
+        give_back(self._worker_name)
+
+    def _end_process(self, executor: str | None, process: LaneProcess | None) -> None:
+        try:
+            if is_local(self._spark):
+                self._end_here(process)
+            elif executor is not None and process is not None and process.daemon:
+                self._end_on(executor, process.daemon)
+        except Exception as exc:  # noqa: BLE001 - with the session, or its executor, the worker ends too
+            _log.debug("the worker of %s could not be ended: %s", self.name, exc)
+
+    def _end_here(self, process: LaneProcess | None) -> None:
+        stopped = 0
+        with suppress(Exception):  # then by its process id
+            stopped = stop_workers(self._spark, VARIABLE, self._worker_name)
+        if process is not None and process.daemon:
+            if stopped:
+                wait_for_end(process.daemon)
+            else:
+                end_daemon(self._worker_name, process.daemon)
+
+    def _end_on(self, executor: str, daemon: int) -> None:
+        """A worker that is no lane's does it: this lane's own would end before it could answer."""
+        self._spark.setLocalProperty("spark.job.description", f"{self.name}: end its worker")
+        ending = partial(end_daemon_on, executor, self._worker_name, daemon)
+        for _ in range(_ATTEMPTS):
+            if executor not in executors(self._spark):
+                return
+            if b"ended" in yielding_bytes(located(self._spark, executor), ending).collect():
+                return
+
+
+def close_lanes(lanes: Iterable[Lane], timeout: float | None) -> None:
+    """Close lanes, and wait until their workers are gone; those that are not by then are ended."""
+    closing = [(lane, lane.close()) for lane in lanes]
+    deadline = None if timeout is None else time.monotonic() + timeout
+    for lane, closed in closing:
+        try:
+            closed.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        except FutureTimeoutError:
+            _log.warning("%s has not closed in %.0f s: its worker is ended", lane.name, timeout)
+            lane.abandon()
 
 
 def _without_place(function: LaneFunction, rows: Iterator[tuple[int, Any]]) -> Iterable[bytes]:

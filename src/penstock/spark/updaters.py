@@ -10,7 +10,7 @@ from functools import partial
 from pyspark import SparkContext
 
 from penstock.ids import TaskId, TopicPartition
-from penstock.spark.lanes import Lane
+from penstock.spark.lanes import Lane, close_lanes
 from penstock.spark.messages import Application
 from penstock.spark.placement import NoExecutorsError, executors, host_of, is_local
 from penstock.spark.standby_worker import UpdateAnswer, UpdateTurn, close_updater, read_update, run_updates
@@ -63,7 +63,7 @@ class Updaters:
                 future.result(timeout)
             except Exception as exc:  # noqa: BLE001 - a worker that is gone has nothing left to close
                 _log.debug("%s could not be closed: %s", lane.name, exc)
-            lane.close()
+        close_lanes((lane for lane, _ in closing), timeout)
 
     def _lane(self, host: str) -> Lane:
         lane = self._lanes.get(host)
@@ -72,8 +72,9 @@ class Updaters:
             raise NoExecutorsError(f"there is no executor on {host} any more")
         place = there[0] if there else None
         if lane is None:
-            name = f"{self._application.client_id}-StateUpdater-{len(self._lanes) + 1}"
-            lane = self._lanes[host] = Lane(self._spark, name, place)
+            which = f"StateUpdater-{len(self._lanes) + 1}"
+            worker_name = f"{self._application.config['application.id']}-{which}"
+            lane = self._lanes[host] = Lane(self._spark, f"{self._application.client_id}-{which}", place, worker_name)
         elif place is not None and lane.executor not in there:
             lane.move(place)
         return lane

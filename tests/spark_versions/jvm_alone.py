@@ -1,0 +1,32 @@
+"""A JVM that is no session's, and a session after the end of its JVM; run by `test_internals.py`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from pyspark import SparkContext
+
+from penstock.spark import internals
+
+
+def main() -> None:
+    gateway = internals.start_gateway()
+    jars = internals.resolve_jars(gateway, "javax.inject:javax.inject:1", sys.argv[1])
+    internals.end_gateway(gateway, 60)
+    internals.end_gateway(gateway, 60)
+    ended = gateway.proc.poll() is not None
+
+    SparkContext("local[1]", "first").stop()
+    first = internals.running_gateway()
+    internals.forget_gateway(first)
+    internals.end_gateway(first, 60)
+    spark = SparkContext("local[1]", "second")
+    second = internals.active_context() is spark and internals.running_gateway() is not first
+    spark.stop()
+    print(json.dumps({"jars": [Path(jar).name for jar in jars], "ended": ended, "second": second}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""A lane is in one process only: tried with processes that hold a folder as lanes do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import LockError, SerializationError
+from penstock.spark import lane_process
+from penstock.spark.lane_process import LaneProcess, end_daemon, is_of_lane, read_from_lane, run_in_lane
+from penstock.state.directory import FolderLock
+
+HOLDS_A_FOLDER = """
+import sys, time
+from pathlib import Path
+from penstock.state.directory import FolderLock
+lock = FolderLock.acquire(Path(sys.argv[1]))
+print("locked", flush=True)
+time.sleep(600)
+"""
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start processes that hold the test's folder."""
+    started = []
+
+    def one(**environment: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", HOLDS_A_FOLDER, str(tmp_path)]
+        process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True)
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "locked\n"
+        return process
+
+    yield one
+    for process in started:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def lock_and_tell(folder: Path, rows: Iterator[Any]) -> Iterator[bytes]:
+    assert list(rows) == [0]
+    FolderLock.acquire(folder).release()
+    yield b"opened"
+
+
+def open_in_lane(folder: Path, before: LaneProcess | None) -> tuple[LaneProcess, int, bytes]:
+    (said,) = run_in_lane("app-1", before, partial(lock_and_tell, folder), iter([0]))
+    return read_from_lane(said)
+
+
+def here(process: int) -> LaneProcess:
+    return LaneProcess(os.uname().nodename, process)
+
+
+def test_should_end_the_process_that_had_the_lane_before_and_still_holds_its_folder(start: Start, tmp_path: Path) -> None:
+    other = start(PENSTOCK_LANE="app-1")
+    with pytest.raises(LockError):
+        open_in_lane(tmp_path, None)
+    process, ended, said = open_in_lane(tmp_path, here(other.pid))
+    assert (process.process, ended, said) == (os.getpid(), other.pid, b"opened")
+    assert other.wait(10) < 0
+
+
+@pytest.mark.parametrize("environment", [{}, {"PENSTOCK_LANE": "app-2"}, {"PENSTOCK_LANE": "app-12"}])
+def test_should_end_nobody_else(environment: dict[str, str], start: Start, tmp_path: Path) -> None:
+    other = start(**environment)
+    with pytest.raises(LockError):
+        open_in_lane(tmp_path, here(other.pid))
+    assert not end_daemon("app-1", other.pid)
+    assert other.poll() is None
+
+
+def test_should_end_nobody_on_another_host_or_in_a_second_attempt(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = start(PENSTOCK_LANE="app-1")
+    with pytest.raises(LockError):
+        open_in_lane(tmp_path, LaneProcess("elsewhere", other.pid))
+    monkeypatch.setattr(lane_process, "_is_second_attempt", lambda: True)
+    with pytest.raises(LockError):
+        open_in_lane(tmp_path, here(other.pid))
+    assert other.poll() is None
+
+
+def test_should_go_on_where_the_process_before_is_gone_or_the_same(start: Start, tmp_path: Path) -> None:
+    other = start(PENSTOCK_LANE="app-1")
+    other.kill()
+    other.wait()
+    assert open_in_lane(tmp_path, here(other.pid))[1] == 0
+    assert open_in_lane(tmp_path, here(os.getpid()))[1] == 0
+    assert not is_of_lane("app-1", other.pid)
+
+
+def test_should_refuse_what_says_nothing_of_its_process() -> None:
+    with pytest.raises(SerializationError):
+        read_from_lane(b"anything")
