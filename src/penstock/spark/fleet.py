@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 # How long a turn waits for an executor when all of them are gone, and for a lane to close.
 _RESTART_SECONDS = 10.0
 
-# With a local master a Spark task takes about 16 ms of the JVM's CPU, whatever it does: no more than keep the cores busy to the end.
+# With a local master a Spark task takes about 16 ms of the JVM's CPU, whatever it does: no more than keep the cores busy.
 _STAGE_TASKS_PER_CORE = 2
 
 # What Spark says where a worker could not even begin: no use to try it again.
