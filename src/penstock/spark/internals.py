@@ -318,7 +318,7 @@ def first_of_partition(spark: SparkContext, java_rdd: Any, partition: int | None
     """Run a job over one partition, and give the first thing it yields; None where there is only one.
 
     All of it is Spark's public Java API. pyspark's own way (`PythonRDD.runJob`) has a thread and a socket for each job, and has
-    Spark look for `return` in all the bytecode of `SparkContext`, twice: 9 of a job's 20 ms of CPU in the JVM.
+    Spark look for `return` in the bytecode of `PythonRDD` and of `SparkContext`: 3 to 4 ms more of CPU in the JVM, of about 15.
     """
     if partition is not None:
         kept = _kept(spark)
@@ -343,7 +343,7 @@ _KEPT: WeakKeyDictionary[SparkContext, _Kept] = WeakKeyDictionary()
 
 
 def _kept(spark: SparkContext) -> _Kept:
-    """The same for each session, as long as it lives."""
+    """What is kept of this session's JVM. Without it each job looks all names up: 3 to 5 ms of CPU in the JVM."""
     found = _KEPT.get(spark)
     if found is None:
         found = _KEPT[spark] = _Kept(spark)
