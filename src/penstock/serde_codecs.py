@@ -322,3 +322,9 @@ def deserialize_json(topic: str, data: bytes | None) -> Any:
         return parse_json(str(data, "utf-8"))
     except (ValueError, RecursionError) as exc:
         unreadable(topic, "the JSON deserializer", f"data received by the JSON deserializer is not JSON: {exc}", exc)
+
+
+# They take None and no headers: whoever calls a serializer or deserializer calls these as they are.
+for _name, _function in list(vars().items()):
+    if _name.startswith(("serialize_", "deserialize_")):
+        _function.called_directly = True
