@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, NoReturn, TypeVar
+from typing import Any, Final, Generic, NoReturn, TypeVar, overload
 
 from penstock.config_objects import imported
 from penstock.errors import ConfigError
@@ -42,6 +42,7 @@ from penstock.serde_codecs import (
 )
 from penstock.serde_contract import as_deserializer, as_serializer, shown_half
 from penstock.serde_list import ListDeserializer, ListSerializer
+from penstock.serde_typed_json import TypedJsonDeserializer, TypedJsonSerializer
 
 __all__ = [
     "Deserializer",
@@ -55,6 +56,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+_T = TypeVar("_T")
 
 NO_PICKLE: Final = (
     "reading a pickle runs whatever its bytes say, so everybody who may write to the topic could run code in the application, "
@@ -254,10 +256,39 @@ class Serdes:
         """Null and nothing else."""
         return _VOID
 
+    @overload
     @staticmethod
-    def json() -> Serde[Any]:
-        """Anything JSON can hold, as compact JSON in UTF-8; fields keep their order, NaN and infinity are refused."""
-        return _JSON
+    def json() -> Serde[Any]: ...
+
+    @overload
+    @staticmethod
+    def json(T: type[_T]) -> Serde[_T]: ...
+
+    @overload
+    @staticmethod
+    def json(T: Any) -> Serde[Any]: ...
+
+    @staticmethod
+    def json(T: Any = None) -> Serde[Any]:
+        """Compact JSON in UTF-8: objects of a type, or without one anything JSON can hold.
+
+        `T` is a dataclass, a TypedDict, a pydantic model, a msgspec Struct, or made of such, as `list[Order]`; values are checked
+        against it both ways. Without it fields keep their order, and what would come back as something else is refused: NaN,
+        infinity, keys that are not str.
+
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Order:
+        ...     id: int
+        ...     items: list[str]
+        >>> data = Serdes.json(Order).serializer("orders", Order(1, ["tea"]))
+        >>> data, Serdes.json(Order).deserializer("orders", data)
+        (b'{"id":1,"items":["tea"]}', Order(id=1, items=['tea']))
+        """
+        if T is None:
+            return _JSON
+        write = TypedJsonSerializer(T)
+        return Serde(write, TypedJsonDeserializer(T), write.name)
 
     @staticmethod
     def pickle() -> NoReturn:
