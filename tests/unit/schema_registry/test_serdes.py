@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
+from google.protobuf import timestamp_pb2
 
 from penstock import (
     ConfigError,
@@ -25,6 +25,7 @@ from penstock import (
 from penstock.schema_registry import AvroSerde, JsonSchemaSerde, ProtobufSerde
 from penstock.schema_registry.clients import client_for, drop_mock
 from penstock.serde_contract import as_deserializer, as_serializer, wants_headers
+from tests.harness.protobuf_messages import MESSAGES
 
 MOCK = {"schema.registry.url": "mock://tests"}
 USER = {
@@ -55,28 +56,6 @@ class User:
 def registry() -> Any:
     drop_mock("tests")
     return client_for({"url": "mock://tests"})
-
-
-def _messages() -> dict[str, Any]:
-    """What protoc makes of a file with Order { string sku = 1; int32 count = 2; Line { string text = 1; } } and Other."""
-    file = descriptor_pb2.FileDescriptorProto(name="penstock_tests/order.proto", package="shop", syntax="proto3")
-    order = file.message_type.add(name="Order")
-    order.field.add(name="sku", number=1, type=9, label=1)
-    order.field.add(name="count", number=2, type=5, label=1)
-    order.nested_type.add(name="Line").field.add(name="text", number=1, type=9, label=1)
-    file.message_type.add(name="Other").field.add(name="id", number=1, type=3, label=1)
-    pool = descriptor_pool.Default()
-    try:
-        found = pool.FindFileByName(file.name)
-    except KeyError:
-        pool.Add(file)
-        found = pool.FindFileByName(file.name)
-    classes = {name: message_factory.GetMessageClass(one) for name, one in found.message_types_by_name.items()}
-    classes["Line"] = message_factory.GetMessageClass(found.message_types_by_name["Order"].nested_types_by_name["Line"])
-    return classes
-
-
-MESSAGES = _messages()
 
 
 # Bytes, derived by hand from the specifications: 0, the schema's id as 4 bytes, and the payload
