@@ -122,6 +122,7 @@ from penstock.runtime.queries.views import (
     ReadOnlyVersionedKeyValueStore,
     ReadOnlyWindowStore,
 )
+from penstock.serde_contract import Deserializer, Serializer
 from penstock.serdes import Serde, Serdes
 from penstock.state.rocksdb_options import RocksDBConfigSetter
 from penstock.state.store import (
@@ -229,6 +230,8 @@ __all__ = [
     # Serdes
     "Serde",
     "Serdes",
+    "Serializer",
+    "Deserializer",
     "WindowedSerdes",
     # Processor API
     "Topology",

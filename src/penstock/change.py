@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from penstock.errors import SerializationError
+from penstock.serde_contract import as_deserializer, as_serializer, call_with_headers, wants_headers
 from penstock.serdes import Deserializer, Serde, Serializer, WrappingNullable
 
 V = TypeVar("V")
@@ -92,20 +94,25 @@ class ChangedSerializer(WrappingNullable):
     def set_if_unset(self, getter: Any) -> None:
         """Without an inner serializer the default value serde's is used."""
         if self.inner is None:
-            self.inner = getter.value_serde.serializer
+            self.inner = as_serializer(getter.value_serde)
 
-    def __call__(self, topic: str, change: Change[Any]) -> bytes:
+    @property
+    def wants_headers(self) -> bool:
+        """Whether the serializer of the values takes headers."""
+        return wants_headers(self.inner)
+
+    def __call__(self, topic: str, change: Change[Any], headers: Any = None) -> bytes:
         """New and old value and a flag that says which are there."""
         inner = self.inner
         assert inner is not None, "set_if_unset was not called"
-        new = inner(topic, change.new_value)
-        old = inner(topic, change.old_value)
+        new = call_with_headers(inner, topic, change.new_value, headers)
+        old = call_with_headers(inner, topic, change.old_value, headers)
         if new is not None:
             if old is not None:
                 return b"".join((write_varint(len(new)), new, old, b"\x02"))
-            return new + b"\x01"
+            return bytes(new) + b"\x01"
         if old is not None:
-            return old + b"\x00"
+            return bytes(old) + b"\x00"
         raise SerializationError(f"both the old and the new value of a change are null, which topic {topic!r} cannot carry")
 
 
@@ -120,14 +127,21 @@ class ChangedDeserializer(WrappingNullable):
     def set_if_unset(self, getter: Any) -> None:
         """Without an inner deserializer the default value serde's is used."""
         if self.inner is None:
-            self.inner = getter.value_serde.deserializer
+            self.inner = as_deserializer(getter.value_serde)
 
-    def __call__(self, topic: str, data: bytes | None) -> Change[Any] | None:
+    @property
+    def wants_headers(self) -> bool:
+        """Whether the deserializer of the values takes headers."""
+        return wants_headers(self.inner)
+
+    def __call__(self, topic: str, data: bytes | None, headers: Any = None) -> Change[Any] | None:
         """The change; null bytes stay None."""
         if data is None:
             return None
-        inner = self.inner
-        assert inner is not None, "set_if_unset was not called"
+        assert self.inner is not None, "set_if_unset was not called"
+        inner: Any = self.inner
+        if headers is not None and wants_headers(inner):
+            inner = partial(_with_headers, inner, headers)
         if not data:
             raise SerializationError(f"an empty value on topic {topic!r} is not a change of a table's row")
         flag = data[-1]
@@ -163,6 +177,10 @@ class ChangedDeserializer(WrappingNullable):
         return body[start : start + size], body[start + size :]
 
 
+def _with_headers(deserializer: Any, headers: Any, topic: str, data: bytes | None) -> Any:
+    return deserializer(topic, data, headers)
+
+
 class ChangedSerde(Serde[Change[Any]]):
     """The serde of `Change` around the serde of a table's values."""
 
@@ -170,7 +188,7 @@ class ChangedSerde(Serde[Change[Any]]):
 
     def __init__(self, inner: Any) -> None:
         super().__init__(
-            ChangedSerializer(None if inner is None else inner.serializer),
-            ChangedDeserializer(None if inner is None else inner.deserializer),
+            ChangedSerializer(as_serializer(inner)),
+            ChangedDeserializer(as_deserializer(inner)),
             f"ChangedSerde({inner!r})",
         )

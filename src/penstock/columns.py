@@ -157,6 +157,10 @@ class Columns:
         """The same rows with other keys and values."""
         return Columns(keys, values, self.timestamps, self.headers, self.origin, self.sources)
 
+    def with_headers(self, headers: list[Headers] | None) -> Columns:
+        """The same rows with other headers."""
+        return Columns(self.keys, self.values, self.timestamps, headers, self.origin, self.sources)
+
     def take(self, rows: list[int]) -> Columns:
         """Some of the rows, in the given order; a row may come more than once."""
         keys, values, timestamps, headers, sources = self.keys, self.values, self.timestamps, self.headers, self.sources

@@ -38,8 +38,9 @@ from penstock.config_clients import (
 from penstock.config_keys import KEYS, REQUIRED, TOPOLOGY_OPTIMIZATIONS
 from penstock.config_providers import resolve_references
 from penstock.config_secrets import MASK, is_secret, shown
+from penstock.config_serdes import default_serde
 from penstock.errors import ConfigError
-from penstock.serdes import Serde, Serdes, resolve_serde
+from penstock.serdes import Serde
 from penstock.timestamps import TimestampExtractor, resolve_timestamp_extractor
 
 _log = logging.getLogger(__name__)
@@ -78,10 +79,13 @@ class StreamsConfig(Mapping[str, Any]):
     penstock.errors.ConfigError: poll.ms = 'soon' is not allowed: expected a whole number of milliseconds or a timedelta
     """
 
-    __slots__ = ("_originals", "_values")
+    __slots__ = ("_originals", "_serdes", "_values")
+
+    _serdes: dict[str, Serde[Any]]
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._originals, self._values = _parse(values)
+        self._serdes = {}
         missing = [key.name for key in KEYS.values() if key.default is REQUIRED and self._values.get(key.name) is None]
         if missing:
             raise ConfigError(f"missing configuration {' and '.join(missing)}: {' '.join(KEYS[key].doc for key in missing)}")
@@ -106,6 +110,7 @@ class StreamsConfig(Mapping[str, Any]):
             return values
         config = cls.__new__(cls)
         config._originals, config._values = _parse({} if values is None else values)
+        config._serdes = {}
         for key in _unknown(config._originals):
             _log.info(_unknown_message(key))
         return config
@@ -142,6 +147,7 @@ class StreamsConfig(Mapping[str, Any]):
 
     def __setstate__(self, state: tuple[dict[str, Any], dict[str, Any]]) -> None:
         self._originals, self._values = state
+        self._serdes = {}
 
     @property
     def originals(self) -> Mapping[str, Any]:
@@ -184,17 +190,17 @@ class StreamsConfig(Mapping[str, Any]):
         return self._default_serde("value")
 
     def _default_serde(self, which: str) -> Serde[Any]:
-        key = f"default.{which}.serde"
-        value = self._values[key]
-        if value is None:
-            raise ConfigError(f"no {which} serde: give one to the operator, or set {key}")
-        if isinstance(value, str) and re.split(r"[.$]", value)[-1] in ("list", "ListSerde"):
-            inner_key = f"default.list.{which}.serde.inner"
-            inner = self._values[inner_key]
-            if inner is None:
-                raise ConfigError(f"{key} = {value!r} needs {inner_key}: the serde of the list's entries")
-            return Serdes.list_of(resolve_serde(inner, inner_key))
-        return resolve_serde(value, key)
+        # Made once in a process: a serde may keep something open, which does not travel.
+        if which not in self._serdes:
+            self._serdes[which] = default_serde(which, self._values, self.originals)
+        return self._serdes[which]
+
+    def close_default_serdes(self) -> None:
+        """Close the default serdes that were made of names and classes; whoever asks again gets new ones."""
+        for which in list(self._serdes):
+            serde = self._serdes.pop(which)
+            if serde is not self._values[f"default.{which}.serde"]:
+                serde.close()
 
     @property
     def default_timestamp_extractor(self) -> TimestampExtractor:

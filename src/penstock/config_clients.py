@@ -61,6 +61,15 @@ KNOWN_PREFIXES: Final = (
     CLIENT_TAG_PREFIX,
     SPARK_PREFIX,
     "config.providers.",
+    # Of the Schema Registry's serdes, as Java names them.
+    "schema.registry.",
+    "basic.auth.",
+    "bearer.auth.",
+    "auto.register.schemas",
+    "use.latest.version",
+    "normalize.schemas",
+    "key.subject.name.strategy",
+    "value.subject.name.strategy",
     "__",
     *SECURITY_PREFIXES,
 )

@@ -331,10 +331,9 @@ def _keys() -> tuple[ConfigKey, ...]:
         key("upgrade.from", Type.STRING, None, _LOW, "The version whose formats are still written.", one_of(*_UPGRADE_FROM)),
         key("windowstore.changelog.additional.retention.ms", Type.DURATION, _DAY_MS, _LOW,
             "Added to the retention of window stores' changelog topics, for clocks that drift."),
-        key("window.size.ms", Type.DURATION, None, _LOW, "The window size of Java's console tools.",
-            without_effect="give the size to WindowedSerdes.time_windowed"),
-        key("windowed.inner.class.serde", Type.CLASS, None, _LOW, "The inner serde of Java's console tools.",
-            without_effect="give the inner serde to WindowedSerdes"),
+        key("window.size.ms", Type.DURATION, None, _LOW, "The windows' size where default.key.serde is TimeWindowedSerde."),
+        key("windowed.inner.class.serde", Type.CLASS, None, _LOW,
+            "The serde of the keys inside where default.key.serde is TimeWindowedSerde or SessionWindowedSerde."),
         # penstock's own
         key("repartition.transport", Type.STRING, "auto", _MEDIUM,
             "How records cross a repartition: auto, always by Spark's shuffle, or always by the topic.",

@@ -35,6 +35,8 @@ _UNLESS_KNOWN: Final = re.compile(r"key|assertion|cookie|signature", re.IGNORECA
 # Places, kinds and certificates: what is at the place is the secret.
 _HARMLESS: Final = frozenset(
     {
+        "basic.auth.credentials.source",
+        "bearer.auth.credentials.source",
         "ssl.key.location",
         "ssl.keystore.location",
         "ssl.keystore.type",

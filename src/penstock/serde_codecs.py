@@ -304,12 +304,58 @@ def parse_json(text: str) -> Any:
     return value
 
 
+_may_be_changed: Final = re.compile(r'"(?:-?[0-9][-+.0-9e]*|true|false|null)":').search
+_CONTAINERS: Final = (dict, list, tuple)
+
+
+def encode_json(value: Any) -> bytes:
+    """Compact JSON in UTF-8 of what can be read again as it was; raises TypeError, ValueError or RecursionError.
+
+    Python writes the key 1 as "1", and so it comes back: a count by number would start again with each record.
+
+    >>> encode_json({"a": [1.5]})
+    b'{"a":[1.5]}'
+    >>> encode_json({"a": {None: 2}})
+    Traceback (most recent call last):
+        ...
+    TypeError: the key None (NoneType) of a dict would come back as text; make it a str
+    """
+    text = _encode_json(value)
+    # To look at all there is would double the time. A dict without others inside shows its keys in one call, 0.3 of 2.7 us;
+    # otherwise a key that was changed stands in the text as a number or a constant, or not at all: 1.2 of 4.8 us.
+    if text.find("{", 1) < 0:
+        if isinstance(value, dict):
+            _check_own_keys(value)
+    elif _may_be_changed(text):
+        _check_keys(value)
+    return text.encode()
+
+
+def _check_own_keys(value: dict[Any, Any]) -> None:
+    try:
+        "".join(value)
+    except TypeError:
+        key = next(key for key in value if not isinstance(key, str))
+        kind = type(key).__name__
+        typed = "" if key is None else f", or name the type, as in Serdes.json(dict[{kind}, Any])"
+        raise TypeError(f"the key {key!r} ({kind}) of a dict would come back as text; make it a str{typed}") from None
+
+
+def _check_keys(value: Any) -> None:
+    if isinstance(value, dict):
+        _check_own_keys(value)
+        value = value.values()
+    for item in value:
+        if isinstance(item, _CONTAINERS):
+            _check_keys(item)
+
+
 def serialize_json(topic: str, value: Any) -> bytes | None:
-    """Compact JSON in UTF-8, fields in the order of the dict."""
+    """Compact JSON in UTF-8, fields in the order of the dict; keys that are not str, `NaN` and infinities are refused."""
     if value is None:
         return None
     try:
-        return _encode_json(value).encode()
+        return encode_json(value)
     except (TypeError, ValueError, RecursionError) as exc:
         refuse(topic, value, "the JSON serializer", f"something JSON can hold ({exc})", exc)
 
@@ -322,3 +368,9 @@ def deserialize_json(topic: str, data: bytes | None) -> Any:
         return parse_json(str(data, "utf-8"))
     except (ValueError, RecursionError) as exc:
         unreadable(topic, "the JSON deserializer", f"data received by the JSON deserializer is not JSON: {exc}", exc)
+
+
+# They take None and no headers: whoever calls a serializer or deserializer calls these as they are.
+for _name, _function in list(vars().items()):
+    if _name.startswith(("serialize_", "deserialize_")):
+        _function.called_directly = True

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.record import Headers
 from penstock.serde_codecs import (
     deserialize_bytes,
     deserialize_double,
@@ -22,6 +23,7 @@ from penstock.serde_codecs import (
     serialize_long,
     serialize_string,
 )
+from penstock.serde_contract import OpenHeaders, UserDeserializer, UserSerializer, wants_headers
 from penstock.text_columns import TextColumn
 from penstock.windowed_serdes import TimeWindowedSerializer
 
@@ -30,14 +32,16 @@ _pack_start = struct.Struct(">q").pack
 _Column = Callable[[Sequence[Any]], Sequence[Any]]
 
 
-def serialize_column(serializer: Callable[[str, Any], bytes | None], topic: str, values: Sequence[Any]) -> Sequence[bytes | None]:
-    """`serializer(topic, value)` of each value.
+def serialize_column(
+    serializer: Any, topic: str, values: Sequence[Any], headers: Sequence[OpenHeaders] | None = None
+) -> Sequence[bytes | None]:
+    """`serializer(topic, value)` of each value; with its headers where the serializer takes them.
 
     >>> serialize_column(serialize_long, "topic", [1, None])
     [b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01', None]
     """
     try:
-        if type(serializer) is TimeWindowedSerializer:
+        if type(serializer) is TimeWindowedSerializer and not serializer.wants_headers:
             starts = [windowed.window.start for windowed in values]
             return [key + _pack_start(start) for key, start in zip(windowed_base_keys(serializer, topic, values), starts)]
         fast = _fast(_SERIALIZERS, serializer)
@@ -45,20 +49,32 @@ def serialize_column(serializer: Callable[[str, Any], bytes | None], topic: str,
             return fast(values)
     except (TypeError, ValueError, AttributeError, struct.error, OverflowError):
         pass  # not plain: the serializer says what it does with it
-    return [serializer(topic, value) for value in values]
+    return _each(serializer, topic, values, headers)
 
 
 def deserialize_column(
-    deserializer: Callable[[str, bytes | None], Any], topic: str, data: Sequence[bytes | None]
+    deserializer: Any, topic: str, data: Sequence[bytes | None], headers: Sequence[Headers] | None = None
 ) -> Sequence[Any]:
-    """`deserializer(topic, bytes)` of each entry."""
+    """`deserializer(topic, bytes)` of each entry; with its headers where the deserializer takes them."""
     fast = _fast(_DESERIALIZERS, deserializer)
     if fast is not None:
         try:
             return fast(data)
         except (TypeError, ValueError, struct.error):
             pass
-    return [deserializer(topic, value) for value in data]
+    return _each(deserializer, topic, data, headers)
+
+
+def _each(half: Any, topic: str, values: Sequence[Any], headers: Sequence[Any] | None) -> list[Any]:
+    if headers is not None and wants_headers(half):
+        return [half(topic, value, some) for value, some in zip(values, headers)]
+    if isinstance(half, UserSerializer | UserDeserializer) and not half.wants_headers:
+        # Past the adapter, which does the same for one value.
+        call = half.call
+        if half.handles_none:
+            return [call(topic, value) for value in values]
+        return [None if value is None else call(topic, value) for value in values]
+    return [half(topic, value) for value in values]
 
 
 def windowed_base_keys(serializer: Any, topic: str, windowed: Sequence[Any]) -> list[bytes]:

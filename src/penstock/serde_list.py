@@ -59,6 +59,8 @@ class ListSerializer:
 
     __slots__ = ("inner",)
 
+    called_directly = True
+
     def __init__(self, inner: Serializer) -> None:
         self.inner = inner
 
@@ -93,6 +95,8 @@ class ListDeserializer:
     """Reads Java's list format."""
 
     __slots__ = ("inner",)
+
+    called_directly = True
 
     def __init__(self, inner: Deserializer) -> None:
         self.inner = inner

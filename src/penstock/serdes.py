@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, NoReturn, TypeVar, overload
 
 from penstock.config_objects import imported
 from penstock.errors import ConfigError
@@ -40,7 +40,9 @@ from penstock.serde_codecs import (
     serialize_uuid,
     serialize_void,
 )
+from penstock.serde_contract import as_deserializer, as_serializer, shown_half
 from penstock.serde_list import ListDeserializer, ListSerializer
+from penstock.serde_typed_json import TypedJsonDeserializer, TypedJsonSerializer
 
 __all__ = [
     "Deserializer",
@@ -54,6 +56,12 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+_T = TypeVar("_T")
+
+NO_PICKLE: Final = (
+    "reading a pickle runs whatever its bytes say, so everybody who may write to the topic could run code in the application, "
+    "and no other language reads it. Serdes.json(T) keeps dataclasses, TypedDicts and pydantic models"
+)
 
 # The factories of Serdes carry the names of these types, so a class body cannot use them as annotations.
 _Bytes = bytes
@@ -63,20 +71,42 @@ _Float = float
 class Serde(Generic[T]):
     """A serializer and a deserializer that belong together.
 
+    Made of two functions, or a subclass with the methods `serialize(topic, value)` and `deserialize(topic, data)`; either may
+    take the record's `headers` as a third argument. None stays None and reaches only what says `handles_none = True`.
+    A subclass may also have `configure(configs, is_key)` and `close()`: penstock calls them where it makes the object itself,
+    for a class or a name in `default.key.serde` and `default.value.serde`, as Kafka Streams does.
+
     >>> serde = Serde(lambda topic, value: value.encode(), lambda topic, data: data.decode())
     >>> serde.deserializer("topic", serde.serializer("topic", "a"))
     'a'
+    >>> class Upper(Serde[str]):
+    ...     def serialize(self, topic, value):
+    ...         return value.upper().encode()
+    ...     def deserialize(self, topic, data):
+    ...         return data.decode()
+    >>> Upper(), Upper().serializer("topic", "a")
+    (Upper(), b'A')
     """
 
     __slots__ = ("_name", "deserializer", "serializer")
 
+    handles_none: bool = False
     serializer: Callable[[str, T | None], bytes | None]
     deserializer: Callable[[str, bytes | None], T | None]
 
-    def __init__(self, serializer: Serializer, deserializer: Deserializer, name: str | None = None) -> None:
-        self.serializer = serializer
-        self.deserializer = deserializer
+    def __init__(
+        self, serializer: Serializer | None = None, deserializer: Deserializer | None = None, name: str | None = None
+    ) -> None:
+        if serializer is not None:
+            self.serializer = serializer if callable(serializer) else as_serializer(serializer)
+        if deserializer is not None:
+            self.deserializer = deserializer if callable(deserializer) else as_deserializer(deserializer)
         self._name = name
+        if not callable(getattr(self, "serializer", None)) or not callable(getattr(self, "deserializer", None)):
+            raise TypeError(
+                f"{type(self).__qualname__} needs a serializer and a deserializer: two functions, or a subclass with the methods "
+                "serialize(topic, value) and deserialize(topic, data)"
+            )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Serde):
@@ -86,8 +116,39 @@ class Serde(Generic[T]):
     def __hash__(self) -> int:
         return hash((Serde, self.serializer, self.deserializer))
 
+    def __getattr__(self, name: str) -> Any:
+        # A subclass with methods of its own need not call the constructor.
+        if name == "_name":
+            return None
+        method = {"serializer": "serialize", "deserializer": "deserialize"}.get(name)
+        if method is not None and hasattr(type(self), method):
+            return getattr(self, method)
+        needed = f": it needs {method}(topic, …), or Serde.__init__ with both functions" if method else ""
+        raise AttributeError(f"{type(self).__qualname__} has no attribute {name!r}{needed}")
+
+    def configure(self, configs: Mapping[str, Any], is_key: bool) -> None:
+        """Hand the application's settings to the serializer and the deserializer that take them."""
+        for half in self._objects():
+            if callable(getattr(half, "configure", None)):
+                half.configure(configs, is_key)
+
+    def close(self) -> None:
+        """Close the serializer and the deserializer, where they have something to close."""
+        for half in self._objects():
+            if callable(getattr(half, "close", None)):
+                half.close()
+
+    def _objects(self) -> list[Any]:
+        halves = [getattr(half, "given", half) for half in (self.serializer, self.deserializer)]
+        return [half for half in halves if getattr(half, "__self__", None) is not self]
+
     def __repr__(self) -> str:
-        return self._name or f"Serde({self.serializer!r}, {self.deserializer!r})"
+        # By names: the repr of a method of its own would be this one again.
+        if self._name:
+            return self._name
+        if type(self) is not Serde:
+            return f"{type(self).__qualname__}()"
+        return f"Serde({shown_half(self.serializer)}, {shown_half(self.deserializer)})"
 
 
 class WrappingNullable:
@@ -95,36 +156,21 @@ class WrappingNullable:
 
     __slots__ = ()
 
+    called_directly = True
+
     def set_if_unset(self, getter: Any) -> None:
         """Take what is missing from `getter.key_serde` and `getter.value_serde`."""
         raise TypeError(f"{type(self).__name__} must implement set_if_unset(getter)")
 
 
-def as_serializer(serde: Any) -> Serializer | None:
-    """The serializer of a serde; a callable is one already, None stays None.
-
-    >>> as_serializer(Serdes.long())("topic", 1)
-    b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01'
-    """
-    serializer: Serializer | None = _half(serde, "serializer")
-    return serializer
-
-
-def as_deserializer(serde: Any) -> Deserializer | None:
-    """The deserializer of a serde; a callable is one already, None stays None."""
-    deserializer: Deserializer | None = _half(serde, "deserializer")
-    return deserializer
-
-
-def _half(serde: Any, which: str) -> Any:
-    if serde is None:
-        return None
-    found = getattr(serde, which, None)
+def _given(half: Any, which: str) -> Any:
+    """What was given to `Serdes.serde`: a callable, or a serde of which one half is meant."""
+    found = getattr(half, which, None)
     if callable(found):
         return found
-    if callable(serde):
-        return serde
-    raise TypeError(f"expected a serde or a {which} (a callable), got {serde!r}")
+    if callable(half) or callable(getattr(half, which.removesuffix("r"), None)):
+        return half
+    raise TypeError(f"expected a serde or a {which} (a callable), got {half!r}")
 
 
 _STRING: Final[Serde[str]] = Serde(serialize_string, deserialize_string, "Serdes.string()")
@@ -210,26 +256,60 @@ class Serdes:
         """Null and nothing else."""
         return _VOID
 
+    @overload
     @staticmethod
-    def json() -> Serde[Any]:
-        """Anything JSON can hold, as compact JSON in UTF-8; fields keep their order, NaN and infinity are refused."""
-        return _JSON
+    def json() -> Serde[Any]: ...
+
+    @overload
+    @staticmethod
+    def json(T: type[_T]) -> Serde[_T]: ...
+
+    @overload
+    @staticmethod
+    def json(T: Any) -> Serde[Any]: ...
+
+    @staticmethod
+    def json(T: Any = None) -> Serde[Any]:
+        """Compact JSON in UTF-8: objects of a type, or without one anything JSON can hold.
+
+        `T` is a dataclass, a TypedDict, a pydantic model, a msgspec Struct, or made of such, as `list[Order]`; values are checked
+        against it both ways. Without it fields keep their order, and what would come back as something else is refused: NaN,
+        infinity, keys that are not str.
+
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Order:
+        ...     id: int
+        ...     items: list[str]
+        >>> data = Serdes.json(Order).serializer("orders", Order(1, ["tea"]))
+        >>> data, Serdes.json(Order).deserializer("orders", data)
+        (b'{"id":1,"items":["tea"]}', Order(id=1, items=['tea']))
+        """
+        if T is None:
+            return _JSON
+        write = TypedJsonSerializer(T)
+        return Serde(write, TypedJsonDeserializer(T), write.name)
+
+    @staticmethod
+    def pickle() -> NoReturn:
+        """Refused, with the reason."""
+        raise ConfigError(f"there is no serde that pickles: {NO_PICKLE}")
 
     @staticmethod
     def list_of(inner: Any) -> Serde[list[Any]]:
         """A list of what `inner` handles, in the format of Java's ListSerde; entries may be None."""
         inner = resolve_serde(inner, "the inner serde of list_of")
-        return Serde(ListSerializer(inner.serializer), ListDeserializer(inner.deserializer), f"Serdes.list_of({inner!r})")
+        write, read = as_serializer(inner), as_deserializer(inner)
+        assert write is not None
+        assert read is not None
+        return Serde(ListSerializer(write), ListDeserializer(read), f"Serdes.list_of({inner!r})")
 
     @staticmethod
     def serde(serializer: Any, deserializer: Any) -> Serde[Any]:
         """A serde from two callables `(topic, value) -> bytes` and `(topic, bytes) -> value`."""
         if serializer is None or deserializer is None:
             raise ConfigError("Serdes.serde needs a serializer and a deserializer, got None")
-        write, read = as_serializer(serializer), as_deserializer(deserializer)
-        assert write is not None
-        assert read is not None
-        return Serde(write, read)
+        return Serde(_given(serializer, "serializer"), _given(deserializer, "deserializer"))
 
     @staticmethod
     def serde_from(python_type: type) -> Serde[Any]:
@@ -291,13 +371,28 @@ def resolve_serde(value: Any, what: str = "serde") -> Serde[Any]:
         return _serde_of_name(value, what)
     if isinstance(value, type) and value in _BY_TYPE:
         return _BY_TYPE[value]
+    if isinstance(value, type):
+        return _called(value, what)
     if callable(getattr(value, "serializer", None)) and callable(getattr(value, "deserializer", None)):
-        if isinstance(value, type):
-            return _called(value, what)
-        return Serde(value.serializer, value.deserializer, repr(value))
+        return Serde(value.serializer, value.deserializer, shown_half(value))
+    if callable(getattr(value, "serialize", None)) and callable(getattr(value, "deserialize", None)):
+        return _OfObject(value)
     if callable(value):
         return _called(value, what)
     raise ConfigError(f"{what} = {value!r} is not a serde: give a serde, its class, its import path, or one of {_names()}")
+
+
+class _OfObject(Serde[Any]):
+    """A serde around an object with `serialize` and `deserialize`."""
+
+    __slots__ = ("_object",)
+
+    def __init__(self, given: Any) -> None:
+        super().__init__(given.serialize, given.deserialize, f"{type(given).__qualname__}()")
+        self._object = given
+
+    def _objects(self) -> list[Any]:
+        return [self._object]
 
 
 def _called(factory: Any, what: str) -> Serde[Any]:
@@ -305,12 +400,14 @@ def _called(factory: Any, what: str) -> Serde[Any]:
         made = factory()
     except Exception as exc:
         raise ConfigError(f"{what} = {factory!r} could not be called without arguments to make a serde: {exc}") from exc
-    if callable(made) or isinstance(made, str | type):
+    if isinstance(made, str | type) or (callable(made) and not hasattr(made, "serialize")):
         raise ConfigError(f"{what} = {factory!r} did not make a serde but {made!r}")
     return resolve_serde(made, what)
 
 
 def _serde_of_name(name: str, what: str) -> Serde[Any]:
+    if name.lower() == "pickle":
+        raise ConfigError(f"{what} = {name!r} is refused: {NO_PICKLE}")
     known = _BY_NAME.get(name.lower())
     if known is not None:
         return known

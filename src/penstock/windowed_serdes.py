@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 from penstock.errors import ConfigError, SerializationError
 from penstock.hashing import default_partition
+from penstock.serde_contract import as_deserializer, as_serializer, call_with_headers, wants_headers
 from penstock.serdes import Deserializer, Serde, Serializer, WrappingNullable, resolve_serde
 from penstock.windows import MAX_TIMESTAMP, Duration, SessionWindow, TimeWindow, Windowed, to_ms
 
@@ -38,13 +39,18 @@ class _WindowedSerializer(WrappingNullable):
     def set_if_unset(self, getter: Any) -> None:
         """Without an inner serializer the default key serde's is used."""
         if self.inner is None:
-            self.inner = getter.key_serde.serializer
+            self.inner = as_serializer(getter.key_serde)
 
-    def serialize_base_key(self, topic: str, windowed: Windowed[Any]) -> bytes:
+    @property
+    def wants_headers(self) -> bool:
+        """Whether the serializer of the keys inside takes headers."""
+        return wants_headers(self.inner)
+
+    def serialize_base_key(self, topic: str, windowed: Windowed[Any], headers: Any = None) -> bytes:
         """The bytes of the key alone: what the record is partitioned by."""
         assert self.inner is not None, "set_if_unset was not called"
         try:
-            data = self.inner(topic, windowed.key)
+            data: bytes | None = call_with_headers(self.inner, topic, windowed.key, headers)
         except AttributeError as exc:
             if isinstance(windowed, Windowed):
                 raise
@@ -68,11 +74,11 @@ class TimeWindowedSerializer(_WindowedSerializer):
 
     __slots__ = ()
 
-    def __call__(self, topic: str, windowed: Windowed[Any] | None) -> bytes | None:
+    def __call__(self, topic: str, windowed: Windowed[Any] | None, headers: Any = None) -> bytes | None:
         """Key bytes, then the start as 8 bytes."""
         if windowed is None:
             return None
-        return self.serialize_base_key(topic, windowed) + _pack_start(windowed.window.start)
+        return self.serialize_base_key(topic, windowed, headers) + _pack_start(windowed.window.start)
 
 
 class SessionWindowedSerializer(_WindowedSerializer):
@@ -80,12 +86,12 @@ class SessionWindowedSerializer(_WindowedSerializer):
 
     __slots__ = ()
 
-    def __call__(self, topic: str, windowed: Windowed[Any] | None) -> bytes | None:
+    def __call__(self, topic: str, windowed: Windowed[Any] | None, headers: Any = None) -> bytes | None:
         """Key bytes, then the end and the start as 8 bytes each."""
         if windowed is None:
             return None
         window = windowed.window
-        return self.serialize_base_key(topic, windowed) + _SESSION.pack(window.end, window.start)
+        return self.serialize_base_key(topic, windowed, headers) + _SESSION.pack(window.end, window.start)
 
 
 def is_windowed_serializer(serializer: Any) -> bool:
@@ -121,15 +127,20 @@ class _WindowedDeserializer(WrappingNullable):
     def set_if_unset(self, getter: Any) -> None:
         """Without an inner deserializer the default key serde's is used."""
         if self.inner is None:
-            self.inner = getter.key_serde.deserializer
+            self.inner = as_deserializer(getter.key_serde)
 
-    def _key(self, topic: str, data: bytes, suffix: int) -> Any:
+    @property
+    def wants_headers(self) -> bool:
+        """Whether the deserializer of the keys inside takes headers."""
+        return wants_headers(self.inner)
+
+    def _key(self, topic: str, data: bytes, suffix: int, headers: Any) -> Any:
         assert self.inner is not None, "set_if_unset was not called"
         if len(data) < suffix:
             raise SerializationError(
                 f"a windowed key has at least {suffix} bytes, got {len(data)} on topic {topic!r}; is it a windowed key?"
             )
-        return self.inner(topic, data[: len(data) - suffix])
+        return call_with_headers(self.inner, topic, data[: len(data) - suffix], headers)
 
 
 class TimeWindowedDeserializer(_WindowedDeserializer):
@@ -142,12 +153,12 @@ class TimeWindowedDeserializer(_WindowedDeserializer):
         self.window_size = window_size
         self.is_changelog_topic = is_changelog_topic
 
-    def __call__(self, topic: str, data: bytes | None) -> Windowed[Any] | None:
+    def __call__(self, topic: str, data: bytes | None, headers: Any = None) -> Windowed[Any] | None:
         """The windowed key; a changelog's keys also end in a sequence number."""
         if not data:
             return None
         suffix = _TIMESTAMP.size + (_SEQUENCE_SIZE if self.is_changelog_topic else 0)
-        key = self._key(topic, data, suffix)
+        key = self._key(topic, data, suffix, headers)
         (start,) = _TIMESTAMP.unpack_from(data, len(data) - suffix)
         try:
             return Windowed(key, time_window_for_size(start, self.window_size))
@@ -171,11 +182,11 @@ class SessionWindowedDeserializer(_WindowedDeserializer):
 
     __slots__ = ()
 
-    def __call__(self, topic: str, data: bytes | None) -> Windowed[Any] | None:
+    def __call__(self, topic: str, data: bytes | None, headers: Any = None) -> Windowed[Any] | None:
         """The windowed key."""
         if not data:
             return None
-        key = self._key(topic, data, _SESSION.size)
+        key = self._key(topic, data, _SESSION.size, headers)
         end, start = _SESSION.unpack_from(data, len(data) - _SESSION.size)
         try:
             return Windowed(key, SessionWindow(start, end))
@@ -196,8 +207,8 @@ class TimeWindowedSerde(Serde[Windowed[Any]]):
 
     def __init__(self, inner: Serde[Any], window_size: int) -> None:
         super().__init__(
-            TimeWindowedSerializer(inner.serializer),
-            TimeWindowedDeserializer(inner.deserializer, window_size),
+            TimeWindowedSerializer(as_serializer(inner)),
+            TimeWindowedDeserializer(as_deserializer(inner), window_size),
             f"WindowedSerdes.time_windowed({inner!r}, {window_size})",
         )
 
@@ -219,8 +230,8 @@ class SessionWindowedSerde(Serde[Windowed[Any]]):
 
     def __init__(self, inner: Serde[Any]) -> None:
         super().__init__(
-            SessionWindowedSerializer(inner.serializer),
-            SessionWindowedDeserializer(inner.deserializer),
+            SessionWindowedSerializer(as_serializer(inner)),
+            SessionWindowedDeserializer(as_deserializer(inner)),
             f"WindowedSerdes.session_windowed({inner!r})",
         )
 

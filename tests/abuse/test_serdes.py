@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -19,6 +22,7 @@ from penstock.operators.joins.outer_join_store import (
     TimestampedKeyAndJoinSide,
     TimestampedKeyAndJoinSideSerde,
 )
+from penstock.schema_registry import AvroSerde
 from penstock.serde_columns import deserialize_column, text_column
 from penstock.windows import SessionWindow
 from tests.abuse.hostile import assert_survives, hostile
@@ -55,7 +59,7 @@ def reading(serde: Any) -> Callable[[bytes], Any]:
 
 def test_should_know_every_serde_there_is() -> None:
     factories = {name for name in vars(Serdes) if not name.startswith("_")}
-    assert factories == {*PLAIN, "list_of", "serde", "serde_from"}
+    assert factories == {*PLAIN, "list_of", "serde", "serde_from", "pickle"}
     assert {name for name in vars(WindowedSerdes) if not name.startswith("_")} == {"time_windowed", "session_windowed"}
 
 
@@ -63,6 +67,24 @@ def test_should_know_every_serde_there_is() -> None:
 def test_should_read_or_refuse_any_bytes(name: str) -> None:
     serde, values = PLAIN[name]
     assert_survives(reading(serde), written(serde, values))
+
+
+@dataclass
+class Order:
+    id: uuid.UUID
+    price: Decimal
+    at: datetime | None = None
+    counts: dict[int, list[float]] = field(default_factory=dict)
+
+
+def test_should_read_or_refuse_any_json_of_a_type() -> None:
+    order = Order(uuid.UUID(int=1), Decimal("1.50"), datetime(2024, 1, 1), {1: [0.5]})
+    assert_survives(reading(Serdes.json(Order)), written(Serdes.json(Order), [order]))
+
+
+def test_should_read_or_refuse_any_avro() -> None:
+    serde = AvroSerde({"type": "array", "items": ["null", "string"]}, {"schema.registry.url": "mock://abuse"})
+    assert_survives(reading(serde), written(serde, [["a", None], []]))
 
 
 @pytest.mark.parametrize("name", LISTS)

@@ -7,6 +7,7 @@ import re
 import runpy
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +57,14 @@ def test_should_link_to_something_that_is_there(page: Path, target: str) -> None
 
 
 @pytest.mark.parametrize("code", python_blocks())
-def test_should_show_code_that_runs(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_should_show_code_that_runs(code: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What needs a broker is compiled; everything else runs, and what a comment says is printed is printed."""
-    compiled = compile(code, "documentation", "exec")
+    compiled = compile(code, "documentation", "exec", dont_inherit=True)
     if "KafkaStreams(" in code or "SparkSession" in code:
         return
-    exec(compiled, {"__name__": "documentation"})
+    module = types.ModuleType("documentation")  # where classes look for what their annotations name
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compiled, module.__dict__)
     expected = re.findall(r"print\(.*\)  # (.+)$", code, re.MULTILINE)
     assert capsys.readouterr().out.splitlines() == expected
 

@@ -58,10 +58,21 @@ def test_should_bring_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
     assert {f"penstock/{name}" for name in needed} <= expected
 
 
-def test_should_have_no_extras(metadata: Message) -> None:
+EXTRAS = {"avro", "jsonschema", "msgspec", "protobuf", "pydantic"}
+
+
+def test_should_have_only_the_extras_that_are_told_of(metadata: Message) -> None:
     """An optional name is one that somebody else may register."""
-    assert metadata.get_all("Provides-Extra") is None
-    assert not [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" in line]
+    assert set(metadata.get_all("Provides-Extra", [])) == EXTRAS
+    told = (ROOT / "SECURITY.md").read_text()
+    assert not [name for name in EXTRAS if f"[{name}]" not in told]
+
+
+def test_should_pin_what_extras_need(metadata: Message) -> None:
+    pinned = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements-dev.lock").read_text(), re.M))
+    needed = {re.split(r"[^\w.-]", line)[0] for line in metadata.get_all("Requires-Dist", []) if "extra ==" in line}
+    assert needed
+    assert needed <= pinned
 
 
 def test_should_bring_license_and_notice_with_the_source(tmp_path: Path) -> None:

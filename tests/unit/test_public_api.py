@@ -15,7 +15,7 @@ BUILDING = """
     EmitStrategy AutoOffsetReset
     TimeWindows SlidingWindows SessionWindows UnlimitedWindows JoinWindows Window TimeWindow SessionWindow UnlimitedWindow
     Windowed
-    Serde Serdes WindowedSerdes
+    Serde Serdes Serializer Deserializer WindowedSerdes
 """
 PROCESSORS = """
     Topology TopologyDescription Record FixedKeyRecord RecordContext RecordMetadata RawRecord ProducedRecord

@@ -10,7 +10,9 @@ import uuid
 from typing import Any
 
 from penstock import serde_codecs as codecs
+from penstock.json_types import library_of
 from penstock.serde_list import ListDeserializer
+from penstock.serde_typed_json import TypedJsonDeserializer
 from penstock.serdes import as_deserializer, as_serializer
 
 _TYPES = {
@@ -93,6 +95,9 @@ def as_json(value: Any) -> Any:
         return {key if isinstance(key, str) else str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [as_json(item) for item in value]
+    library = library_of(type(value))
+    if library is not None:
+        return as_json(library.plain(type(value))[0](value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: as_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
     return str(value)
@@ -123,6 +128,8 @@ def from_json(value: Any, serde: Any) -> Any:
         raise ValueError("expected true or false")
     elif deserializer is codecs.deserialize_string and not isinstance(value, str):
         raise ValueError("expected a string")
+    elif isinstance(deserializer, TypedJsonDeserializer):
+        return deserializer.from_plain(value)
     elif isinstance(deserializer, ListDeserializer):
         if not isinstance(value, list):
             raise ValueError("expected a list")

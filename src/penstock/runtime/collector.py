@@ -6,6 +6,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from penstock.record import Headers, ProducedRecord
 from penstock.runtime.nodes import FailedProcessingError, error_handler_context
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.serde_columns import serialize_column, windowed_base_keys
+from penstock.serde_contract import wants_headers
 from penstock.topology.specs import Serializer, StreamPartitioner
 from penstock.windowed_serdes import WindowedStreamPartitioner
 
@@ -74,21 +76,43 @@ class RecordCollector:
         try:
             key_bytes = key_serializer(topic, key)
         except Exception as exc:  # noqa: BLE001  (the handler judges whatever a serializer raises)
-            record = ProducedRecord(topic, partition, key, value, timestamp, headers)
+            record = ProducedRecord(topic, partition, key, value, timestamp, tuple(headers))
             self._serialization_failed(SerializationExceptionOrigin.KEY, record, processor_node, context, exc)
             return
         try:
             value_bytes = value_serializer(topic, value)
         except Exception as exc:  # noqa: BLE001
-            record = ProducedRecord(topic, partition, key, value, timestamp, headers)
+            record = ProducedRecord(topic, partition, key, value, timestamp, tuple(headers))
             self._serialization_failed(SerializationExceptionOrigin.VALUE, record, processor_node, context, exc)
             return
+        if type(headers) is not tuple:  # open until both serializers had it
+            headers = tuple(headers)
         if partitioner is None:
             # The tuple as NamedTuple would make it, in half the time.
             self._outputs.append(_new(ProducedRecord, (topic, partition, key_bytes, value_bytes, timestamp, headers)))
             return
         for chosen in self._partitions(topic, key, value, partitioner, context):
             self._outputs.append(ProducedRecord(topic, chosen, key_bytes, value_bytes, timestamp, headers))
+
+    def send_with_headers(
+        self,
+        topic: str,
+        key: Any,
+        value: Any,
+        headers: Headers,
+        partition: int | None,
+        timestamp: int,
+        key_serializer: Any,
+        value_serializer: Any,
+        *arguments: Any,
+    ) -> None:
+        """The same where a serializer takes headers: it sees the record's, and what it appends is written with the record."""
+        opened = list(headers)
+        if wants_headers(key_serializer):
+            key_serializer = partial(_with_headers, key_serializer, opened)
+        if wants_headers(value_serializer):
+            value_serializer = partial(_with_headers, value_serializer, opened)
+        self.send(topic, key, value, opened, partition, timestamp, key_serializer, value_serializer, *arguments)  # type: ignore[arg-type]
 
     def send_columns(
         self,
@@ -102,12 +126,17 @@ class RecordCollector:
         count = None if partitioner is None or self._partitions_for is None else self._partition_count(topic)
         if partitioner is not None and not count:
             return False
+        opened = None
+        if wants_headers(key_serializer) or wants_headers(value_serializer):
+            opened = [[] for _ in columns.timestamps] if columns.headers is None else [list(some) for some in columns.headers]
         try:
-            keys = serialize_column(key_serializer, topic, columns.keys)
-            values = serialize_column(value_serializer, topic, columns.values)
+            keys = serialize_column(key_serializer, topic, columns.keys, opened)
+            values = serialize_column(value_serializer, topic, columns.values, opened)
             base_keys = None if partitioner is None else windowed_base_keys(partitioner.serializer, topic, columns.keys)
         except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a serializer raises)
             return False
+        if opened is not None:
+            columns = columns.with_headers([tuple(some) for some in opened] if any(opened) else None)
         produced = self._produced(topic, columns, keys, values)
         if base_keys is None or count is None:
             self._outputs.append(produced)
@@ -249,3 +278,8 @@ class RecordCollector:
         if response.result is Result.RETRY:
             _log.warning("ProductionExceptionHandler returned RETRY for a non-retriable exception. Will treat it as FAIL.")
         return response.result is not Result.RESUME
+
+
+def _with_headers(serializer: Any, headers: Any, topic: str, value: Any) -> bytes | None:
+    data: bytes | None = serializer(topic, value, headers)
+    return data

@@ -13,9 +13,10 @@ from penstock.errors import PenstockError, StreamsError, TaskCorruptedError, Tas
 from penstock.handlers import ProcessingExceptionHandler, Result
 from penstock.ids import TaskId
 from penstock.processor import FixedKeyProcessor
-from penstock.record import FixedKeyRecord, Record, RecordContext
+from penstock.record import FixedKeyRecord, RawRecord, Record, RecordContext
 from penstock.serde_columns import deserialize_column, text_column
-from penstock.serdes import WrappingNullable, as_deserializer, as_serializer
+from penstock.serde_contract import as_deserializer, as_serializer, call_with_headers, wants_headers
+from penstock.serdes import WrappingNullable
 from penstock.topology.specs import Deserializer, ProcessorSpec, Serializer, SinkSpec, SourceSpec, TimestampExtractor
 from penstock.windowed_serdes import WindowedStreamPartitioner
 
@@ -117,7 +118,7 @@ class Node:
 class SourceNode(Node):
     """Where records of topics enter: it knows how to read their bytes, and hands them on."""
 
-    __slots__ = ("_spec", "deserialize_key", "deserialize_value", "timestamp_extractor")
+    __slots__ = ("_spec", "deserialize_key", "deserialize_value", "timestamp_extractor", "wants_headers")
 
     deserialize_key: Deserializer
     deserialize_value: Deserializer
@@ -126,6 +127,8 @@ class SourceNode(Node):
         super().__init__(spec.name)
         self._spec = spec
         self.timestamp_extractor: TimestampExtractor | None = spec.timestamp_extractor
+        self.wants_headers = False
+        """Whether one of the deserializers takes headers: then `read` calls it."""
 
     def init(self, context: Any, processing_handler: ProcessingExceptionHandler | None = None) -> None:
         """Take the deserializers of the source, or the configured default ones."""
@@ -135,17 +138,26 @@ class SourceNode(Node):
 
     def read_columns(self, raw: RawColumns) -> Columns:
         """Raw records as typed ones; raises what the deserializers raise."""
-        keys = deserialize_column(self.deserialize_key, raw.topic, raw.keys)
+        keys = deserialize_column(self.deserialize_key, raw.topic, raw.keys, raw.headers)
         values: Sequence[Any] | None = text_column(self.deserialize_value, raw.values) if self._feeds_text else None
         if values is None:
-            values = deserialize_column(self.deserialize_value, raw.topic, raw.values)
+            values = deserialize_column(self.deserialize_value, raw.topic, raw.values, raw.headers)
         return Columns(keys, values, raw.timestamps, raw.headers, raw)
 
     def read_keys(self, raw: RawColumns) -> Columns:
         """Raw records whose keys alone are typed, for somebody who only counts them; raises what the deserializer raises."""
-        return Columns(
-            deserialize_column(self.deserialize_key, raw.topic, raw.keys), raw.values, raw.timestamps, raw.headers, raw
-        )
+        keys = deserialize_column(self.deserialize_key, raw.topic, raw.keys, raw.headers)
+        return Columns(keys, raw.values, raw.timestamps, raw.headers, raw)
+
+    def read(self, raw: RawRecord) -> tuple[Any, Any]:
+        """Key and value of a raw record; raises what the deserializers raise."""
+        if not self.wants_headers:
+            return self.deserialize_key(raw.topic, raw.key), self.deserialize_value(raw.topic, raw.value)
+        return self.read_key(raw), call_with_headers(self.deserialize_value, raw.topic, raw.value, raw.headers)
+
+    def read_key(self, raw: RawRecord) -> Any:
+        """The key of a raw record; raises what the deserializer raises."""
+        return call_with_headers(self.deserialize_key, raw.topic, raw.key, raw.headers)
 
     @property
     def _feeds_text(self) -> bool:
@@ -159,6 +171,7 @@ class SourceNode(Node):
         spec = self._spec
         self.deserialize_key = _deserializer(spec.key_deserializer, context, "key", self.name)
         self.deserialize_value = _deserializer(spec.value_deserializer, context, "value", self.name)
+        self.wants_headers = wants_headers(self.deserialize_key) or wants_headers(self.deserialize_value)
 
 
 class ProcessorNode(Node):
@@ -233,7 +246,9 @@ class SinkNode(Node):
         self._key_serializer: Serializer = _serializer(spec.key_serializer, context, "key", self.name)
         self._value_serializer: Serializer = _serializer(spec.value_serializer, context, "value", self.name)
         self._partitioner = spec.partitioner
-        self._send = context.record_collector.send
+        collector = context.record_collector
+        with_headers = wants_headers(self._key_serializer) or wants_headers(self._value_serializer)
+        self._send = collector.send_with_headers if with_headers else collector.send
         if spec.topic_extractor is not None:
             self._extract_topic = getattr(spec.topic_extractor, "extract", spec.topic_extractor)
             self.run = self._run_dynamic

@@ -51,7 +51,7 @@ class RecordDeserializer:
         """Key and value as objects; None where the handler said to go on without the record."""
         source = self._source
         try:
-            return source.deserialize_key(raw.topic, raw.key), source.deserialize_value(raw.topic, raw.value)
+            return source.read(raw)
         except Exception as exc:  # noqa: BLE001  (whatever a user's deserializer raises is the handler's to judge)
             handle_deserialization_failure(self._handler, self._context, exc, raw, source.name)
             return None

@@ -138,7 +138,7 @@ class RecordQueue:
     def can_read_key(self, raw: RawRecord) -> bool:
         """Whether the key of a record deserializes; where it does not, the handler is asked about the record."""
         try:
-            self.source.deserialize_key(raw.topic, raw.key)
+            self.source.read_key(raw)
         except Exception as exc:  # noqa: BLE001  (whatever a user's deserializer raises is the handler's to judge)
             handle_deserialization_failure(self._handler, self._context, exc, raw, self.source.name)
             return False
@@ -157,7 +157,10 @@ class RecordQueue:
             raw = fifo.popleft()
             topic, _, _, timestamp, raw_key, raw_value, headers = raw
             try:
-                key, value = source.deserialize_key(topic, raw_key), source.deserialize_value(topic, raw_value)
+                if source.wants_headers:
+                    key, value = source.read(raw)
+                else:
+                    key, value = source.deserialize_key(topic, raw_key), source.deserialize_value(topic, raw_value)
             except Exception as exc:  # noqa: BLE001  (whatever a user's deserializer raises is the handler's to judge)
                 handle_deserialization_failure(self._handler, self._context, exc, raw, source.name)
                 skipped = raw

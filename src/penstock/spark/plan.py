@@ -13,6 +13,7 @@ from typing import Any
 from penstock.errors import ConfigError
 from penstock.ids import TaskId, TopicPartition
 from penstock.operators import STATELESS, KStreamAggregate
+from penstock.serde_contract import as_deserializer, wants_headers
 from penstock.timestamps import WallclockTimestampExtractor, resolve_timestamp_extractor, uses_partition_time
 from penstock.topology.column_path import is_counted
 from penstock.topology.specs import ProcessorSpec, SourceSpec, Subtopology
@@ -97,8 +98,25 @@ def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int
             if any(t not in shuffled for t in repartitions_of(upstream, subtopologies)):
                 shuffled = {t: u for t, u in shuffled.items() if u != upstream.id}
     cached = config["statestore.cache.max.bytes"] > 0
-    counted = {t for t in shuffled for s in subtopologies if cached and t in s.source_topics and is_counted(s, t, _counts)}
+    counted = {
+        topic
+        for topic in shuffled
+        for s in subtopologies
+        if cached and topic in s.source_topics and is_counted(s, topic, _counts) and not _keys_need_headers(s, config)
+    }
     return Plan(by_id, dict(partitions), shuffled, frozenset(counted))
+
+
+def _keys_need_headers(subtopology: Subtopology, config: Any) -> bool:
+    """Whether keys are read with headers, which are not there where records are only counted."""
+    for node in subtopology.nodes:
+        if isinstance(node, SourceSpec):
+            given = node.key_deserializer
+            if given is None and config.get("default.key.serde") is not None:
+                given = config.default_key_serde
+            if wants_headers(as_deserializer(given)):
+                return True
+    return False
 
 
 def _counts(supplier: Any) -> bool:

@@ -240,6 +240,7 @@ class LaneWorker:
         self.queries.close()
         self.tasks.close()
         self.producer.close()
+        self.application.config.close_default_serdes()
 
     # -- steps of a turn -----------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.processor import Duration
 from penstock.record import FixedKeyRecord, Headers
-from penstock.serdes import as_serializer
+from penstock.serde_contract import as_serializer, call_with_headers
 from penstock.windows import to_ms
 
 K = TypeVar("K")
@@ -98,9 +98,10 @@ class TestInputTopic(Generic[K, V]):
         return now
 
     def _pipe(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        self._driver.pipe_record(
-            self._topic, timestamp, self._key_serializer(self._topic, key), self._value_serializer(self._topic, value), headers
-        )
+        opened = list(headers)
+        raw_key = call_with_headers(self._key_serializer, self._topic, key, opened)
+        raw_value = call_with_headers(self._value_serializer, self._topic, value, opened)
+        self._driver.pipe_record(self._topic, timestamp, raw_key, raw_value, tuple(opened))
 
     def __repr__(self) -> str:
         return f"TestInputTopic(topic={self._topic!r})"

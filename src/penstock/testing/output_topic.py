@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.record import ProducedRecord, Record
-from penstock.serdes import as_deserializer
+from penstock.serde_contract import as_deserializer, call_with_headers
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -34,8 +34,9 @@ class TestOutputTopic(Generic[K, V]):
     def read_record(self) -> Record[K, V]:
         """The next record, with timestamp and headers."""
         raw = self._driver.read_record(self._topic)
-        key = self._key_deserializer(self._topic, raw.key)
-        return Record(key, self._value_deserializer(self._topic, raw.value), raw.timestamp, raw.headers)
+        key = call_with_headers(self._key_deserializer, self._topic, raw.key, raw.headers)
+        value = call_with_headers(self._value_deserializer, self._topic, raw.value, raw.headers)
+        return Record(key, value, raw.timestamp, raw.headers)
 
     def read_value(self) -> V:
         """The value of the next record."""

@@ -292,6 +292,7 @@ class TopologyTestDriver(DriverStores):
                 if self._global_task is not None:
                     self._global_task.close()
             finally:
+                self._config.close_default_serdes()
                 self._remove_state_dir()
 
     def __enter__(self) -> TopologyTestDriver:

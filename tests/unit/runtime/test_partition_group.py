@@ -42,7 +42,10 @@ def queue(
     partition: TopicPartition, extractor: Callable[[Any, int], int] | None = None, handler: Any = None, context: Any = None
 ) -> RecordQueue:
     source: Any = SimpleNamespace(
-        name="source", deserialize_key=Serdes.integer().deserializer, deserialize_value=Serdes.integer().deserializer
+        wants_headers=False,
+        name="source",
+        deserialize_key=Serdes.integer().deserializer,
+        deserialize_value=Serdes.integer().deserializer,
     )
     return RecordQueue(
         partition, source, extractor or FailOnInvalidTimestamp(), handler or LogAndFailExceptionHandler(), context or Context()

@@ -53,7 +53,7 @@ class TimestampedKeyAndJoinSideSerializer(WrappingNullable):
     def set_if_unset(self, getter: Any) -> None:
         """Without a serializer for the key the default key serde's is used."""
         if self.inner is None:
-            self.inner = getter.key_serde.serializer
+            self.inner = as_serializer(getter.key_serde)
         _pass_on(self.inner, getter)
 
     def __call__(self, topic: str, data: TimestampedKeyAndJoinSide) -> bytes:
@@ -76,7 +76,7 @@ class TimestampedKeyAndJoinSideDeserializer(WrappingNullable):
     def set_if_unset(self, getter: Any) -> None:
         """Without a deserializer for the key the default key serde's is used."""
         if self.inner is None:
-            self.inner = getter.key_serde.deserializer
+            self.inner = as_deserializer(getter.key_serde)
         _pass_on(self.inner, getter)
 
     def __call__(self, topic: str, data: bytes | None) -> TimestampedKeyAndJoinSide | None:
@@ -118,9 +118,9 @@ class LeftOrRightValueSerializer(WrappingNullable):
     def set_if_unset(self, getter: Any) -> None:
         """Without a serializer for a side's values the default value serde's is used."""
         if self.left is None:
-            self.left = getter.value_serde.serializer
+            self.left = as_serializer(getter.value_serde)
         if self.right is None:
-            self.right = getter.value_serde.serializer
+            self.right = as_serializer(getter.value_serde)
         _pass_on(self.left, getter)
         _pass_on(self.right, getter)
 
@@ -149,9 +149,9 @@ class LeftOrRightValueDeserializer(WrappingNullable):
     def set_if_unset(self, getter: Any) -> None:
         """Without a deserializer for a side's values the default value serde's is used."""
         if self.left is None:
-            self.left = getter.value_serde.deserializer
+            self.left = as_deserializer(getter.value_serde)
         if self.right is None:
-            self.right = getter.value_serde.deserializer
+            self.right = as_deserializer(getter.value_serde)
         _pass_on(self.left, getter)
         _pass_on(self.right, getter)
 

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from penstock.change import Change
 from penstock.errors import ProcessorStateError
 from penstock.record import RawRecord, Record, RecordContext
+from penstock.serde_contract import as_deserializer, as_serializer
 from penstock.state.buffers.changelog import CHANGELOG_HEADERS, read_changelog_record
 from penstock.state.buffers.java_hash_set import JavaHashSet
 from penstock.state.buffers.metrics import BufferMetrics
@@ -34,6 +35,7 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(TimeOrderedKeyValueBuffer[K, "Chan
         self._logging_enabled = logging_enabled
         self._key_serde = key_serde
         self._value_serde = value_serde
+        self._take_halves()
         self._entries: dict[bytes, tuple[int, BufferValue]] = {}
         # A key removed by a restored tombstone leaves its place in the heap behind: `_entries` says what is alive.
         self._order: list[BufferKey] = []
@@ -97,12 +99,19 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(TimeOrderedKeyValueBuffer[K, "Chan
             self._key_serde = getter.key_serde
         if self._value_serde is None:
             self._value_serde = getter.value_serde
+        self._take_halves()
+
+    def _take_halves(self) -> None:
+        self._serialize_key: Any = as_serializer(self._key_serde)
+        self._deserialize_key: Any = as_deserializer(self._key_serde)
+        self._serialize_value: Any = as_serializer(self._value_serde)
+        self._deserialize_value: Any = as_deserializer(self._value_serde)
 
     def put(self, time: int, record: Record[K, Change[V]], record_context: RecordContext) -> bool:
         """Hold back the change of a key; always taken."""
-        key: bytes = self._key_serde.serializer(self._topic, record.key)
+        key: bytes = self._serialize_key(self._topic, record.key)
         change = record.value
-        serializer = self._value_serde.serializer
+        serializer = self._serialize_value
         old = None if change.old_value is None else serializer(self._topic, change.old_value)
         new = None if change.new_value is None else serializer(self._topic, change.new_value)
         buffered = self._entries.get(key)
@@ -115,11 +124,11 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(TimeOrderedKeyValueBuffer[K, "Chan
 
     def prior_value_for_buffered(self, key: K) -> tuple[bool, ValueAndTimestamp[V] | None]:
         """Whether a key is held back, and if so the value it had before; its time is not known (-1)."""
-        buffered = self._entries.get(self._key_serde.serializer(self._topic, key))
+        buffered = self._entries.get(self._serialize_key(self._topic, key))
         if buffered is None:
             return False, None
         prior = buffered[1].prior_value
-        value = None if prior is None else self._value_serde.deserializer(self._topic, prior)
+        value = None if prior is None else self._deserialize_value(self._topic, prior)
         return True, None if value is None else ValueAndTimestamp(value, _UNKNOWN_TIMESTAMP)
 
     def evict_while(self, predicate: Callable[[], bool], callback: Callable[[Eviction], None]) -> None:
@@ -128,7 +137,7 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(TimeOrderedKeyValueBuffer[K, "Chan
         while self._order and predicate():
             key = self._order[0].key
             value = self._entries[key][1]
-            callback(Eviction(self._key_serde.deserializer(self._topic, key), self._change(value), value.context))
+            callback(Eviction(self._deserialize_key(self._topic, key), self._change(value), value.context))
             heapq.heappop(self._order)
             del self._entries[key]
             if self._logging_enabled:
@@ -205,7 +214,7 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(TimeOrderedKeyValueBuffer[K, "Chan
         self._min_timestamp = MAX_LONG
 
     def _change(self, value: BufferValue) -> Change[V]:
-        deserializer = self._value_serde.deserializer
+        deserializer = self._deserialize_value
         new = None if value.new_value is None else deserializer(self._topic, value.new_value)
         old = None if value.old_value is None else deserializer(self._topic, value.old_value)
         return Change(new, old)

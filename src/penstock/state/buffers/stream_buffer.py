@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.ids import TopicPartition
 from penstock.record import NO_TIMESTAMP, RawRecord, Record, RecordContext
+from penstock.serde_contract import as_deserializer, as_serializer
 from penstock.state.buffers.time_ordered import MAX_LONG, BufferBuilder, Eviction, SerdeGetter, TimeOrderedKeyValueBuffer
 from penstock.state.buffers.values import BufferValue, Reader
 from penstock.state.engines.rocksdb import RocksDBStore
@@ -35,6 +36,7 @@ class RocksDBTimeOrderedKeyValueBuffer(TimeOrderedKeyValueBuffer[K, V], Generic[
         self._name = store_name
         self._key_serde = key_serde
         self._value_serde = value_serde
+        self._take_halves()
         self._grace_ms = grace_period_ms
         self._topic = topic
         self._logging_enabled = logging_enabled
@@ -103,6 +105,13 @@ class RocksDBTimeOrderedKeyValueBuffer(TimeOrderedKeyValueBuffer[K, V], Generic[
             self._key_serde = getter.key_serde
         if self._value_serde is None:
             self._value_serde = getter.value_serde
+        self._take_halves()
+
+    def _take_halves(self) -> None:
+        self._serialize_key: Any = as_serializer(self._key_serde)
+        self._deserialize_key: Any = as_deserializer(self._key_serde)
+        self._serialize_value: Any = as_serializer(self._value_serde)
+        self._deserialize_value: Any = as_deserializer(self._value_serde)
 
     def put(self, time: int, record: Record[K, V], record_context: RecordContext) -> bool:
         """Hold a record back; False where its grace period is over already."""
@@ -111,9 +120,9 @@ class RocksDBTimeOrderedKeyValueBuffer(TimeOrderedKeyValueBuffer[K, V], Generic[
             return False
         self._count()
         self._number = self._number + 1 & _MAX_NUMBER
-        record_key = self._key_serde.serializer(self._topic, record.key)
+        record_key = self._serialize_key(self._topic, record.key)
         key = TimeFirstWindowKeySchema.to_store_key_binary(record_key, timestamp, self._number)
-        value = BufferValue(None, None, self._value_serde.serializer(self._topic, record.value), record_context)
+        value = BufferValue(None, None, self._serialize_value(self._topic, record.value), record_context)
         data = value.serialize()
         self._engine.put(key, data)
         if self._logging_enabled:
@@ -137,9 +146,9 @@ class RocksDBTimeOrderedKeyValueBuffer(TimeOrderedKeyValueBuffer[K, V], Generic[
                 if not predicate():
                     break
                 value = Reader(data).buffer_value()
-                record_key = self._key_serde.deserializer(self._topic, TimeFirstWindowKeySchema.extract_store_key_bytes(key))
+                record_key = self._deserialize_key(self._topic, TimeFirstWindowKeySchema.extract_store_key_bytes(key))
                 self._min_timestamp = TimeFirstWindowKeySchema.extract_store_timestamp(key)
-                callback(Eviction(record_key, self._value_serde.deserializer(self._topic, value.new_value), value.context))
+                callback(Eviction(record_key, self._deserialize_value(self._topic, value.new_value), value.context))
                 self._engine.put(key, None)
                 if self._logging_enabled:
                     self._log(key, None)

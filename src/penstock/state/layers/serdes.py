@@ -8,7 +8,8 @@ from typing import Any
 from penstock.errors import SerializationError, StreamsError
 from penstock.serde_codecs import serialize_boolean, serialize_bytes, serialize_double, serialize_long
 from penstock.serde_columns import deserialize_column, serialize_column
-from penstock.serdes import WrappingNullable, as_deserializer, as_serializer
+from penstock.serde_contract import as_deserializer, as_serializer, shown_half
+from penstock.serdes import WrappingNullable
 from penstock.state.store import StateStoreContext
 
 _EXACT: dict[Any, type] = {serialize_long: int, serialize_double: float, serialize_boolean: bool, serialize_bytes: bytes}
@@ -41,7 +42,7 @@ class StoreSerdes:
     def raw_keys(self, keys: Sequence[Any]) -> list[bytes]:
         """Many keys as bytes."""
         try:
-            raw = serialize_column(self._serialize_key, self.topic, list(keys))  # type: ignore[arg-type]
+            raw = serialize_column(self._serialize_key, self.topic, list(keys))
             if {bytes}.issuperset(map(type, raw)):
                 return raw  # type: ignore[return-value]
         except Exception:  # noqa: BLE001, S110 - key by key, the error says which
@@ -51,7 +52,7 @@ class StoreSerdes:
     def raw_values(self, values: Sequence[Any]) -> list[bytes | None]:
         """Many values as bytes; None stays None."""
         try:
-            raw = serialize_column(self._serialize_value, self.topic, list(values))  # type: ignore[arg-type]
+            raw = serialize_column(self._serialize_value, self.topic, list(values))
             if {bytes}.issuperset(map(type, raw)):
                 return list(raw)
         except Exception:  # noqa: BLE001, S110 - value by value, the error says which
@@ -61,7 +62,7 @@ class StoreSerdes:
     def values_from(self, raw: list[bytes]) -> list[Any]:
         """Many values from their bytes."""
         try:
-            return list(deserialize_column(self._deserialize_value, self.topic, raw))  # type: ignore[arg-type]
+            return list(deserialize_column(self._deserialize_value, self.topic, raw))
         except Exception:  # noqa: BLE001  (value by value, the error says which)
             return [self.value_from(one) for one in raw]
 
@@ -95,14 +96,14 @@ def _serializer(serialize: Any, topic: str, store_name: str, which: str) -> Call
         except Exception as exc:
             raise SerializationError(
                 f"cannot serialize a {which} of type {type(value).__name__} for store {store_name} (topic {topic}) with "
-                f"{_name(serialize)}: {exc}. Change the default serdes or give the store serdes that fit"
+                f"{shown_half(serialize)}: {exc}. Change the default serdes or give the store serdes that fit"
             ) from exc
 
     def key_to_bytes(key: Any) -> bytes:
         raw = to_bytes(key)
         if raw is None:
             raise SerializationError(
-                f"the key serializer {_name(serialize)} of store {store_name} (topic {topic}) gave None "
+                f"the key serializer {shown_half(serialize)} of store {store_name} (topic {topic}) gave None "
                 f"for a key of type {type(key).__name__}: a key needs bytes"
             )
         return raw
@@ -117,11 +118,7 @@ def _deserializer(deserialize: Any, topic: str, store_name: str, which: str) -> 
         except Exception as exc:
             raise SerializationError(
                 f"cannot deserialize a {which} of {len(raw)} bytes from store {store_name} (topic {topic}) with "
-                f"{_name(deserialize)}: {exc}. Change the default serdes or give the store serdes that fit"
+                f"{shown_half(deserialize)}: {exc}. Change the default serdes or give the store serdes that fit"
             ) from exc
 
     return from_bytes
-
-
-def _name(function: Any) -> str:
-    return getattr(function, "__qualname__", None) or type(function).__qualname__

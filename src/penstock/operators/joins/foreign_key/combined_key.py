@@ -55,11 +55,11 @@ class CombinedKeySchema(Generic[KRight, KLeft]):
     def init(self, context: Any) -> None:
         """Use the default key serde where none was given."""
         if self._foreign_key_serializer is None:
-            self._foreign_key_serializer = context.key_serde.serializer
-            self._foreign_key_deserializer = context.key_serde.deserializer
+            self._foreign_key_serializer = as_serializer(context.key_serde)
+            self._foreign_key_deserializer = as_deserializer(context.key_serde)
         if self._primary_key_serializer is None:
-            self._primary_key_serializer = context.key_serde.serializer
-            self._primary_key_deserializer = context.key_serde.deserializer
+            self._primary_key_serializer = as_serializer(context.key_serde)
+            self._primary_key_deserializer = as_deserializer(context.key_serde)
 
     def to_bytes(self, foreign_key: KRight, primary_key: KLeft) -> bytes:
         """The key of a subscription in the store."""

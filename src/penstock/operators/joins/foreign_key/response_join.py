@@ -53,7 +53,7 @@ class ResponseJoinProcessor(Processor[Any, SubscriptionResponseWrapper, Any, Any
         self._context: Any = context
         self._topic = topic_name(self._topic_of)
         self._values.init(context)
-        self._serialize: Serializer = self._value_serializer or context.value_serde.serializer
+        self._serialize: Any = self._value_serializer or as_serializer(context.value_serde)
 
     def process(self, record: Record[Any, SubscriptionResponseWrapper]) -> None:
         """Join one answer."""

@@ -37,7 +37,7 @@ class SubscriptionResponseWrapperSerializer(WrappingNullable):
     def set_if_unset(self, getter: Any) -> None:
         """Without a serializer for the right table's values the default value serde's is used."""
         if self.inner is None:
-            self.inner = getter.value_serde.serializer
+            self.inner = as_serializer(getter.value_serde)
 
     def __call__(self, topic: str, data: SubscriptionResponseWrapper) -> bytes:
         """Version, hash and value."""
@@ -64,7 +64,7 @@ class SubscriptionResponseWrapperDeserializer(WrappingNullable):
     def set_if_unset(self, getter: Any) -> None:
         """Without a deserializer for the right table's values the default value serde's is used."""
         if self.inner is None:
-            self.inner = getter.value_serde.deserializer
+            self.inner = as_deserializer(getter.value_serde)
 
     def __call__(self, topic: str, data: bytes | None) -> SubscriptionResponseWrapper | None:
         """The response; null bytes stay None."""

@@ -67,8 +67,8 @@ class SubscriptionSendProcessor(Processor[Any, Change[Any], Any, SubscriptionWra
         self._context: Any = context
         self._foreign_key_topic = topic_name(self._foreign_key_topic_of)
         self._value_topic = topic_name(self._value_topic_of)
-        self._serialize_foreign_key: Serializer = self._foreign_key_serializer or context.key_serde.serializer
-        self._serialize_value: Serializer = self._value_serializer or context.value_serde.serializer
+        self._serialize_foreign_key: Any = self._foreign_key_serializer or as_serializer(context.key_serde)
+        self._serialize_value: Any = self._value_serializer or as_serializer(context.value_serde)
 
     def process(self, record: Record[Any, Change[Any]]) -> None:
         """Send the subscriptions of one change."""
@@ -115,7 +115,7 @@ class SubscriptionSendProcessor(Processor[Any, Change[Any], Any, SubscriptionWra
 
     def _changed(self, new_key: Any, old_key: Any) -> bool:
         serialize, topic = self._serialize_foreign_key, self._foreign_key_topic
-        return serialize(topic, new_key) != serialize(topic, old_key)
+        return bool(serialize(topic, new_key) != serialize(topic, old_key))
 
     def _hash(self, new_value: Any) -> Hash | None:
         if new_value is None:

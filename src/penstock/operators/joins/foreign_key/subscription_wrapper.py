@@ -62,7 +62,7 @@ class SubscriptionWrapperSerializer(WrappingNullable):
     def set_if_unset(self, getter: Any) -> None:
         """Without a serializer for the primary key the default key serde's is used."""
         if self.inner is None:
-            self.inner = getter.key_serde.serializer
+            self.inner = as_serializer(getter.key_serde)
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         """Write version 0 while `upgrade.from` names a version that knows no other."""
@@ -100,7 +100,7 @@ class SubscriptionWrapperDeserializer(WrappingNullable):
     def set_if_unset(self, getter: Any) -> None:
         """Without a deserializer for the primary key the default key serde's is used."""
         if self.inner is None:
-            self.inner = getter.key_serde.deserializer
+            self.inner = as_deserializer(getter.key_serde)
 
     def __call__(self, topic: str, data: bytes | None) -> SubscriptionWrapper | None:
         """The subscription; null bytes stay None."""

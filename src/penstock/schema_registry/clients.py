@@ -1,0 +1,66 @@
+"""One client for each registry in a process: its cache of schemas is shared by all serdes that ask the same one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.config_secrets import without_secrets
+from penstock.errors import ConfigError
+
+_clients: dict[Any, Any] = {}
+_lock = threading.Lock()
+
+
+def client_for(settings: Mapping[str, Any]) -> Any:
+    """The client of a registry; that of `mock://name` is a registry itself, known in this process by its name, as in Java."""
+    url = settings["url"]
+    is_mock = url.startswith("mock://")
+    key = url if is_mock else tuple(sorted((name, str(value)) for name, value in settings.items()))
+    with _lock:
+        if key not in _clients:
+            try:
+                _clients[key] = _mock(url) if is_mock else _client(settings)
+            except (TypeError, ValueError, OSError) as exc:
+                said = without_secrets(str(exc), settings)
+                raise ConfigError(f"the client of the Schema Registry cannot be made with these settings: {said}") from None
+        return _clients[key]
+
+
+def _client(settings: Mapping[str, Any]) -> Any:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+    return SchemaRegistryClient(dict(settings))
+
+
+def _mock(url: str) -> Any:
+    from confluent_kafka.schema_registry import RegisteredSchema, SchemaRegistryClient
+
+    made: Any = SchemaRegistryClient.new_client({"url": url})
+    firsts: dict[Any, Any] = {}
+
+    def with_one_id(method: Any) -> Any:
+        # A registry gives a schema one id in all subjects, so equal keys have equal bytes in all topics; this one does not.
+        def call(*arguments: Any, **named: Any) -> Any:
+            found = method(*arguments, **named)
+            first = firsts.setdefault(found.schema, found)
+            return RegisteredSchema(
+                schema_id=first.schema_id, guid=first.guid, subject=found.subject, version=found.version, schema=found.schema
+            )
+
+        return call
+
+    for name in ("register_schema_full_response", "lookup_schema", "get_latest_version", "get_version"):
+        if hasattr(made, name):
+            setattr(made, name, with_one_id(getattr(made, name)))
+    return made
+
+
+def drop_mock(name: str) -> None:
+    """Forget the registry `mock://name` with all of its schemas, so that the next test begins with an empty one.
+
+    >>> drop_mock("shop")
+    """
+    with _lock:
+        _clients.pop(f"mock://{name}", None)
