@@ -6,15 +6,18 @@ Every query is planned in a Python process that may have to be started for it: w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.ids import TaskId
-from penstock.query.table_read import TableRead
+from penstock.query.table_read import ALL, TableRead
 from penstock.spark.live_table import live_dataframe
+from penstock.spark.placement import located_rows
 from penstock.spark.source import STORE, PenstockDataSource, ddl
 from penstock.spark.table_server import Columns, StoreTable
 
@@ -76,12 +79,27 @@ class GuidedTables:
 
     def __init__(self, spark: SparkSession, application_id: str, application: bytes, guide: Address) -> None:
         self._spark = spark
+        self._application, self._guide = application, guide
+        # Spark plans Python data sources in the driver with the Python of its executors, which may be nowhere but there.
+        self._has_source = shutil.which(spark.sparkContext.pythonExec) is not None
         # One name for each application, however often it starts: sessions forget no source that they have been told of.
         self._name = f"penstock-{application_id}"
         members = {"source_name": self._name, "application": application, "guide": guide, "__module__": "__main__"}
-        spark.dataSource.register(type("ApplicationTables", (GuidedDataSource,), members))
+        if self._has_source:
+            spark.dataSource.register(type("ApplicationTables", (GuidedDataSource,), members))
 
-    def dataframe(self, store: str, columns: Columns, key_format: str | None, tasks: Sequence[TaskId]) -> DataFrame:
-        """A DataFrame over these partitions of a store."""
-        table: dict[str, Any] = {"columns": columns, "key_format": key_format, "tasks": sorted(tasks)}
+    def dataframe(self, store: str, columns: Columns, key_format: str | None, places: Mapping[TaskId, str | None]) -> DataFrame:
+        """A DataFrame over the partitions of a store; `places` tells their tasks, and the executors these are on now."""
+        tasks = tuple(sorted(places))
+        if not self._has_source:
+            whole = GuidedTable(store, self._application, self._guide, tuple(columns), key_format, tasks)
+            indices = located_rows(self._spark.sparkContext, [places[task] for task in tasks])
+            return self._spark.createDataFrame(indices.mapPartitions(partial(_rows, whole)), ddl(columns), verifySchema=False)
+        table: dict[str, Any] = {"columns": columns, "key_format": key_format, "tasks": tasks}
         return live_dataframe(self._spark, self._name, ddl(columns), {STORE: store, _TABLE: json.dumps(table)})
+
+
+def _rows(table: GuidedTable, indices: Iterator[int]) -> Iterator[tuple[Any, ...]]:
+    for index in indices:
+        for batch in table.batches(index, ALL, table.columns):
+            yield from zip(*(column.to_pylist() for column in batch.columns))

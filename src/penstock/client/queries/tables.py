@@ -36,8 +36,8 @@ class StateTables:
     def dataframe(self, name: str) -> Any:
         """A store as a DataFrame; every action reads what is committed then."""
         store, sources = self._stores.store(name), self._sources(name)
-        tasks = [source.task_id for source in sources]
-        return self._guided().dataframe(name, columns_of(store), key_format_of(store.key_serde), tasks)
+        places = {source.task_id: source.executor for source in sources}
+        return self._guided().dataframe(name, columns_of(store), key_format_of(store.key_serde), places)
 
     def _guided(self) -> GuidedTables:
         with self._lock:
