@@ -40,7 +40,7 @@ from penstock.config_providers import resolve_references
 from penstock.config_secrets import MASK, is_secret, shown
 from penstock.errors import ConfigError
 from penstock.serdes import Serde, Serdes, resolve_serde
-from penstock.timestamps import TimestampExtractor, resolve_timestamp_extractor
+from penstock.timestamps import ExtractTimestamp, resolve_timestamp_extractor
 
 _log = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ class StreamsConfig(Mapping[str, Any]):
         return resolve_serde(value, key)
 
     @property
-    def default_timestamp_extractor(self) -> TimestampExtractor:
+    def default_timestamp_extractor(self) -> ExtractTimestamp:
         """The extractor of `default.timestamp.extractor`."""
         return resolve_timestamp_extractor(self._values["default.timestamp.extractor"], "default.timestamp.extractor")
 

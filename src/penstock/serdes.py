@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from penstock.config_objects import imported
 from penstock.errors import ConfigError
+from penstock.serde_arguments import refuse_factory
 from penstock.serde_codecs import (
     Deserializer,
     Serializer,
@@ -123,6 +124,7 @@ def _half(serde: Any, which: str) -> Any:
     if callable(found):
         return found
     if callable(serde):
+        refuse_factory(serde)
         return serde
     raise TypeError(f"expected a serde or a {which} (a callable), got {serde!r}")
 

@@ -57,7 +57,7 @@ from penstock.spark.identity import Identity, identity_for
 from penstock.spark.messages import Application, LaneAnswer
 from penstock.spark.session import lanes_of, make_session
 from penstock.state.directory import StateDirectory
-from penstock.topology.topology import Topology
+from penstock.topology.topology import Topology, required_topology
 from penstock.windows import to_ms
 
 _log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class KafkaStreams(QueryMethods):
     """
 
     def __init__(self, topology: Topology, config: Mapping[str, Any], spark: Any = None) -> None:
-        self._topology = topology
+        self._topology = required_topology(topology, "KafkaStreams")
         self._config = StreamsConfig.of(config)
         self._given_spark = spark
         self._spark = spark

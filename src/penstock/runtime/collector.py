@@ -13,7 +13,14 @@ import pyarrow as pa
 from penstock.columns import Columns, Produced, ProducedColumns
 from penstock.dead_letters import DeadLetter, ErrorHandlerContext
 from penstock.errors import PenstockError, ProductionError, StreamsError, TaskCorruptedError
-from penstock.handlers import ProductionExceptionHandler, Response, Result, SerializationExceptionOrigin, is_retriable
+from penstock.handlers import (
+    ProductionExceptionHandler,
+    Response,
+    Result,
+    SerializationExceptionOrigin,
+    as_response,
+    is_retriable,
+)
 from penstock.hashing import default_partitions
 from penstock.ids import TaskId
 from penstock.record import Headers, ProducedRecord
@@ -223,6 +230,7 @@ class RecordCollector:
             processor_node,
             f"serialization error for record {origin.value.lower()}: {error_context}",
             exception,
+            "handle_serialization_error",
         )
         for dead_letter in response.dead_letter_queue_records:
             self.send_raw(dead_letter, error_context)
@@ -235,12 +243,11 @@ class RecordCollector:
         _log.warning("Unable to serialize record, continue processing. %s", where)
         self._metrics.dropped_records.record()
 
-    def _asked(self, ask: Callable[[], Response], node: str | None, what: str, exception: Exception) -> Response:
+    def _asked(
+        self, ask: Callable[[], Response], node: str | None, what: str, exception: Exception, method: str = "handle_error"
+    ) -> Response:
         try:
-            response = ask()
-            if response is None or response.result is None:
-                raise TypeError("Invalid ProductionExceptionHandler response: the handler returned None")
-            return response
+            return as_response(ask(), self._handler, method)
         except Exception as fatal:
             _log.error("Production error callback failed after %s", what, exc_info=exception)
             raise FailedProcessingError(node, "Fatal user code error in production error callback") from fatal

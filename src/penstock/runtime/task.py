@@ -357,7 +357,8 @@ class StreamTask:
     ) -> ProcessingError:
         where = "" if raw is None else f", topic={raw.topic}, partition={raw.partition}, offset={raw.offset}"
         return ProcessingError(
-            f"{message or 'Exception caught in process'}. taskId={self.task_id}, processor={node}{where}: {cause!r}"
+            f"{message or 'Exception caught in process'}. taskId={self.task_id}, "
+            f"processor={node}{self.topology.added_at(node)}{where}: {cause!r}"
         )
 
     def maybe_punctuate_stream_time(self) -> bool:

@@ -124,8 +124,10 @@ class WindowStoreFacade(_Facade, WindowStore[Any, Any]):
         """Set the value of a key's window; None deletes."""
         self._inner.put(key, _stamped(value), window_start)
 
-    def fetch(self, key: Any, time: int) -> Any:
-        """The value of the window that starts at a time, or None."""
+    def fetch(self, key: Any, time: int, time_to: int | None = None) -> Any:
+        """The value of the window that starts at a time, or None; with `time_to` the same as `fetch_range`."""
+        if time_to is not None:
+            return self.fetch_range(key, time, time_to)
         return _plain(self._inner.fetch(key, time))
 
     fetch_range = _shown("fetch_range")

@@ -33,7 +33,7 @@ from penstock.testing.driver_stores import DriverStores
 from penstock.testing.input_topic import TestInputTopic, Timestamp, as_timestamp
 from penstock.testing.output_topic import TestOutputTopic
 from penstock.topology.specs import GlobalTopology, Subtopology
-from penstock.topology.topology import Topology
+from penstock.topology.topology import Topology, required_topology
 from penstock.windows import to_ms
 
 _log = logging.getLogger(__name__)
@@ -74,6 +74,7 @@ class TopologyTestDriver(DriverStores):
         config: StreamsConfig | Mapping[str, Any] | None = None,
         initial_wall_clock_time: int | datetime = 0,
     ) -> None:
+        required_topology(topology, "TopologyTestDriver")
         given = config.originals if isinstance(config, StreamsConfig) else (config or {})
         self._state_dir = Path(tempfile.mkdtemp(prefix="penstock-test-driver-"))
         self._remove_state_dir = weakref.finalize(self, shutil.rmtree, self._state_dir, ignore_errors=True)
