@@ -34,6 +34,16 @@ def misuse(problem: str, function: str | None = None) -> TypeError:
     return TypeError(f"{function or site.function}(){where}: {problem}")
 
 
+def outer_stack_level() -> int:
+    """The `stacklevel` with which a warning of the caller's points to the user's code."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+        level += 1
+    return level
+
+
 def added_at(line: str) -> str:
     """How a message names the line at which something was added; nothing where it is not known.
 
