@@ -102,7 +102,9 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
     def to_table(self, materialized: Materialized[K, V] | str | None = None, *, name: str | None = None) -> KTable[K, V]:
         """The latest value of each key: a record is an update, a value of None a deletion."""
         names, builder = self._builder.names, self._builder
-        given = as_materialized(materialized) or Materialized(key_serde=self._key_serde, value_serde=self._value_serde)
+        store_name = materialized if isinstance(materialized, str) else None
+        inherited = Materialized(store_name, self._key_serde, self._value_serde)
+        given = inherited if isinstance(materialized, str) else as_materialized(materialized) or inherited
         node_name = Named(name).or_generate(names, naming.STREAM_TOTABLE)
         store = MaterializedStore(given, names, naming.STREAM_TOTABLE, builder.config)
         key_serde = self._key_serde if store.key_serde is None else store.key_serde

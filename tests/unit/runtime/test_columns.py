@@ -175,6 +175,11 @@ CASES: dict[str, Build] = {
     .to_stream().to("out", TEXT),
     "forgetful": lambda b: grouped(b).aggregate(str, forget_on_x, table(STRING)).to_stream().to("out", TEXT),
     "forgetful uncached": lambda b: grouped(b).aggregate(str, forget_on_x, table(STRING, False)).to_stream().to("out", TEXT),
+    "old values uncached": lambda b: grouped(b).aggregate(list, append, table(JSON, False))
+    .group_by(lambda k, seen: (str(len(seen)), json.dumps(seen)), Grouped("by-length", STRING, STRING)).count(),
+    "old values of reduce uncached": lambda b: b.stream("in", Consumed(STRING, STRING)).map_values(list)
+    .group_by_key(Grouped(None, STRING, JSON)).reduce(lambda seen, value: append("", value, seen), table(JSON, False))
+    .group_by(lambda k, seen: (str(len(seen)), json.dumps(seen)), Grouped("by-length", STRING, STRING)).count(),
     "old values": lambda b: grouped(b).aggregate(list, append, table(JSON)).filter(lambda k, v: len(v) % 2, Materialized("f"))
     .to_stream().map_values(json.dumps).to("out", TEXT),
     "windows": windowed(TimeWindows(5, grace=3)),
