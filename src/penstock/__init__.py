@@ -87,7 +87,8 @@ from penstock.handlers import (
     SerializationExceptionOrigin,
 )
 from penstock.ids import TaskId, TopicPartition
-from penstock.metrics import Metric, MetricName
+from penstock.metrics import Metric, MetricName, Metrics, Sensor
+from penstock.partitioner import StreamPartitioner
 from penstock.processor import (
     Cancellable,
     FixedKeyProcessor,
@@ -123,11 +124,13 @@ from penstock.runtime.queries.views import (
     ReadOnlyWindowStore,
 )
 from penstock.serdes import Serde, Serdes
+from penstock.state.aggregation_with_headers import AggregationWithHeaders
 from penstock.state.rocksdb_options import RocksDBConfigSetter
 from penstock.state.store import (
     KeyValueStore,
     SessionStore,
     StateStore,
+    StateStoreContext,
     StoreBuilder,
     StoreIterator,
     ValueAndTimestamp,
@@ -136,6 +139,9 @@ from penstock.state.store import (
     WindowStore,
 )
 from penstock.state.stores import Stores
+from penstock.state.suppliers import KeyValueBytesStoreSupplier
+from penstock.state.value_timestamp_headers import ValueTimestampHeaders
+from penstock.state.windowed_suppliers import SessionBytesStoreSupplier, WindowBytesStoreSupplier
 from penstock.task_assignor import (
     ApplicationState,
     AssignedTask,
@@ -174,6 +180,7 @@ from penstock.windows import (
     UnlimitedWindows,
     Window,
     Windowed,
+    Windows,
 )
 
 if TYPE_CHECKING:
@@ -216,6 +223,7 @@ __all__ = [
     "EmitStrategy",
     "AutoOffsetReset",
     # Windows
+    "Windows",
     "TimeWindows",
     "SlidingWindows",
     "SessionWindows",
@@ -248,6 +256,7 @@ __all__ = [
     "PunctuationType",
     "Cancellable",
     "ProcessorWrapper",
+    "StreamPartitioner",
     "TaskId",
     "TopicPartition",
     # Timestamps
@@ -259,6 +268,10 @@ __all__ = [
     # State stores
     "Stores",
     "StateStore",
+    "StateStoreContext",
+    "KeyValueBytesStoreSupplier",
+    "WindowBytesStoreSupplier",
+    "SessionBytesStoreSupplier",
     "KeyValueStore",
     "WindowStore",
     "SessionStore",
@@ -266,6 +279,8 @@ __all__ = [
     "StoreBuilder",
     "StoreIterator",
     "ValueAndTimestamp",
+    "ValueTimestampHeaders",
+    "AggregationWithHeaders",
     "VersionedRecord",
     "DslStoreSuppliers",
     "RocksDBDslStoreSuppliers",
@@ -282,6 +297,8 @@ __all__ = [
     "UnknownConfigWarning",
     "Metric",
     "MetricName",
+    "Metrics",
+    "Sensor",
     "ThreadMetadata",
     "TaskMetadata",
     "LagInfo",

@@ -17,7 +17,7 @@ from penstock.graph.materialize import KeyValueStoreMaterializer, MaterializedSt
 from penstock.graph.naming import COGROUP_AGGREGATE
 from penstock.graph.node import GraphNode
 from penstock.operators import KStreamAggregate
-from penstock.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windowed
+from penstock.windows import EmitStrategy, SessionWindows, SlidingWindows, Windowed, Windows
 
 
 class CogroupedKStream(AbstractStream[K, V]):
@@ -65,7 +65,7 @@ class CogroupedKStream(AbstractStream[K, V]):
         )
 
     @overload
-    def windowed_by(self, windows: TimeWindows | UnlimitedWindows | SlidingWindows) -> TimeWindowedCogroupedKStream[K, V]: ...
+    def windowed_by(self, windows: Windows | SlidingWindows) -> TimeWindowedCogroupedKStream[K, V]: ...
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K, V]: ...
 

@@ -20,7 +20,7 @@ from penstock.graph.node import GraphNode
 from penstock.operators import KStreamAggregate, KStreamReduce
 from penstock.operators.functions import count_aggregator, count_initializer
 from penstock.serdes import Serdes
-from penstock.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.windows import SessionWindows, SlidingWindows, Windows
 
 
 class KGroupedStream(AbstractStream[K, V]):
@@ -106,9 +106,7 @@ class KGroupedStream(AbstractStream[K, V]):
         return self._aggregate_builder.build(name, supplier, store, builder, store.key_serde)
 
     @overload
-    def windowed_by(
-        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows
-    ) -> time_windowed.TimeWindowedKStream[K, V]: ...
+    def windowed_by(self, windows: Windows | SlidingWindows) -> time_windowed.TimeWindowedKStream[K, V]: ...
     @overload
     def windowed_by(self, windows: SessionWindows) -> session_windowed.SessionWindowedKStream[K, V]: ...
 

@@ -23,6 +23,7 @@ from penstock.handlers import (
 )
 from penstock.hashing import default_partitions
 from penstock.ids import TaskId
+from penstock.partitioner import chooser
 from penstock.record import Headers, ProducedRecord
 from penstock.runtime.nodes import FailedProcessingError, error_handler_context
 from penstock.runtime.task_metrics import TaskMetrics
@@ -60,6 +61,7 @@ class RecordCollector:
         self._partitions_for = partitions_for
         self._outputs: list[Produced] = []
         self._changelogs: list[Produced] = []
+        self._choosers: dict[int, Callable[..., Any]] = {}  # partitioners live as long as the nodes that have them
         self._dead = 0
         self._dead_letters: deque[ProducedRecord] = deque(maxlen=_DEAD_LETTERS)
 
@@ -94,7 +96,7 @@ class RecordCollector:
             # The tuple as NamedTuple would make it, in half the time.
             self._outputs.append(_new(ProducedRecord, (topic, partition, key_bytes, value_bytes, timestamp, headers)))
             return
-        for chosen in self._partitions(topic, key, value, partitioner, context):
+        for chosen in self._partitions(topic, key, value, headers, partitioner, context):
             self._outputs.append(ProducedRecord(topic, chosen, key_bytes, value_bytes, timestamp, headers))
 
     def send_columns(
@@ -184,15 +186,19 @@ class RecordCollector:
         _log.error("%s. The production exception handler chose to continue without the record.", message, exc_info=exception)
         self._metrics.dropped_records.record()
 
-    def _partitions(self, topic: str, key: Any, value: Any, partitioner: StreamPartitioner, context: Any) -> Iterable[int | None]:
+    def _partitions(
+        self, topic: str, key: Any, value: Any, headers: Headers, partitioner: StreamPartitioner, context: Any
+    ) -> Iterable[int | None]:
         count = None if self._partitions_for is None else self._partition_count(topic)
         if not count:
             raise StreamsError(
                 f"Could not get partition information for topic {topic} for task {self._task_id}. "
                 "This can happen if the topic does not exist."
             )
-        choose = getattr(partitioner, "partitions", partitioner)
-        chosen = choose(topic, key, value, count)
+        choose = self._choosers.get(id(partitioner))
+        if choose is None:
+            choose = self._choosers[id(partitioner)] = chooser(partitioner)
+        chosen = choose(topic, key, value, headers, count)
         if chosen is None:
             return (None,)
         partitions = (chosen,) if isinstance(chosen, int) else tuple(chosen)

@@ -205,6 +205,7 @@ class ProcessorStateManager:
     def flush_cache(self) -> None:
         """Let caches and buffers write and forward what they hold, in the order of the topology."""
         self._for_each("flush cache of", lambda metadata: getattr(metadata.store, "flush_cache", _nothing)())
+        self._for_each("flush", lambda metadata: getattr(metadata.store, "flush", _nothing)())
 
     def commit(self) -> None:
         """Make the stores' changes durable, each in one step with its changelog position."""

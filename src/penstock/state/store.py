@@ -166,6 +166,9 @@ class StateStore(ABC):
     def is_open(self) -> bool:
         """Whether the store can be used now."""
 
+    def flush(self) -> None:  # noqa: B027 - most stores hold nothing back
+        """Write what the store itself holds back; called before every commit, so that it becomes part of it."""
+
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:  # noqa: B027 - memory has nothing to do
         """Make what was put since the last commit durable, in one step with the changelog position.
 

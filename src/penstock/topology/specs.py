@@ -16,7 +16,7 @@ Serializer = Callable[[str, Any], "bytes | None"]
 Deserializer = Callable[[str, "bytes | None"], Any]
 TimestampExtractor = Callable[[Any, int], int]
 TopicNameExtractor = Callable[[Any, Any, Any], str]
-StreamPartitioner = Callable[[str, Any, Any, int], "int | Iterable[int] | None"]
+StreamPartitioner = Callable[..., "int | Iterable[int] | None"]
 ProcessorSupplier = Callable[[], Any]
 
 
