@@ -35,6 +35,7 @@ from penstock.config_clients import (
     SPARK_PREFIX,
     TOPIC_PREFIX,
 )
+from penstock.config_constants import ConfigConstants
 from penstock.config_keys import KEYS, REQUIRED, TOPOLOGY_OPTIMIZATIONS
 from penstock.config_providers import resolve_references
 from penstock.config_secrets import MASK, is_secret, shown
@@ -63,7 +64,7 @@ class UnknownConfigWarning(UserWarning):
     """A key that neither penstock nor a Kafka client knows; it is handed to processors in `app_configs`."""
 
 
-class StreamsConfig(Mapping[str, Any]):
+class StreamsConfig(ConfigConstants, Mapping[str, Any]):
     """A read-only mapping of every known key to its value or default, and of the user's own keys.
 
     Values may be text, as from a properties file, or Python objects. Unknown keys warn; a value that is not allowed

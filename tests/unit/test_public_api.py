@@ -51,7 +51,8 @@ ERRORS = """
     PenstockError ConfigError TopologyError SerializationError NoSuchElementError StreamsError ProcessorStateError LockError
     InvalidStateStoreError UnknownStateStoreError StateStoreNotAvailableError StateStoreMigratedError
     InvalidStateStorePartitionError StreamsNotStartedError StreamsRebalancingError StreamsStoppedError TaskError
-    DeserializationError ProcessingError ProductionError TaskCorruptedError TaskMigratedError TaskAssignmentError
+    DeserializationError ProcessingError ProductionError MissingSourceTopicError TaskCorruptedError TaskMigratedError
+    TaskAssignmentError
     StreamsTimeoutError BufferFullError BrokerError BrokerAccessError
 """
 EVERYTHING = " ".join([BUILDING, PROCESSORS, STORES, RUNNING, QUERIES, TESTING, ERRORS]).split()

@@ -179,7 +179,8 @@ class RecordCollector:
         if response.result is Result.RETRY and is_retriable(exception):
             raise TaskCorruptedError(
                 f"{message}. The broker is slow, in a bad state or not reachable; the task starts again from its last commit. "
-                "Consider a larger delivery.timeout.ms."
+                "Consider a larger delivery.timeout.ms.",
+                [self._task_id],
             ) from exception
         if self._fails(response):
             raise ProductionError(f"{message}. The production exception handler chose to fail.") from exception
