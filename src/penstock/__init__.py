@@ -51,6 +51,7 @@ from penstock.errors import (
     InvalidStateStoreError,
     InvalidStateStorePartitionError,
     LockError,
+    MissingSourceTopicError,
     NoSuchElementError,
     PenstockError,
     ProcessingError,
@@ -87,7 +88,8 @@ from penstock.handlers import (
     SerializationExceptionOrigin,
 )
 from penstock.ids import TaskId, TopicPartition
-from penstock.metrics import Metric, MetricName
+from penstock.metrics import Metric, MetricName, Metrics, Sensor
+from penstock.partitioner import StreamPartitioner
 from penstock.processor import (
     Cancellable,
     FixedKeyProcessor,
@@ -124,11 +126,13 @@ from penstock.runtime.queries.views import (
 )
 from penstock.serde_contract import Deserializer, Serializer
 from penstock.serdes import Serde, Serdes
+from penstock.state.aggregation_with_headers import AggregationWithHeaders
 from penstock.state.rocksdb_options import RocksDBConfigSetter
 from penstock.state.store import (
     KeyValueStore,
     SessionStore,
     StateStore,
+    StateStoreContext,
     StoreBuilder,
     StoreIterator,
     ValueAndTimestamp,
@@ -137,6 +141,9 @@ from penstock.state.store import (
     WindowStore,
 )
 from penstock.state.stores import Stores
+from penstock.state.suppliers import KeyValueBytesStoreSupplier
+from penstock.state.value_timestamp_headers import ValueTimestampHeaders
+from penstock.state.windowed_suppliers import SessionBytesStoreSupplier, WindowBytesStoreSupplier
 from penstock.task_assignor import (
     ApplicationState,
     AssignedTask,
@@ -175,6 +182,7 @@ from penstock.windows import (
     UnlimitedWindows,
     Window,
     Windowed,
+    Windows,
 )
 
 if TYPE_CHECKING:
@@ -217,6 +225,7 @@ __all__ = [
     "EmitStrategy",
     "AutoOffsetReset",
     # Windows
+    "Windows",
     "TimeWindows",
     "SlidingWindows",
     "SessionWindows",
@@ -251,6 +260,7 @@ __all__ = [
     "PunctuationType",
     "Cancellable",
     "ProcessorWrapper",
+    "StreamPartitioner",
     "TaskId",
     "TopicPartition",
     # Timestamps
@@ -262,6 +272,10 @@ __all__ = [
     # State stores
     "Stores",
     "StateStore",
+    "StateStoreContext",
+    "KeyValueBytesStoreSupplier",
+    "WindowBytesStoreSupplier",
+    "SessionBytesStoreSupplier",
     "KeyValueStore",
     "WindowStore",
     "SessionStore",
@@ -269,6 +283,8 @@ __all__ = [
     "StoreBuilder",
     "StoreIterator",
     "ValueAndTimestamp",
+    "ValueTimestampHeaders",
+    "AggregationWithHeaders",
     "VersionedRecord",
     "DslStoreSuppliers",
     "RocksDBDslStoreSuppliers",
@@ -285,6 +301,8 @@ __all__ = [
     "UnknownConfigWarning",
     "Metric",
     "MetricName",
+    "Metrics",
+    "Sensor",
     "ThreadMetadata",
     "TaskMetadata",
     "LagInfo",
@@ -368,6 +386,7 @@ __all__ = [
     "DeserializationError",
     "ProcessingError",
     "ProductionError",
+    "MissingSourceTopicError",
     "TaskCorruptedError",
     "TaskMigratedError",
     "TaskAssignmentError",

@@ -35,13 +35,14 @@ from penstock.config_clients import (
     SPARK_PREFIX,
     TOPIC_PREFIX,
 )
+from penstock.config_constants import ConfigConstants
 from penstock.config_keys import KEYS, REQUIRED, TOPOLOGY_OPTIMIZATIONS
 from penstock.config_providers import resolve_references
 from penstock.config_secrets import MASK, is_secret, shown
 from penstock.config_serdes import default_serde
 from penstock.errors import ConfigError
 from penstock.serdes import Serde
-from penstock.timestamps import TimestampExtractor, resolve_timestamp_extractor
+from penstock.timestamps import ExtractTimestamp, resolve_timestamp_extractor
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class UnknownConfigWarning(UserWarning):
     """A key that neither penstock nor a Kafka client knows; it is handed to processors in `app_configs`."""
 
 
-class StreamsConfig(Mapping[str, Any]):
+class StreamsConfig(ConfigConstants, Mapping[str, Any]):
     """A read-only mapping of every known key to its value or default, and of the user's own keys.
 
     Values may be text, as from a properties file, or Python objects. Unknown keys warn; a value that is not allowed
@@ -203,7 +204,7 @@ class StreamsConfig(Mapping[str, Any]):
                 serde.close()
 
     @property
-    def default_timestamp_extractor(self) -> TimestampExtractor:
+    def default_timestamp_extractor(self) -> ExtractTimestamp:
         """The extractor of `default.timestamp.extractor`."""
         return resolve_timestamp_extractor(self._values["default.timestamp.extractor"], "default.timestamp.extractor")
 

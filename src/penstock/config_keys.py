@@ -156,6 +156,13 @@ def one_of(*choices: str) -> Allowed:
     return Allowed(lambda value: value.lower() in lower, f"one of {', '.join(choices)}", choices)
 
 
+_GROUP_PROTOCOL: Final = Allowed(
+    lambda value: value.lower() == "classic",
+    "classic, as the streams protocol is not supported yet: with it the brokers deal out tasks, and they do not know of "
+    "pipelines that a shuffle binds together",
+    ("classic",),
+)
+
 TOPOLOGY_OPTIMIZATIONS: Final = ("reuse.ktable.source.topics", "merge.repartition.topics", "single.store.self.join")
 
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -260,9 +267,8 @@ def _keys() -> tuple[ConfigKey, ...]:
         key("task.timeout.ms", Type.DURATION, 300_000, _MEDIUM,
             "How long a task keeps trying after errors that pass before it fails.", at_least(0)),
         key("topology.optimization", Type.STRING, "none", _MEDIUM, "Which rewrites of the topology are done.", _OPTIMIZATIONS),
-        key("group.protocol", Type.STRING, "classic", _MEDIUM, "How the group's members agree.", one_of("classic", "streams"),
-            without_effect="members always speak the classic protocol: its assignor is penstock's own, which hands out pipelines "
-            "on Spark that the brokers do not know"),
+        key("group.protocol", Type.STRING, "classic", _MEDIUM, "How the group's members agree: only classic, for now.",
+            _GROUP_PROTOCOL, without_effect="there is only one that it can be"),
         key("topology.description.push.enabled", Type.BOOLEAN, True, _MEDIUM, "Java's upload of the topology to the brokers.",
             without_effect="it belongs to the streams protocol; penstock describe shows the topology"),
         key("allow.os.group.write.access", Type.BOOLEAN, False, _LOW, "Whether the state folder may be written by its group."),

@@ -5,7 +5,7 @@
     ├── TopologyError            the topology cannot be built or does not fit the topics
     ├── SerializationError       bytes or a value that a serde cannot handle
     ├── NoSuchElementError       nothing left to read
-    └── StreamsError             something failed while the application runs
+    └── StreamsError             something failed while the application runs; `task_id` where a task did
         ├── ProcessorStateError          a state store cannot be opened, written or restored
         │   └── LockError                the task's folder is in use by another process
         ├── InvalidStateStoreError       a store that cannot be queried now
@@ -20,7 +20,8 @@
         │   ├── DeserializationError
         │   ├── ProcessingError
         │   └── ProductionError
-        ├── TaskCorruptedError           local state does not fit its changelog
+        ├── MissingSourceTopicError      a topic that is read is not there; a TopologyError as well
+        ├── TaskCorruptedError           local state does not fit its changelog: says which tasks
         ├── TaskMigratedError            the work belongs to another member now
         ├── TaskAssignmentError          an assignor of one's own cannot decide now
         ├── StreamsTimeoutError          something did not happen in the time that was given for it
@@ -32,6 +33,10 @@ The user's own exception stays visible as `__cause__`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.ids import TaskId
 
 
 class PenstockError(Exception):
@@ -56,6 +61,13 @@ class NoSuchElementError(PenstockError, LookupError):
 
 class StreamsError(PenstockError):
     """Something failed while the application was running."""
+
+    task_id: TaskId | None = None
+    """The task that failed; None where it was not a task, or is not known."""
+
+
+class MissingSourceTopicError(StreamsError, TopologyError):
+    """A topic that the application reads is not there."""
 
 
 class ProcessorStateError(StreamsError):
@@ -116,6 +128,15 @@ class ProductionError(TaskError):
 
 class TaskCorruptedError(StreamsError):
     """Local state does not fit its changelog and has to be rebuilt."""
+
+    def __init__(self, message: str, corrupted_tasks: Iterable[TaskId] = ()) -> None:
+        super().__init__(message)
+        self._corrupted_tasks = tuple(corrupted_tasks)
+
+    @property
+    def corrupted_tasks(self) -> frozenset[TaskId]:
+        """The tasks whose state it is."""
+        return frozenset(self._corrupted_tasks)
 
 
 class TaskMigratedError(StreamsError):

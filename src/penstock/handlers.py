@@ -65,6 +65,41 @@ class Response:
         return cls(Result.RETRY)
 
 
+def as_response(answer: Any, handler: Any, method: str = "handle_error") -> Response:
+    """What a handler has answered: a `Response`, or its result alone.
+
+    >>> as_response(Result.RESUME, object())
+    Response(result=<Result.RESUME: 'RESUME'>, dead_letter_queue_records=())
+    """
+    if isinstance(answer, Result):
+        return Response(answer)
+    # Other objects with the same two attributes will do.
+    if answer is None or not isinstance(getattr(answer, "result", None), Result):
+        raise TypeError(
+            f"{type(handler).__name__}.{method}() returned {answer!r}: "
+            "it must return Response.resume(), Response.fail() or Response.retry()"
+        )
+    for record in answer.dead_letter_queue_records:
+        _check_dead_letter(record, handler, method)
+    return answer  # type: ignore[no-any-return]
+
+
+def _check_dead_letter(record: Any, handler: Any, method: str) -> None:
+    """The order of Java's ProducerRecord is another: what was shifted would be written as it is."""
+    if (
+        isinstance(record, ProducedRecord)
+        and isinstance(record.topic, str)
+        and (record.partition is None or isinstance(record.partition, int))
+        and all(part is None or isinstance(part, bytes) for part in (record.key, record.value))
+        and isinstance(record.timestamp, int)
+    ):
+        return
+    raise TypeError(
+        f"{type(handler).__name__}.{method}() has answered with the dead letter {record!r}: write "
+        "ProducedRecord(topic, partition or None, key bytes, value bytes, timestamp, headers)"
+    )
+
+
 class ExceptionHandler:
     """What the three kinds of handlers share: they are given the application's configuration once, before use."""
 
@@ -247,11 +282,18 @@ def _resolve(key: str, value: Any, fail: type[ExceptionHandler], resume: type[Ex
         short = value if value in by_name else value.rpartition(".")[2]
         value = by_name[short] if short in by_name else imported_for(key, value, allowed)
     value = instance_for(key, value, allowed)
+    method = getattr(type(value), "handle_error", None)
     if not callable(getattr(value, "handle_error", None)):
         raise ConfigError(f"{key}: {value!r} is not an exception handler; {allowed}")
+    if method in _WITHOUT_METHOD and "handle_error" not in vars(value):
+        raise ConfigError(f"{key}: {type(value).__name__} lacks its method handle_error(context, record, exception)")
     return value
 
 
+_WITHOUT_METHOD = tuple(
+    base.handle_error
+    for base in (DeserializationExceptionHandler, ProcessingExceptionHandler, ProductionExceptionHandler)  # they only raise
+)
 _PATH = "('package.module.Class' or 'package.module:Class')"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.errors import ConfigError
+from penstock.serde_arguments import refuse_factory
 from penstock.serde_codecs import Deserializer as DeserializerFunction
 from penstock.serde_codecs import Serializer as SerializerFunction
 
@@ -181,6 +182,7 @@ def _given_half(serde: Any, which: str) -> Any:
             found = found()
         return found
     if callable(getattr(serde, method, None)) or callable(serde):
+        refuse_factory(serde)
         return serde
     raise TypeError(f"expected a serde or a {which} (a callable), got {serde!r}")
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, NoReturn, TypeVar, overload
 
 from penstock.config_objects import imported
 from penstock.errors import ConfigError
+from penstock.serde_arguments import refuse_factory
 from penstock.serde_codecs import (
     Deserializer,
     Serializer,
@@ -169,6 +170,7 @@ def _given(half: Any, which: str) -> Any:
     if callable(found):
         return found
     if callable(half) or callable(getattr(half, which.removesuffix("r"), None)):
+        refuse_factory(half)
         return half
     raise TypeError(f"expected a serde or a {which} (a callable), got {half!r}")
 

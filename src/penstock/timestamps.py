@@ -18,22 +18,45 @@ from penstock.errors import ConfigError, StreamsError
 
 _log = logging.getLogger(__name__)
 
-TimestampExtractor = Callable[[Any, int], int]
+ExtractTimestamp = Callable[[Any, int], int]
+"""What an extractor is in the end: a callable of the record and the partition's time."""
 
 
-class _ExtractRecordMetadataTimestamp:
+class TimestampExtractor:
+    """The base of extractors that are classes: they implement `extract`, and can be called.
+
+    >>> class Created(TimestampExtractor):
+    ...     def extract(self, record, partition_time):
+    ...         return record.value["created"]
+    >>> from penstock.record import RawRecord
+    >>> Created()(RawRecord("topic", 0, 0, 42, None, {"created": 7}), -1)
+    7
+    """
+
+    __slots__ = ()
+
+    def extract(self, record: Any, partition_time: int) -> int:
+        """The time of a record in milliseconds; negative: the record is dropped."""
+        raise TypeError(f"{type(self).__name__} must implement extract(record, partition_time)")
+
+    def __call__(self, record: Any, partition_time: int) -> int:
+        """The time of a record."""
+        return self.extract(record, partition_time)
+
+
+class _ExtractRecordMetadataTimestamp(TimestampExtractor):
     """The record's own timestamp; subclasses decide what to do where it is negative."""
 
     __slots__ = ()
 
-    def __call__(self, record: Any, partition_time: int) -> int:
+    def extract(self, record: Any, partition_time: int) -> int:
         """The timestamp of a record."""
         timestamp: int = record.timestamp
         if timestamp < 0:
             return self.on_invalid_timestamp(record, timestamp, partition_time)
         return timestamp
 
-    extract = __call__
+    __call__ = extract
 
     def on_invalid_timestamp(self, record: Any, timestamp: int, partition_time: int) -> int:
         """What is used where the record's own timestamp is negative."""
@@ -102,16 +125,16 @@ class UsePartitionTimeOnInvalidTimestamp(_ExtractRecordMetadataTimestamp):
         return partition_time
 
 
-class WallclockTimestampExtractor:
+class WallclockTimestampExtractor(TimestampExtractor):
     """The time at which the record is processed."""
 
     __slots__ = ()
 
-    def __call__(self, record: Any, partition_time: int) -> int:
+    def extract(self, record: Any, partition_time: int) -> int:
         """The time on this machine's clock."""
         return time.time_ns() // 1_000_000
 
-    extract = __call__
+    __call__ = extract
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self)
@@ -142,6 +165,8 @@ def uses_partition_time(extractor: Any) -> bool:
     """
     if isinstance(extractor, (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, WallclockTimestampExtractor)):
         return False  # the first two hand it on to what ignores it
+    if isinstance(extractor, TimestampExtractor):
+        extractor = extractor.extract
     function = extractor if hasattr(extractor, "__code__") or hasattr(extractor, "__func__") else type(extractor).__call__
     function = getattr(function, "__func__", function)
     code = getattr(function, "__code__", None)
@@ -157,7 +182,7 @@ def uses_partition_time(extractor: Any) -> bool:
     )
 
 
-def resolve_timestamp_extractor(value: Any, what: str = "timestamp extractor") -> TimestampExtractor:
+def resolve_timestamp_extractor(value: Any, what: str = "timestamp extractor") -> ExtractTimestamp:
     """The extractor a configuration value stands for; `what` names the key in the error.
 
     A value is a callable, a class, an object with `extract`, a name (also with Java's package), or an import path.
@@ -172,6 +197,8 @@ def resolve_timestamp_extractor(value: Any, what: str = "timestamp extractor") -
             value = value()
         except Exception as exc:
             raise ConfigError(f"{what} = {value!r} could not be made without arguments: {exc}") from exc
+    if isinstance(value, TimestampExtractor) and type(value).extract is TimestampExtractor.extract:
+        raise ConfigError(f"{what} = {value!r} lacks its method extract(record, partition_time)")
     if callable(value):
         return value  # type: ignore[no-any-return]
     extract = getattr(value, "extract", None)

@@ -219,14 +219,28 @@ _set_window = Windowed.__dict__["window"].__set__
 
 
 class Windows(ABC):
-    """How time is cut into windows that are known before a record comes: the base of time, unlimited and join windows."""
+    """How time is cut into windows that are known before a record comes: the base of time, unlimited and join windows.
+
+    Windows of one's own (a day in a time zone) are a subclass. They are found again by their start: `size` is that of the
+    longest of them, for how long they are kept, and what is read from a store or a topic ends a `size` after its start.
+
+    >>> class Tens(Windows):
+    ...     size = 10
+    ...     grace_period_ms = 0
+    ...     def windows_for(self, timestamp):
+    ...         start = timestamp // 10 * 10
+    ...         return {start: TimeWindow(start, start + 10)}
+    >>> list(Tens().windows_for(12))
+    [10]
+    """
 
     grace_period_ms: int
+    """How long after its end a window still takes late records."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """The length of a window in milliseconds."""
+        """The length of a window in milliseconds; of the longest, where they differ."""
 
     @abstractmethod
     def windows_for(self, timestamp: int) -> Mapping[int, Window]:

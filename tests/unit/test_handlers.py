@@ -164,3 +164,47 @@ def test_should_have_no_topic_in_a_dead_letter_of_a_punctuator() -> None:
 def test_should_keep_user_data_out_of_the_log_text() -> None:
     assert "raw" not in str(CONTEXT)
     assert "orders" in str(CONTEXT)
+
+
+class Bare(ProcessingExceptionHandler):
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def handle_error(self, context: Any, record: Any, exception: Exception) -> Any:
+        return self.answer
+
+
+@pytest.mark.parametrize("result", [Result.RESUME, Result.FAIL])
+def test_should_take_a_result_alone_for_a_response(result: Result) -> None:
+    assert handlers.as_response(result, Bare(result)) == Response(result)
+
+
+@pytest.mark.parametrize("answer", [None, True, "RESUME"])
+def test_should_say_what_a_handler_must_return(answer: Any) -> None:
+    with pytest.raises(TypeError, match=r"Bare.handle_error\(\) returned .*Response.resume\(\)"):
+        handlers.as_response(answer, Bare(answer))
+
+
+@pytest.mark.parametrize(
+    "letter",
+    [
+        ProducedRecord("dead", 0, 7, b"k", b"v"),  # type: ignore[arg-type]
+        ProducedRecord("dead", b"k", b"v", 7, ()),  # type: ignore[arg-type]
+        ProducedRecord("dead", None, "k", "v", 7),  # type: ignore[arg-type]
+        RAW,
+    ],
+    ids=["Java's order", "without a partition", "text", "another record"],
+)
+def test_should_refuse_a_dead_letter_with_shifted_arguments(letter: Any) -> None:
+    with pytest.raises(TypeError, match=r"write ProducedRecord\(topic, partition or None, key bytes, value bytes, timestamp"):
+        handlers.as_response(Response.resume([letter]), Bare(None))
+    assert handlers.as_response(Response.resume([PRODUCED]), Bare(None)).dead_letter_queue_records == (PRODUCED,)
+
+
+def test_should_refuse_a_handler_without_its_method_before_anything_fails() -> None:
+    class Named(ProcessingExceptionHandler):
+        def handle(self, context: Any, record: Any, exception: Exception) -> Response:
+            return Response.resume()
+
+    with pytest.raises(ConfigError, match=r"Named lacks its method handle_error\(context, record, exception\)"):
+        handlers.processing_exception_handler({"processing.exception.handler": Named})

@@ -13,24 +13,26 @@ BUILDING = """
     SessionWindowedKStream CogroupedKStream TimeWindowedCogroupedKStream SessionWindowedCogroupedKStream
     Consumed Produced Grouped Materialized Joined StreamJoined TableJoined Repartitioned Branched Suppressed BufferConfig
     EmitStrategy AutoOffsetReset
-    TimeWindows SlidingWindows SessionWindows UnlimitedWindows JoinWindows Window TimeWindow SessionWindow UnlimitedWindow
+    Windows TimeWindows SlidingWindows SessionWindows UnlimitedWindows JoinWindows Window TimeWindow SessionWindow UnlimitedWindow
     Windowed
     Serde Serdes Serializer Deserializer WindowedSerdes
 """
 PROCESSORS = """
     Topology TopologyDescription Record FixedKeyRecord RecordContext RecordMetadata RawRecord ProducedRecord
     Processor FixedKeyProcessor ValueTransformerWithKey ProcessingContext ProcessorContext FixedKeyProcessorContext
-    PunctuationType Cancellable ProcessorWrapper TaskId TopicPartition
+    PunctuationType Cancellable ProcessorWrapper StreamPartitioner TaskId TopicPartition
     TimestampExtractor FailOnInvalidTimestamp LogAndSkipOnInvalidTimestamp UsePartitionTimeOnInvalidTimestamp
     WallclockTimestampExtractor
 """
 STORES = """
-    Stores StateStore KeyValueStore WindowStore SessionStore VersionedKeyValueStore StoreBuilder StoreIterator
-    ValueAndTimestamp VersionedRecord DslStoreSuppliers RocksDBDslStoreSuppliers InMemoryDslStoreSuppliers RocksDBConfigSetter
+    Stores StateStore StateStoreContext KeyValueBytesStoreSupplier WindowBytesStoreSupplier SessionBytesStoreSupplier
+    KeyValueStore WindowStore SessionStore VersionedKeyValueStore StoreBuilder StoreIterator
+    ValueAndTimestamp ValueTimestampHeaders AggregationWithHeaders VersionedRecord
+    DslStoreSuppliers RocksDBDslStoreSuppliers InMemoryDslStoreSuppliers RocksDBConfigSetter
 """
 RUNNING = """
     KafkaStreams State StateRestoreListener StandbyUpdateListener SuspendReason StreamThreadExceptionResponse
-    StreamsConfig UnknownConfigWarning Metric MetricName ThreadMetadata TaskMetadata LagInfo
+    StreamsConfig UnknownConfigWarning Metric MetricName Metrics Sensor ThreadMetadata TaskMetadata LagInfo
     TaskAssignor TaskInfo TaskTopicPartition ApplicationState KafkaStreamsState AssignmentConfigs AssignedTask
     KafkaStreamsAssignment TaskAssignment AssignmentError TaskAssignmentUtils StickyTaskAssignor
     ErrorHandlerContext Response Result SerializationExceptionOrigin
@@ -49,7 +51,8 @@ ERRORS = """
     PenstockError ConfigError TopologyError SerializationError NoSuchElementError StreamsError ProcessorStateError LockError
     InvalidStateStoreError UnknownStateStoreError StateStoreNotAvailableError StateStoreMigratedError
     InvalidStateStorePartitionError StreamsNotStartedError StreamsRebalancingError StreamsStoppedError TaskError
-    DeserializationError ProcessingError ProductionError TaskCorruptedError TaskMigratedError TaskAssignmentError
+    DeserializationError ProcessingError ProductionError MissingSourceTopicError TaskCorruptedError TaskMigratedError
+    TaskAssignmentError
     StreamsTimeoutError BufferFullError BrokerError BrokerAccessError
 """
 EVERYTHING = " ".join([BUILDING, PROCESSORS, STORES, RUNNING, QUERIES, TESTING, ERRORS]).split()

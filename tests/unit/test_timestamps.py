@@ -1,15 +1,20 @@
 import pickle
+import sys
+from types import SimpleNamespace
 
 import pytest
 
+from penstock import Serdes, Topology, TopologyTestDriver
 from penstock.errors import ConfigError, StreamsError
 from penstock.record import RawRecord
 from penstock.timestamps import (
     FailOnInvalidTimestamp,
     LogAndSkipOnInvalidTimestamp,
+    TimestampExtractor,
     UsePartitionTimeOnInvalidTimestamp,
     WallclockTimestampExtractor,
     resolve_timestamp_extractor,
+    uses_partition_time,
 )
 
 
@@ -78,3 +83,40 @@ def test_should_compare_and_pickle():
     assert pickle.loads(pickle.dumps(WallclockTimestampExtractor())) == WallclockTimestampExtractor()
     assert FailOnInvalidTimestamp() == FailOnInvalidTimestamp() != LogAndSkipOnInvalidTimestamp()
     assert repr(FailOnInvalidTimestamp()) == "FailOnInvalidTimestamp()"
+
+
+class Created(TimestampExtractor):
+    def extract(self, record, partition_time):
+        return record.value["created"]
+
+
+def test_should_take_a_class_of_ones_own_as_an_extractor():
+    extractor = resolve_timestamp_extractor(Created)
+    assert isinstance(extractor, Created)
+    assert extractor(RawRecord("topic", 0, 0, 42, None, {"created": 7}), -1) == 7
+    assert not uses_partition_time(extractor)
+
+
+def test_should_refuse_an_extractor_without_its_method():
+    class Empty(TimestampExtractor):
+        pass
+
+    with pytest.raises(ConfigError, match=r"lacks its method extract\(record, partition_time\)"):
+        resolve_timestamp_extractor(Empty)
+
+
+@pytest.mark.parametrize("extractor", [Created, Created(), f"{__name__}:Created"])
+def test_should_take_an_extractor_of_a_source_in_every_form(extractor, monkeypatch):
+    monkeypatch.setitem(sys.modules, __name__, SimpleNamespace(Created=Created))
+    json = Serdes.json()
+    topology = Topology().add_source("s", "in", key_deserializer=json, value_deserializer=json, timestamp_extractor=extractor)
+    topology.add_sink("t", "out", "s", key_serializer=json, value_serializer=json)
+    with TopologyTestDriver(topology) as driver:
+        driver.create_input_topic("in", json, json).pipe_input("k", {"created": 7})
+        assert driver.create_output_topic("out", json, json).read_record().timestamp == 7
+
+
+def test_should_name_an_extractor_in_add_source():
+    topology = Topology().add_source("s", "in", timestamp_extractor="WallclockTimestampExtractor")
+    (source,) = topology.internal_topology_builder.registry.sources()
+    assert source.timestamp_extractor == WallclockTimestampExtractor()

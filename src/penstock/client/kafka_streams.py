@@ -59,7 +59,8 @@ from penstock.spark.placement import SessionStoppedError
 from penstock.spark.session import lanes_of
 from penstock.spark.session_use import SessionUse, check_session, take_session
 from penstock.state.directory import StateDirectory
-from penstock.topology.topology import Topology
+from penstock.topology.topology import Topology, required_topology
+from penstock.travel import check_travels
 from penstock.windows import to_ms
 
 _log = logging.getLogger(__name__)
@@ -89,8 +90,9 @@ class KafkaStreams(QueryMethods):
     """
 
     def __init__(self, topology: Topology, config: Mapping[str, Any], spark: Any = None) -> None:
-        self._topology = topology
+        self._topology = required_topology(topology, "KafkaStreams")
         self._config = StreamsConfig.of(config)
+        check_travels(topology.internal_topology_builder.registry, self._config.originals)
         self._given_spark = spark
         self._spark = spark
         self._session: SessionUse | None = None

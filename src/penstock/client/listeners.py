@@ -25,3 +25,6 @@ class StateRestoreListener:
 
     def on_restore_end(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
         """The store is complete."""
+
+    def on_restore_suspended(self, topic_partition: TopicPartition, store_name: str, total_restored: int) -> None:
+        """The store's task goes elsewhere, or is closed, before the store is complete."""

@@ -13,6 +13,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.client.copies import Copies
@@ -327,6 +328,15 @@ class OwnedTasks:
         return answers
 
     def _restore(self) -> None:
+        """Open the tasks and restore their stores; what is not complete when that ends otherwise is told as suspended."""
+        pending: dict[tuple[TaskId, str], RestoreProgress] = {}
+        try:
+            self._restore_all(pending)
+        finally:
+            for progress in pending.values():
+                self._events.on_restore(replace(progress, restored=0), "suspended")
+
+    def _restore_all(self, pending: dict[tuple[TaskId, str], RestoreProgress]) -> None:
         started: set[tuple[TaskId, str]] = set()
         told: dict[TopicPartition, float] = {}
         while not self.stopping:
@@ -337,10 +347,15 @@ class OwnedTasks:
             self._restoring = {progress.partition: progress for progress in restoring}
             for what, all_progress in (("batch", restoring), ("end", [p for a in answers.values() for p in a.restored])):
                 for progress in all_progress:
-                    if (progress.task_id, progress.store) not in started:
-                        started.add((progress.task_id, progress.store))
+                    store = progress.task_id, progress.store
+                    if store not in started:
+                        started.add(store)
                         self._events.on_restore(progress, "start")
                     self._events.on_restore(progress, what)
+                    if what == "batch":
+                        pending[store] = progress
+                    else:
+                        pending.pop(store, None)
             self._tell_hidden(restoring, told)
             if not restoring:
                 self.copies.opened(self.owners)

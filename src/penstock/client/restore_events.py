@@ -17,6 +17,8 @@ Hear = Callable[[RestoreProgress, str], None]
 class RestoreEvents:
     """Called with every step of a restore: `start`, `batch`, and `end` with the last batch, or `done` after it.
 
+    A restore that ends before the store is complete ends with `suspended`.
+
     Each progress counts the records of its own step; a listener hears at the end how many there were in all.
     """
 
@@ -46,7 +48,9 @@ class RestoreEvents:
                 listener.on_batch_restored(partition, store, progress.position, progress.restored)
         if what != "batch":
             total = self._totals.pop(partition, 0)
-            if listener is not None:
+            if listener is not None and what == "suspended":
+                listener.on_restore_suspended(partition, store, total)
+            elif listener is not None:
                 listener.on_restore_end(partition, store, total)
 
     def _log(self, progress: RestoreProgress, what: str) -> None:
@@ -54,5 +58,8 @@ class RestoreEvents:
         if what == "start":
             text = "stream-thread [%s] task [%s] restoring store %s from %s, offsets %d to %d"
             _log.info(text, *where, progress.start, progress.end)
+        elif what == "suspended":
+            text = "stream-thread [%s] task [%s] stopped to restore store %s from %s, at offset %d of %d"
+            _log.info(text, *where, progress.position, progress.end)
         else:
             _log.info("stream-thread [%s] task [%s] restored store %s from %s up to offset %d", *where, progress.position)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Generic
 
+from penstock.dsl.arguments import required
 from penstock.dsl.typevars import K, V
 from penstock.graph.builder import InternalStreamsBuilder
 from penstock.graph.node import GraphNode
 from penstock.operators.functions import IgnoreKey, IgnoreKeyJoiner
+
+_WITH_KEY = "; with_key=True gives it the key first"
 
 
 class AbstractStream(Generic[K, V]):
@@ -39,19 +42,19 @@ class AbstractStream(Generic[K, V]):
         return all_sources
 
 
-def value_mapper_with_key(mapper: Callable[..., Any], with_key: bool) -> Callable[[Any, Any], Any]:
+def value_mapper_with_key(mapper: Callable[..., Any], with_key: bool, what: str = "the mapper") -> Callable[[Any, Any], Any]:
     """A mapper in the form operators call: with key and value."""
-    required(mapper, "the mapper")
+    if with_key:
+        required(mapper, what, "key", "value")
+    else:
+        required(mapper, what, "value", hint=_WITH_KEY)
     return mapper if with_key else IgnoreKey(mapper)
 
 
 def joiner_with_key(joiner: Callable[..., Any], with_key: bool) -> Callable[[Any, Any, Any], Any]:
     """A joiner in the form operators call: with key and both values."""
-    required(joiner, "the joiner")
+    if with_key:
+        required(joiner, "the joiner", "key", "value", "other_value")
+    else:
+        required(joiner, "the joiner", "value", "other_value", hint=_WITH_KEY)
     return joiner if with_key else IgnoreKeyJoiner(joiner)
-
-
-def required(function: Any, what: str) -> None:
-    """Refuse something that cannot be called, before it fails at the first record."""
-    if not callable(function):
-        raise TypeError(f"{what} must be callable, got {function!r}")

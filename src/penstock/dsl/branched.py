@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Generic
 
 from penstock.dsl import kstream
-from penstock.dsl.abstract_stream import required
+from penstock.dsl.arguments import required
 from penstock.dsl.options import Branched, renamed
 from penstock.dsl.typevars import K, V
 from penstock.graph.naming import STREAM_BRANCH, Named
@@ -45,7 +45,7 @@ class BranchedKStream(Generic[K, V]):
         self, predicate: Callable[[K, V], Any], branched: Branched[K, V] | None = None, *, name: str | None = None
     ) -> BranchedKStream[K, V]:
         """One more branch, for records that fulfil the predicate and none before it."""
-        required(predicate, "the predicate")
+        required(predicate, "the predicate", "key", "value")
         self._predicates.append(predicate)
         self._create_branch(renamed(branched or Branched(), name), len(self._predicates))
         return self

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from penstock.dsl.arguments import option
 from penstock.dsl.global_ktable import GlobalKTable
 from penstock.dsl.kstream import KStream
 from penstock.dsl.ktable import KTable
 from penstock.dsl.ktable_base import source_parameters
-from penstock.dsl.options import Consumed, Materialized
+from penstock.dsl.options import Consumed, Materialized, as_materialized
 from penstock.dsl.typevars import K, V
 from penstock.errors import TopologyError
 from penstock.graph import naming
@@ -24,6 +25,7 @@ from penstock.state.store import StoreBuilder
 from penstock.timestamps import resolve_timestamp_extractor
 from penstock.topology.offset_reset import as_offset_reset
 from penstock.topology.topology import Topology
+from penstock.user_code import misuse
 
 
 class StreamsBuilder:
@@ -49,7 +51,13 @@ class StreamsBuilder:
 
     def stream(self, topics: str | Iterable[str] | re.Pattern[str], consumed: Consumed[K, V] | None = None) -> KStream[K, V]:
         """A stream of the records of a topic, of several topics, or of all topics whose whole name matches a pattern."""
-        given = consumed or Consumed()
+        if isinstance(consumed, str) and isinstance(topics, str):
+            raise misuse(f"several topics are given as a list: write stream([{topics!r}, {consumed!r}])")
+        if not isinstance(topics, (str, re.Pattern)) and (isinstance(topics, Consumed) or not isinstance(topics, Iterable)):
+            raise misuse(
+                f"the topic, a list of topics or a pattern comes first, got {topics!r}: write stream(topic, Consumed(…))"
+            )
+        given = option(Consumed, consumed) or Consumed()
         name = Named(given.name).or_generate(self._builder.names, naming.STREAM_SOURCE)
         read = [topics] if isinstance(topics, str) else topics
         node = StreamSourceNode(name, read if isinstance(read, re.Pattern) else list(read), _source_options(given))
@@ -59,8 +67,8 @@ class StreamsBuilder:
     def table(
         self,
         topic: str,
-        consumed: Consumed[K, V] | None = None,
-        materialized: Materialized[K, V] | None = None,
+        consumed: Consumed[K, V] | Materialized[K, V] | None = None,
+        materialized: Materialized[K, V] | str | None = None,
     ) -> KTable[K, V]:
         """A table of the latest value of each key in a topic.
 
@@ -68,6 +76,7 @@ class StreamsBuilder:
         `materialized`.
         """
         names = self._builder.names
+        consumed, materialized = _table_options(consumed, materialized)
         store, read = self._table_store(topic, consumed, materialized, force_queryable=False)
         named = Named(None if consumed is None else consumed.name)
         source_name = named.suffixed_or_generate(naming.TABLE_SOURCE_SUFFIX, names, naming.STREAM_SOURCE)
@@ -90,12 +99,13 @@ class StreamsBuilder:
     def global_table(
         self,
         topic: str,
-        consumed: Consumed[K, V] | None = None,
-        materialized: Materialized[K, V] | None = None,
+        consumed: Consumed[K, V] | Materialized[K, V] | None = None,
+        materialized: Materialized[K, V] | str | None = None,
     ) -> GlobalKTable[K, V]:
         """A table of a topic that every instance keeps in full; its store needs no changelog."""
         names = self._builder.names
-        options = replace(materialized or Materialized(), logging=False, topic_config={})
+        consumed, materialized = _table_options(consumed, materialized)
+        options = replace(as_materialized(materialized) or Materialized(), logging=False, topic_config={})
         store, read = self._table_store(topic, consumed, options, force_queryable=True)
         if store.is_versioned:
             raise TopologyError(f"the global table of {topic} cannot be versioned: every lookup is of the latest value")
@@ -112,10 +122,10 @@ class StreamsBuilder:
         self,
         topic: str,
         consumed: Consumed[Any, Any] | None,
-        materialized: Materialized[Any, Any] | None,
+        materialized: Materialized[Any, Any] | str | None,
         force_queryable: bool,
     ) -> tuple[MaterializedStore, SourceOptions]:
-        options = materialized or Materialized()
+        options = as_materialized(materialized) or Materialized()
         store = MaterializedStore(options, self._builder.names, f"{topic}-", self._builder.config, force_queryable)
         if consumed is None:
             return store, SourceOptions(store.key_serde, store.value_serde)
@@ -157,6 +167,16 @@ class StreamsBuilder:
         """The topology; `config` carries `topology.optimization`."""
         self._builder.build_and_optimize_topology(config)
         return self._topology
+
+
+def _table_options(
+    consumed: Consumed[K, V] | Materialized[K, V] | None, materialized: Materialized[K, V] | str | None
+) -> tuple[Consumed[K, V] | None, Materialized[K, V] | None]:
+    """Both options of a table; Java also has it with the second alone."""
+    if isinstance(consumed, Materialized) and materialized is None:
+        return None, consumed
+    example = 'table(topic, materialized="name of the store")' if isinstance(consumed, str) else None
+    return option(Consumed, consumed, example), as_materialized(materialized)
 
 
 def _source_options(consumed: Consumed[Any, Any]) -> SourceOptions:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from penstock.dsl import grouped_stream, ktable
-from penstock.dsl.abstract_stream import AbstractStream, required
+from penstock.dsl.abstract_stream import AbstractStream
+from penstock.dsl.arguments import required
 from penstock.dsl.cogroup_builder import CogroupedStreamAggregateBuilder
-from penstock.dsl.options import Materialized
+from penstock.dsl.options import Materialized, as_materialized
 from penstock.dsl.typevars import V1, K, V
 from penstock.dsl.windowing import SessionWindowing, Windowing, time_windowing
 from penstock.graph.builder import InternalStreamsBuilder
@@ -16,7 +17,7 @@ from penstock.graph.materialize import KeyValueStoreMaterializer, MaterializedSt
 from penstock.graph.naming import COGROUP_AGGREGATE
 from penstock.graph.node import GraphNode
 from penstock.operators import KStreamAggregate
-from penstock.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows, Windowed
+from penstock.windows import EmitStrategy, SessionWindows, SlidingWindows, Windowed, Windows
 
 
 class CogroupedKStream(AbstractStream[K, V]):
@@ -38,21 +39,21 @@ class CogroupedKStream(AbstractStream[K, V]):
         self, grouped_stream: grouped_stream.KGroupedStream[K, V1], aggregator: Callable[[K, V1, V], V]
     ) -> CogroupedKStream[K, V]:
         """One more grouped stream, with its aggregator."""
-        required(aggregator, "the aggregator")
+        required(aggregator, "the aggregator", "key", "value", "aggregate")
         self._groups[grouped_stream] = aggregator
         return self
 
     def aggregate(
         self,
         initializer: Callable[[], V],
-        materialized: Materialized[K, V] | None = None,
+        materialized: Materialized[K, V] | str | None = None,
         *,
         name: str | None = None,
     ) -> ktable.KTable[K, V]:
         """The result of each key over all streams."""
         required(initializer, "the initializer")
         builder = self._builder
-        given: Materialized[K, V] = materialized or Materialized()
+        given: Materialized[K, V] = as_materialized(materialized) or Materialized()
         store = MaterializedStore(given, builder.names, COGROUP_AGGREGATE, builder.config)
         return self._aggregate_builder.build(
             self._groups,
@@ -64,7 +65,7 @@ class CogroupedKStream(AbstractStream[K, V]):
         )
 
     @overload
-    def windowed_by(self, windows: TimeWindows | UnlimitedWindows | SlidingWindows) -> TimeWindowedCogroupedKStream[K, V]: ...
+    def windowed_by(self, windows: Windows | SlidingWindows) -> TimeWindowedCogroupedKStream[K, V]: ...
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream[K, V]: ...
 
@@ -86,12 +87,14 @@ class _WindowedCogrouped(AbstractStream[K, V]):
         self,
         initializer: Callable[[], Any],
         merger: Callable[[Any, Any, Any], Any] | None,
-        materialized: Materialized[Any, Any] | None,
+        materialized: Materialized[Any, Any] | str | None,
         name: str | None,
     ) -> ktable.KTable[Any, Any]:
         required(initializer, "the initializer")
         builder, windowing, emit = self._builder, self._windowing, EmitStrategy.on_window_update()
-        store = MaterializedStore(materialized or Materialized(), builder.names, COGROUP_AGGREGATE, builder.config)
+        store = MaterializedStore(
+            as_materialized(materialized) or Materialized(), builder.names, COGROUP_AGGREGATE, builder.config
+        )
         return self._aggregate_builder.build(
             self._groups,
             name,
@@ -109,7 +112,7 @@ class TimeWindowedCogroupedKStream(_WindowedCogrouped[K, V]):
     def aggregate(
         self,
         initializer: Callable[[], V],
-        materialized: Materialized[K, V] | None = None,
+        materialized: Materialized[K, V] | str | None = None,
         *,
         name: str | None = None,
     ) -> ktable.KTable[Windowed[K], V]:
@@ -124,10 +127,10 @@ class SessionWindowedCogroupedKStream(_WindowedCogrouped[K, V]):
         self,
         initializer: Callable[[], V],
         merger: Callable[[K, V, V], V],
-        materialized: Materialized[K, V] | None = None,
+        materialized: Materialized[K, V] | str | None = None,
         *,
         name: str | None = None,
     ) -> ktable.KTable[Windowed[K], V]:
         """The result of each session over all streams; `merger(key, first, second)` combines sessions that meet."""
-        required(merger, "the merger")
+        required(merger, "the merger", "key", "aggregate", "other_aggregate")
         return self._aggregate(initializer, merger, materialized, name)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from penstock.dsl import cogrouped, ktable, session_windowed, time_windowed
-from penstock.dsl.abstract_stream import AbstractStream, required
+from penstock.dsl.abstract_stream import AbstractStream
 from penstock.dsl.aggregate_builder import GroupedStreamAggregateBuilder
-from penstock.dsl.options import Grouped, Materialized
+from penstock.dsl.arguments import required
+from penstock.dsl.options import Grouped, Materialized, as_materialized
 from penstock.dsl.typevars import VR, K, V
 from penstock.dsl.windowing import SessionWindowing, time_windowing
 from penstock.graph import naming
@@ -19,7 +20,7 @@ from penstock.graph.node import GraphNode
 from penstock.operators import KStreamAggregate, KStreamReduce
 from penstock.operators.functions import count_aggregator, count_initializer
 from penstock.serdes import Serdes
-from penstock.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from penstock.windows import SessionWindows, SlidingWindows, Windows
 
 
 class KGroupedStream(AbstractStream[K, V]):
@@ -44,7 +45,7 @@ class KGroupedStream(AbstractStream[K, V]):
             builder, grouped, repartition_required, source_nodes, name, graph_node
         )
 
-    def count(self, materialized: Materialized[K, int] | None = None, *, name: str | None = None) -> ktable.KTable[K, int]:
+    def count(self, materialized: Materialized[K, int] | str | None = None, *, name: str | None = None) -> ktable.KTable[K, int]:
         """How many records each key has had.
 
         >>> from penstock import Consumed, Materialized, Serdes, StreamsBuilder, TopologyTestDriver
@@ -57,6 +58,7 @@ class KGroupedStream(AbstractStream[K, V]):
         2
         """
         names = self._builder.names
+        materialized = as_materialized(materialized)
         if materialized is not None and _is_unnamed(materialized):
             # An index that earlier versions used up; kept so that names stay as they were.
             names.new_store_name(naming.STREAM_AGGREGATE)
@@ -69,12 +71,12 @@ class KGroupedStream(AbstractStream[K, V]):
         return self._build(node_name, supplier, store)
 
     def reduce(
-        self, reducer: Callable[[V, V], V], materialized: Materialized[K, V] | None = None, *, name: str | None = None
+        self, reducer: Callable[[V, V], V], materialized: Materialized[K, V] | str | None = None, *, name: str | None = None
     ) -> ktable.KTable[K, V]:
         """All values of each key combined into one: `reducer(result so far, value)`; the first value starts."""
-        required(reducer, "the reducer")
+        required(reducer, "the reducer", "aggregate", "value")
         names = self._builder.names
-        given = materialized or Materialized(key_serde=self._key_serde, value_serde=self._value_serde)
+        given = as_materialized(materialized) or Materialized(key_serde=self._key_serde, value_serde=self._value_serde)
         store = MaterializedStore(given, names, naming.STREAM_REDUCE, self._builder.config)
         store.default_key_serde(self._key_serde)
         store.default_value_serde(self._value_serde)
@@ -85,15 +87,15 @@ class KGroupedStream(AbstractStream[K, V]):
         self,
         initializer: Callable[[], VR],
         aggregator: Callable[[K, V, VR], VR],
-        materialized: Materialized[K, VR] | None = None,
+        materialized: Materialized[K, VR] | str | None = None,
         *,
         name: str | None = None,
     ) -> ktable.KTable[K, VR]:
         """All records of each key aggregated: `aggregator(key, value, result so far)`, started by `initializer()`."""
         required(initializer, "the initializer")
-        required(aggregator, "the aggregator")
+        required(aggregator, "the aggregator", "key", "value", "aggregate")
         names = self._builder.names
-        given: Materialized[K, VR] = materialized or Materialized(key_serde=self._key_serde)
+        given: Materialized[K, VR] = as_materialized(materialized) or Materialized(key_serde=self._key_serde)
         store = MaterializedStore(given, names, naming.STREAM_AGGREGATE, self._builder.config)
         store.default_key_serde(self._key_serde)
         node_name = Named(name).or_generate(names, naming.STREAM_AGGREGATE)
@@ -104,9 +106,7 @@ class KGroupedStream(AbstractStream[K, V]):
         return self._aggregate_builder.build(name, supplier, store, builder, store.key_serde)
 
     @overload
-    def windowed_by(
-        self, windows: TimeWindows | UnlimitedWindows | SlidingWindows
-    ) -> time_windowed.TimeWindowedKStream[K, V]: ...
+    def windowed_by(self, windows: Windows | SlidingWindows) -> time_windowed.TimeWindowedKStream[K, V]: ...
     @overload
     def windowed_by(self, windows: SessionWindows) -> session_windowed.SessionWindowedKStream[K, V]: ...
 

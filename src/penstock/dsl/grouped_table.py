@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dsl import ktable
-from penstock.dsl.abstract_stream import AbstractStream, required
-from penstock.dsl.options import Grouped, Materialized
+from penstock.dsl.abstract_stream import AbstractStream
+from penstock.dsl.arguments import required
+from penstock.dsl.options import Grouped, Materialized, as_materialized
 from penstock.dsl.typevars import VR, K, V
 from penstock.graph import naming
 from penstock.graph.builder import InternalStreamsBuilder
@@ -40,9 +41,9 @@ class KGroupedTable(AbstractStream[K, V]):
         self._given_name = grouped.name
         self._repartition_node: GroupedTableRepartitionNode | None = None
 
-    def count(self, materialized: Materialized[K, int] | None = None, *, name: str | None = None) -> ktable.KTable[K, int]:
+    def count(self, materialized: Materialized[K, int] | str | None = None, *, name: str | None = None) -> ktable.KTable[K, int]:
         """How many rows each group has."""
-        store = self._store(materialized or Materialized(key_serde=self._key_serde, value_serde=Serdes.long()))
+        store = self._store(as_materialized(materialized) or Materialized(key_serde=self._key_serde, value_serde=Serdes.long()))
         store.default_value_serde(Serdes.long())
         supplier = KTableAggregate(store.store_name, count_initializer, count_aggregator, count_subtractor)
         return self._aggregate(supplier, naming.TABLE_AGGREGATE, store, name)
@@ -51,14 +52,16 @@ class KGroupedTable(AbstractStream[K, V]):
         self,
         adder: Callable[[V, V], V],
         subtractor: Callable[[V, V], V],
-        materialized: Materialized[K, V] | None = None,
+        materialized: Materialized[K, V] | str | None = None,
         *,
         name: str | None = None,
     ) -> ktable.KTable[K, V]:
         """All values of each group combined into one: `adder(result, new value)`, `subtractor(result, old value)`."""
-        required(adder, "the adder")
-        required(subtractor, "the subtractor")
-        store = self._store(materialized or Materialized(key_serde=self._key_serde, value_serde=self._value_serde))
+        required(adder, "the adder", "aggregate", "value")
+        required(subtractor, "the subtractor", "aggregate", "value")
+        store = self._store(
+            as_materialized(materialized) or Materialized(key_serde=self._key_serde, value_serde=self._value_serde)
+        )
         store.default_value_serde(self._value_serde)
         return self._aggregate(KTableReduce(store.store_name, adder, subtractor), naming.TABLE_REDUCE, store, name)
 
@@ -67,15 +70,15 @@ class KGroupedTable(AbstractStream[K, V]):
         initializer: Callable[[], VR],
         adder: Callable[[K, V, VR], VR],
         subtractor: Callable[[K, V, VR], VR],
-        materialized: Materialized[K, VR] | None = None,
+        materialized: Materialized[K, VR] | str | None = None,
         *,
         name: str | None = None,
     ) -> ktable.KTable[K, VR]:
         """All rows of each group aggregated: `adder(key, new value, result)`, `subtractor(key, old value, result)`."""
         required(initializer, "the initializer")
-        required(adder, "the adder")
-        required(subtractor, "the subtractor")
-        given: Materialized[K, VR] = materialized or Materialized(key_serde=self._key_serde)
+        required(adder, "the adder", "key", "value", "aggregate")
+        required(subtractor, "the subtractor", "key", "value", "aggregate")
+        given: Materialized[K, VR] = as_materialized(materialized) or Materialized(key_serde=self._key_serde)
         store = self._store(given)
         supplier = KTableAggregate(store.store_name, initializer, adder, subtractor)
         return self._aggregate(supplier, naming.TABLE_AGGREGATE, store, name)

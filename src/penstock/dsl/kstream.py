@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.dsl.abstract_stream import required
+from penstock.dsl.arguments import check_supplier, option, required
 from penstock.dsl.branched import BranchedKStream
 from penstock.dsl.grouped_stream import KGroupedStream
 from penstock.dsl.kstream_joins import JoinOperators
 from penstock.dsl.kstream_stateless import StatelessOperators
 from penstock.dsl.ktable import KTable
 from penstock.dsl.ktable_base import source_parameters
-from penstock.dsl.options import Grouped, Materialized, Produced, Repartitioned, renamed
+from penstock.dsl.options import Grouped, Materialized, Produced, Repartitioned, as_materialized, renamed
 from penstock.dsl.typevars import KR, VR, K, V
 from penstock.graph import naming
 from penstock.graph.materialize import MaterializedStore
@@ -26,6 +26,7 @@ from penstock.operators.functions import SelectKey
 from penstock.processor import FixedKeyProcessor, Processor
 from penstock.record import RecordContext
 from penstock.topology.internal_topics import InternalTopicProperties
+from penstock.user_code import misuse
 
 
 class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
@@ -37,6 +38,8 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
 
     def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
         """The records of both streams, in no particular order between the two."""
+        if not isinstance(other, KStream):
+            raise misuse(f"a stream is merged with a KStream, not with {other!r}")
         node_name = Named(name).or_generate(self._builder.names, naming.STREAM_MERGE)
         node = ProcessorGraphNode(ProcessorParameters(PassThrough(), node_name))
         node.is_merge_node = True
@@ -56,7 +59,7 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
 
     def repartition(self, repartitioned: Repartitioned[K, V] | None = None, *, name: str | None = None) -> KStream[K, V]:
         """The same records, written to a repartition topic and read again: each where its key belongs."""
-        given = renamed(repartitioned or Repartitioned(), name)
+        given = renamed(option(Repartitioned, repartitioned) or Repartitioned(), name)
         topic_prefix = given.name or self._builder.names.new_processor_name(naming.STREAM_REPARTITION)
         key_serde = self._key_serde if given.key_serde is None else given.key_serde
         value_serde = self._value_serde if given.value_serde is None else given.value_serde
@@ -85,19 +88,23 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
 
         The topic has to exist; only a repartition topic is made for you.
         """
-        given = renamed(produced or Produced(), name)
+        if isinstance(topic, Produced):
+            raise misuse("the topic comes first: write to(topic, Produced(…))")
+        given = renamed(option(Produced, produced) or Produced(), name)
         if not isinstance(topic, str):
-            required(topic, "the topic")
+            required(topic, "the topic", "key", "value", "record_context")
         node_name = Named(given.name).or_generate(self._builder.names, naming.STREAM_SINK)
         key_serde = self._key_serde if given.key_serde is None else given.key_serde
         value_serde = self._value_serde if given.value_serde is None else given.value_serde
         sink = StreamSinkNode(node_name, topic, key_serde, value_serde, given.partitioner)
         self._builder.add_graph_node(self._graph_node, sink)
 
-    def to_table(self, materialized: Materialized[K, V] | None = None, *, name: str | None = None) -> KTable[K, V]:
+    def to_table(self, materialized: Materialized[K, V] | str | None = None, *, name: str | None = None) -> KTable[K, V]:
         """The latest value of each key: a record is an update, a value of None a deletion."""
         names, builder = self._builder.names, self._builder
-        given = materialized or Materialized(key_serde=self._key_serde, value_serde=self._value_serde)
+        store_name = materialized if isinstance(materialized, str) else None
+        inherited = Materialized(store_name, self._key_serde, self._value_serde)
+        given = inherited if isinstance(materialized, str) else as_materialized(materialized) or inherited
         node_name = Named(name).or_generate(names, naming.STREAM_TOTABLE)
         store = MaterializedStore(given, names, naming.STREAM_TOTABLE, builder.config)
         key_serde = self._key_serde if store.key_serde is None else store.key_serde
@@ -118,16 +125,17 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
 
     def group_by_key(self, grouped: Grouped[K, V] | None = None, *, name: str | None = None) -> KGroupedStream[K, V]:
         """The records grouped by their key; repartitioned first if the key was changed before."""
-        given = renamed(grouped or Grouped(key_serde=self._key_serde, value_serde=self._value_serde), name)
+        inherited = Grouped(key_serde=self._key_serde, value_serde=self._value_serde)
+        given = renamed(option(Grouped, grouped) or inherited, name)
         return KGroupedStream(self._name, self._source_nodes, given, self._repartition_required, self._graph_node, self._builder)
 
     def group_by(
         self, selector: Callable[[K, V], KR], grouped: Grouped[KR, V] | None = None, *, name: str | None = None
     ) -> KGroupedStream[KR, V]:
         """The records grouped by a new key, which always means a repartition."""
-        required(selector, "the selector")
+        required(selector, "the selector", "key", "value")
         default: Grouped[KR, V] = Grouped(value_serde=self._value_serde)
-        given = renamed(grouped or default, name)
+        given = renamed(option(Grouped, grouped) or default, name)
         node = self._add_processor(naming.STREAM_KEY_SELECT, given.name, KStreamMap(SelectKey(selector)), key_changing=True)
         return KGroupedStream(node.node_name, self._source_nodes, given, True, node, self._builder)
 
@@ -151,7 +159,7 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
     def _add_user_processor(
         self, prefix: str, supplier: Callable[[], Any], store_names: tuple[str, ...], name: str | None
     ) -> ProcessorToStateConnectorNode:
-        required(supplier, "the processor supplier")
+        check_supplier(supplier, "the processor supplier")
         # Unlike all other operators, a named one uses up no index.
         node_name = self._builder.names.new_processor_name(prefix) if name is None else validate_name(name)
         node = ProcessorToStateConnectorNode(ProcessorParameters(supplier, node_name), store_names)

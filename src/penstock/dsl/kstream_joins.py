@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, overload
 
 from penstock.dsl import global_ktable, kstream, ktable
 from penstock.dsl.abstract_stream import joiner_with_key
+from penstock.dsl.arguments import option
 from penstock.dsl.kstream_base import StreamBase
 from penstock.dsl.options import Joined, StreamJoined, renamed
 from penstock.dsl.stream_stream_join import join_streams
 from penstock.dsl.stream_table_join import join_global_table, join_table
 from penstock.dsl.typevars import GK, GV, VO, VR, K, V
+from penstock.user_code import misuse
 from penstock.windows import JoinWindows
 
 
@@ -188,19 +192,25 @@ class JoinOperators(StreamBase[K, V]):
     def outer_join(self, other: Any, *arguments: Any, **options: Any) -> kstream.KStream[Any, Any]:
         """Like `left_join` with another stream, but records of either side without a match are joined with None."""
         if not isinstance(other, kstream.KStream):
-            raise TypeError(f"outer_join is for two streams; a stream cannot be outer joined with {other!r}")
+            raise misuse(f"outer_join is for two streams; a stream cannot be outer joined with {other!r}")
         return self._join(other, arguments, options, left=True, right=True)
 
     def _join(
         self, other: Any, arguments: tuple[Any, ...], options: dict[str, Any], left: bool, right: bool
     ) -> kstream.KStream[Any, Any]:
         if isinstance(other, kstream.KStream):
-            return self._join_stream(other, left, right, *arguments, **options)
-        if isinstance(other, ktable.KTable):
-            return self._join_table(other, left, *arguments, **options)
-        if isinstance(other, global_ktable.GlobalKTable):
-            return self._join_global_table(other, left, *arguments, **options)
-        raise TypeError(f"a stream joins with a KStream, a KTable or a GlobalKTable, not with {other!r}")
+            join, call = partial(self._join_stream, other, left, right), "join(other_stream, joiner, JoinWindows(…))"
+        elif isinstance(other, ktable.KTable):
+            join, call = partial(self._join_table, other, left), "join(table, joiner, joined=None)"
+        elif isinstance(other, global_ktable.GlobalKTable):
+            join, call = partial(self._join_global_table, other, left), "join(global_table, key_selector, joiner)"
+        else:
+            raise misuse(f"a stream joins with a KStream, a KTable or a GlobalKTable, not with {other!r}")
+        try:
+            inspect.signature(join).bind(*arguments, **options)
+        except TypeError as exc:
+            raise misuse(f"{exc}; with a {type(other).__name__} it is {call}") from None
+        return join(*arguments, **options)
 
     def _join_stream(
         self,
@@ -214,8 +224,8 @@ class JoinOperators(StreamBase[K, V]):
         name: str | None = None,
     ) -> kstream.KStream[Any, Any]:
         if not isinstance(windows, JoinWindows):
-            raise TypeError(f"a join of two streams needs JoinWindows, got {windows!r}")
-        options = renamed(stream_joined or StreamJoined(), name)
+            raise misuse(f"the third argument is JoinWindows, got {windows!r}: write join(other_stream, joiner, JoinWindows(…))")
+        options = renamed(option(StreamJoined, stream_joined) or StreamJoined(), name)
         return join_streams(self, other, joiner_with_key(joiner, with_key), windows, options, left, right)
 
     def _join_table(
@@ -227,7 +237,7 @@ class JoinOperators(StreamBase[K, V]):
         with_key: bool = False,
         name: str | None = None,
     ) -> kstream.KStream[Any, Any]:
-        options = renamed(joined or Joined(), name)
+        options = renamed(option(Joined, joined) or Joined(), name)
         return join_table(self, other, joiner_with_key(joiner, with_key), options, left)
 
     def _join_global_table(

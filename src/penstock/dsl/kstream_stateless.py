@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
 from penstock.dsl import kstream
-from penstock.dsl.abstract_stream import required, value_mapper_with_key
+from penstock.dsl.abstract_stream import value_mapper_with_key
+from penstock.dsl.arguments import required
 from penstock.dsl.kstream_base import StreamBase
 from penstock.dsl.typevars import KR, VR, K, V
 from penstock.graph import naming
@@ -44,23 +45,23 @@ class StatelessOperators(StreamBase[K, V]):
         ...     driver.create_output_topic("long-lines", text, text).read_key_values()
         [('b', 'maybe')]
         """
-        required(predicate, "the predicate")
+        required(predicate, "the predicate", "key", "value")
         return self._derive(self._add_processor(naming.STREAM_FILTER, name, KStreamFilter(predicate, False)))
 
     def filter_not(self, predicate: Callable[[K, V], Any], *, name: str | None = None) -> kstream.KStream[K, V]:
         """The records for which the predicate is false."""
-        required(predicate, "the predicate")
+        required(predicate, "the predicate", "key", "value")
         return self._derive(self._add_processor(naming.STREAM_FILTER, name, KStreamFilter(predicate, True)))
 
     def select_key(self, selector: Callable[[K, V], KR], *, name: str | None = None) -> kstream.KStream[KR, V]:
         """The same values under new keys; the records are repartitioned where a later operator needs it."""
-        required(selector, "the selector")
+        required(selector, "the selector", "key", "value")
         node = self._add_processor(naming.STREAM_KEY_SELECT, name, KStreamMap(SelectKey(selector)), key_changing=True)
         return self._derive(node, key_serde=None, repartition_required=True)
 
     def map(self, mapper: Callable[[K, V], tuple[KR, VR]], *, name: str | None = None) -> kstream.KStream[KR, VR]:
         """Each record turned into another key and value; prefer `map_values` where the key stays."""
-        required(mapper, "the mapper")
+        required(mapper, "the mapper", "key", "value")
         node = self._add_processor(naming.STREAM_MAP, name, KStreamMap(mapper), key_changing=True)
         return self._derive(node, None, None, repartition_required=True)
 
@@ -83,7 +84,7 @@ class StatelessOperators(StreamBase[K, V]):
 
     def flat_map(self, mapper: Callable[[K, V], Iterable[tuple[KR, VR]]], *, name: str | None = None) -> kstream.KStream[KR, VR]:
         """Each record turned into any number of records; prefer `flat_map_values` where the key stays."""
-        required(mapper, "the mapper")
+        required(mapper, "the mapper", "key", "value")
         node = self._add_processor(naming.STREAM_FLATMAP, name, KStreamFlatMap(mapper), key_changing=True)
         return self._derive(node, None, None, repartition_required=True)
 
@@ -118,18 +119,18 @@ class StatelessOperators(StreamBase[K, V]):
         The mapper gets and gives a `pyarrow.RecordBatch` with the columns `key`, `value` and `timestamp`. How many
         records a batch has is not promised. Keys may change, so the records count as not partitioned by their key.
         """
-        required(mapper, "the mapper")
+        required(mapper, "the mapper", "batch")
         node = self._add_processor(naming.STREAM_MAPBATCHES, name, KStreamMapBatches(mapper), key_changing=True)
         return self._derive(node, None, None, repartition_required=True)
 
     def peek(self, action: Callable[[K, V], Any], *, name: str | None = None) -> kstream.KStream[K, V]:
         """The same records, each shown to `action` first: for logging, not for changing them."""
-        required(action, "the action")
+        required(action, "the action", "key", "value")
         return self._derive(self._add_processor(naming.STREAM_PEEK, name, KStreamPeek(action)))
 
     def foreach(self, action: Callable[[K, V], Any], *, name: str | None = None) -> None:
         """Call `action` for each record; the stream ends here."""
-        required(action, "the action")
+        required(action, "the action", "key", "value")
         self._add_processor(naming.STREAM_FOREACH, name, ForeachProcessorSupplier(action))
 
     def print(

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any, Literal, overload
 
 from penstock.dsl import kstream
-from penstock.dsl.abstract_stream import required, value_mapper_with_key
+from penstock.dsl.abstract_stream import value_mapper_with_key
+from penstock.dsl.arguments import check_supplier, option, required
 from penstock.dsl.grouped_table import KGroupedTable
 from penstock.dsl.ktable_base import TableBase
 from penstock.dsl.ktable_joins import TableJoinOperators
-from penstock.dsl.options import Grouped, Materialized, renamed
+from penstock.dsl.options import Grouped, Materialized, as_materialized, renamed
 from penstock.dsl.suppressed import Suppressed
 from penstock.dsl.typevars import KR, VR, K, V
 from penstock.errors import TopologyError
@@ -40,8 +41,12 @@ from penstock.operators.functions import new_value
 from penstock.processor import ValueTransformerWithKey
 from penstock.state.buffers import InMemoryTimeOrderedKeyValueChangeBufferBuilder
 from penstock.state.store import StoreBuilder
+from penstock.topology.supplied_stores import stores_of
+from penstock.user_code import misuse
 
 _log = logging.getLogger(__name__)
+
+_SUPPRESSED = "suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))"
 
 
 class KTable(TableJoinOperators[K, V], TableBase[K, V]):
@@ -54,7 +59,7 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
     def filter(
         self,
         predicate: Callable[[K, V], Any],
-        materialized: Materialized[K, V] | None = None,
+        materialized: Materialized[K, V] | str | None = None,
         *,
         name: str | None = None,
     ) -> KTable[K, V]:
@@ -64,7 +69,7 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
     def filter_not(
         self,
         predicate: Callable[[K, V], Any],
-        materialized: Materialized[K, V] | None = None,
+        materialized: Materialized[K, V] | str | None = None,
         *,
         name: str | None = None,
     ) -> KTable[K, V]:
@@ -72,9 +77,9 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
         return self._filter(predicate, materialized, name, True)
 
     def _filter(
-        self, predicate: Callable[[K, V], Any], materialized: Materialized[K, V] | None, name: str | None, filter_not: bool
+        self, predicate: Callable[[K, V], Any], materialized: Materialized[K, V] | str | None, name: str | None, filter_not: bool
     ) -> KTable[K, V]:
-        required(predicate, "the predicate")
+        required(predicate, "the predicate", "key", "value")
         store, stores = self._store_if_named(materialized, naming.TABLE_FILTER)
         queryable = None if store is None else store.queryable_store_name
         node_name = Named(name).or_generate(self._builder.names, naming.TABLE_FILTER)
@@ -91,7 +96,7 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
         self,
         mapper: Callable[[V], VR],
         with_key: Literal[False] = False,
-        materialized: Materialized[K, VR] | None = None,
+        materialized: Materialized[K, VR] | str | None = None,
         *,
         name: str | None = None,
     ) -> KTable[K, VR]: ...
@@ -100,7 +105,7 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
         self,
         mapper: Callable[[K, V], VR],
         with_key: Literal[True],
-        materialized: Materialized[K, VR] | None = None,
+        materialized: Materialized[K, VR] | str | None = None,
         *,
         name: str | None = None,
     ) -> KTable[K, VR]: ...
@@ -109,7 +114,7 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
         self,
         mapper: Callable[..., Any],
         with_key: bool = False,
-        materialized: Materialized[Any, Any] | None = None,
+        materialized: Materialized[Any, Any] | str | None = None,
         *,
         name: str | None = None,
     ) -> KTable[Any, Any]:
@@ -126,7 +131,7 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
         self,
         transformer_supplier: Callable[[], ValueTransformerWithKey[K, V, VR]],
         *state_store_names: str,
-        materialized: Materialized[K, VR] | None = None,
+        materialized: Materialized[K, VR] | str | None = None,
         name: str | None = None,
     ) -> KTable[K, VR]:
         """Each value turned into another by a transformer that may use stores.
@@ -134,9 +139,9 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
         Without `materialized` the transformer is also called to look up values, so it must not depend on the order of
         calls.
         """
-        required(transformer_supplier, "the transformer supplier")
+        check_supplier(transformer_supplier, "the transformer supplier")
         store, stores = self._store_if_named(materialized, None)
-        stores.extend(getattr(transformer_supplier, "stores", None) or ())
+        stores.extend(stores_of(transformer_supplier))
         queryable = None if store is None else store.queryable_store_name
         node_name = Named(name).or_generate(self._builder.names, naming.TABLE_TRANSFORMVALUES)
         supplier = KTableTransformValues(self._parent, transformer_supplier, queryable)
@@ -161,6 +166,8 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
 
     def suppress(self, suppressed: Suppressed, *, name: str | None = None) -> KTable[K, V]:
         """The table with some of its updates held back, see `Suppressed`."""
+        if option(Suppressed, suppressed, _SUPPRESSED) is None:
+            raise misuse(f"needs to be told what to hold back: write {_SUPPRESSED}")
         if self._graph_node.is_output_versioned:
             raise TopologyError(f"suppress() is only supported for tables that are not versioned, but {self._name} is")
         names = self._builder.names
@@ -193,9 +200,9 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
         self, selector: Callable[[K, V], tuple[KR, VR]], grouped: Grouped[KR, VR] | None = None, *, name: str | None = None
     ) -> KGroupedTable[KR, VR]:
         """The rows grouped by a new key, with a new value: `selector` gives both."""
-        required(selector, "the selector")
+        required(selector, "the selector", "key", "value")
         default: Grouped[KR, VR] = Grouped()
-        given = renamed(grouped or default, name)
+        given = renamed(option(Grouped, grouped) or default, name)
         node_name = Named(given.name).or_generate(self._builder.names, naming.TABLE_SELECT)
         node = VersionAwareProcessorNode(ProcessorParameters(KTableRepartitionMap(self._parent, selector), node_name))
         self._builder.add_graph_node(self._graph_node, node)
@@ -203,15 +210,16 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
         return KGroupedTable(node_name, self._source_nodes, given, node, self._builder)
 
     def _store_if_named(
-        self, materialized: Materialized[Any, Any] | None, prefix: str | None
+        self, materialized: Materialized[Any, Any] | str | None, prefix: str | None
     ) -> tuple[MaterializedStore | None, list[StoreBuilder[Any]]]:
         """The store of an operator that is materialized only under a name of the user's.
 
         Options without a name still use up the index of a store name where there is a prefix for one.
         """
-        if materialized is None:
+        given = as_materialized(materialized)
+        if given is None:
             return None, []
-        store = MaterializedStore(materialized, config=self._builder.config)
+        store = MaterializedStore(given, config=self._builder.config)
         if store.queryable_store_name is not None:
             return store, [KeyValueStoreMaterializer(store)]
         if prefix is not None:

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import Any, Literal, overload
 
 from penstock.dsl import ktable
-from penstock.dsl.abstract_stream import joiner_with_key, required, value_mapper_with_key
+from penstock.dsl.abstract_stream import joiner_with_key, value_mapper_with_key
+from penstock.dsl.arguments import option
 from penstock.dsl.foreign_key_join import join_on_foreign_key
 from penstock.dsl.ktable_base import TableBase
-from penstock.dsl.options import Materialized, TableJoined, renamed
+from penstock.dsl.options import Materialized, TableJoined, as_materialized, renamed
 from penstock.dsl.table_table_join import join_tables
 from penstock.dsl.typevars import KO, VO, VR, K, V
+from penstock.serde_arguments import is_serde
+from penstock.user_code import misuse
 
 
 class TableJoinOperators(TableBase[K, V]):
@@ -22,7 +25,7 @@ class TableJoinOperators(TableBase[K, V]):
         self,
         other: ktable.KTable[K, VO],
         joiner: Callable[[V, VO], VR],
-        materialized: Materialized[K, VR] | None = None,
+        materialized: Materialized[K, VR] | str | None = None,
         *,
         name: str | None = None,
     ) -> ktable.KTable[K, VR]: ...
@@ -31,7 +34,7 @@ class TableJoinOperators(TableBase[K, V]):
         self,
         other: ktable.KTable[KO, VO],
         joiner: Callable[[V, VO], VR],
-        materialized: Materialized[K, VR] | None = None,
+        materialized: Materialized[K, VR] | str | None = None,
         *,
         foreign_key: Callable[[V], KO | None],
         table_joined: TableJoined[K, KO] | None = None,
@@ -43,7 +46,7 @@ class TableJoinOperators(TableBase[K, V]):
         self,
         other: ktable.KTable[KO, VO],
         joiner: Callable[[V, VO], VR],
-        materialized: Materialized[K, VR] | None = None,
+        materialized: Materialized[K, VR] | str | None = None,
         *,
         foreign_key: Callable[[K, V], KO | None],
         table_joined: TableJoined[K, KO] | None = None,
@@ -55,8 +58,8 @@ class TableJoinOperators(TableBase[K, V]):
         self,
         other: ktable.KTable[Any, Any],
         joiner: Callable[..., Any],
-        materialized: Materialized[Any, Any] | None = None,
-        *,
+        materialized: Materialized[Any, Any] | str | None = None,
+        *java_order: Any,
         foreign_key: Callable[..., Any] | None = None,
         table_joined: TableJoined[Any, Any] | None = None,
         with_key: bool = False,
@@ -68,6 +71,7 @@ class TableJoinOperators(TableBase[K, V]):
         `foreign_key=lambda value: …` the other table may be partitioned in its own way; rows of this table without a
         foreign key give no result. `with_key=True` gives that function the key first.
         """
+        _refuse_java_order(materialized, java_order)
         return self._join(other, joiner, materialized, foreign_key, table_joined, with_key, name, left_outer=False)
 
     @overload
@@ -75,7 +79,7 @@ class TableJoinOperators(TableBase[K, V]):
         self,
         other: ktable.KTable[K, VO],
         joiner: Callable[[V, VO | None], VR],
-        materialized: Materialized[K, VR] | None = None,
+        materialized: Materialized[K, VR] | str | None = None,
         *,
         name: str | None = None,
     ) -> ktable.KTable[K, VR]: ...
@@ -84,7 +88,7 @@ class TableJoinOperators(TableBase[K, V]):
         self,
         other: ktable.KTable[KO, VO],
         joiner: Callable[[V, VO | None], VR],
-        materialized: Materialized[K, VR] | None = None,
+        materialized: Materialized[K, VR] | str | None = None,
         *,
         foreign_key: Callable[[V], KO | None],
         table_joined: TableJoined[K, KO] | None = None,
@@ -96,7 +100,7 @@ class TableJoinOperators(TableBase[K, V]):
         self,
         other: ktable.KTable[KO, VO],
         joiner: Callable[[V, VO | None], VR],
-        materialized: Materialized[K, VR] | None = None,
+        materialized: Materialized[K, VR] | str | None = None,
         *,
         foreign_key: Callable[[K, V], KO | None],
         table_joined: TableJoined[K, KO] | None = None,
@@ -108,21 +112,22 @@ class TableJoinOperators(TableBase[K, V]):
         self,
         other: ktable.KTable[Any, Any],
         joiner: Callable[..., Any],
-        materialized: Materialized[Any, Any] | None = None,
-        *,
+        materialized: Materialized[Any, Any] | str | None = None,
+        *java_order: Any,
         foreign_key: Callable[..., Any] | None = None,
         table_joined: TableJoined[Any, Any] | None = None,
         with_key: bool = False,
         name: str | None = None,
     ) -> ktable.KTable[Any, Any]:
         """Like `join`, but a row of this table without a match is joined with None."""
+        _refuse_java_order(materialized, java_order)
         return self._join(other, joiner, materialized, foreign_key, table_joined, with_key, name, left_outer=True)
 
     def outer_join(
         self,
         other: ktable.KTable[K, VO],
         joiner: Callable[[V | None, VO | None], VR],
-        materialized: Materialized[K, VR] | None = None,
+        materialized: Materialized[K, VR] | str | None = None,
         *,
         name: str | None = None,
     ) -> ktable.KTable[K, VR]:
@@ -133,7 +138,7 @@ class TableJoinOperators(TableBase[K, V]):
         self,
         other: ktable.KTable[Any, Any],
         joiner: Callable[..., Any],
-        materialized: Materialized[Any, Any] | None,
+        materialized: Materialized[Any, Any] | str | None,
         foreign_key: Callable[..., Any] | None,
         table_joined: TableJoined[Any, Any] | None,
         with_key: bool,
@@ -143,17 +148,25 @@ class TableJoinOperators(TableBase[K, V]):
         join_values = joiner_with_key(joiner, False)
         if foreign_key is None:
             if table_joined is not None or with_key:
-                raise TypeError("table_joined and with_key are for joins on a foreign key: give foreign_key= as well")
+                raise misuse("table_joined and with_key are for joins on a foreign key: give foreign_key= as well")
             return join_tables(self, _table(other), join_values, name, materialized, left_outer, False)
-        required(foreign_key, "foreign_key")
-        extractor = value_mapper_with_key(foreign_key, with_key)
-        options = renamed(table_joined or TableJoined(), name)
+        extractor = value_mapper_with_key(foreign_key, with_key, "foreign_key")
+        options = renamed(option(TableJoined, table_joined) or TableJoined(), name)
         return join_on_foreign_key(
-            self, _table(other), extractor, join_values, options, materialized or Materialized(), left_outer
+            self, _table(other), extractor, join_values, options, as_materialized(materialized) or Materialized(), left_outer
+        )
+
+
+def _refuse_java_order(materialized: Any, java_order: tuple[Any, ...]) -> None:
+    """In Java the function that gives the foreign key comes before the joiner."""
+    if java_order or (callable(materialized) and not is_serde(materialized)) or isinstance(materialized, TableJoined):
+        raise misuse(
+            "a join on a foreign key is written join(other, joiner, foreign_key=lambda value: …, table_joined=TableJoined(…), "
+            "materialized=Materialized(…)): the joiner comes second, all else by name"
         )
 
 
 def _table(other: Any) -> ktable.KTable[Any, Any]:
     if not isinstance(other, ktable.KTable):
-        raise TypeError(f"a table joins with a KTable, not with {other!r}")
+        raise misuse(f"a table joins with a KTable, not with {other!r}")
     return other

@@ -9,10 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from penstock.dsl.arguments import check_name_first, check_serde, option
 from penstock.dsl.typevars import KO, V1, V2, K, V
 from penstock.errors import TopologyError
 from penstock.graph.dsl_stores import DslStoreSuppliers, resolve_dsl_store_suppliers
 from penstock.graph.naming import validate_name
+from penstock.serde_arguments import is_serde
 from penstock.serdes import Serde
 from penstock.topology.specs import StreamPartitioner, TimestampExtractor
 from penstock.windows import Duration, to_ms
@@ -36,6 +38,12 @@ def _check_name(name: str | None) -> None:
         validate_name(name)
 
 
+def _check_serdes(options: Any) -> None:
+    owner = type(options).__name__
+    for what in ("key_serde", "value_serde", "other_value_serde"):
+        check_serde(owner, what, getattr(options, what, None))
+
+
 def _topic_config(options: Any) -> None:
     object.__setattr__(options, "topic_config", {str(key): str(value) for key, value in dict(options.topic_config).items()})
 
@@ -55,6 +63,7 @@ class Consumed(Generic[K, V]):
     name: str | None = None
 
     def __post_init__(self) -> None:
+        _check_serdes(self)
         _check_name(self.name)
 
 
@@ -68,6 +77,7 @@ class Produced(Generic[K, V]):
     name: str | None = None
 
     def __post_init__(self) -> None:
+        _check_serdes(self)
         _check_name(self.name)
 
 
@@ -80,6 +90,8 @@ class Grouped(Generic[K, V]):
     value_serde: Serde[V] | None = None
 
     def __post_init__(self) -> None:
+        check_name_first("Grouped", "name", self.name)
+        _check_serdes(self)
         _check_name(self.name)
 
 
@@ -106,6 +118,8 @@ class Materialized(Generic[K, V]):
     retention: Duration | None = None
 
     def __post_init__(self) -> None:
+        check_name_first("Materialized", "store_name", self.store_name)
+        _check_serdes(self)
         if self.store_name is not None:
             validate_name(self.store_name)
             if self.supplier is not None and self.supplier.name != self.store_name:
@@ -127,6 +141,15 @@ class Materialized(Generic[K, V]):
         return None if self.retention is None else to_ms(self.retention, "retention")
 
 
+def as_materialized(given: Materialized[K, V] | str | None) -> Materialized[K, V] | None:
+    """What an operator is told of its store: options, or the store's name alone."""
+    if isinstance(given, str):
+        return Materialized(given)
+    return option(
+        Materialized, given, None if not is_serde(given) else "Materialized(key_serde=…, value_serde=…), with a name before them"
+    )
+
+
 @dataclass(frozen=True)
 class Joined(Generic[K, V1, V2]):
     """A join of a stream with a table: serdes for the repartition, the name, and how long to wait for the table.
@@ -142,6 +165,7 @@ class Joined(Generic[K, V1, V2]):
     grace_period: Duration | None = None
 
     def __post_init__(self) -> None:
+        _check_serdes(self)
         _check_name(self.name)
 
     @property
@@ -166,6 +190,7 @@ class StreamJoined(Generic[K, V1, V2]):
     store_type: StoreType | DslStoreSuppliers | None = None
 
     def __post_init__(self) -> None:
+        _check_serdes(self)
         _check_name(self.name)
         _check_name(self.store_name)
         if self.store_type is not None:
@@ -199,6 +224,8 @@ class Repartitioned(Generic[K, V]):
     partitioner: StreamPartitioner | None = None
 
     def __post_init__(self) -> None:
+        check_name_first("Repartitioned", "name", self.name)
+        _check_serdes(self)
         _check_name(self.name)
         if self.number_of_partitions is not None and self.number_of_partitions < 1:
             raise TopologyError(f"a repartition topic needs at least one partition, got {self.number_of_partitions}")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dsl import global_ktable, kstream, ktable
-from penstock.dsl.abstract_stream import required
+from penstock.dsl.arguments import required
 from penstock.dsl.kstream_base import StreamBase
 from penstock.dsl.options import Joined
 from penstock.errors import TopologyError
@@ -63,7 +63,7 @@ def join_global_table(
     name: str | None,
 ) -> kstream.KStream[Any, Any]:
     """Join a stream with a global table, which every task has in full: nothing is repartitioned."""
-    required(key_selector, "the key selector")
+    required(key_selector, "the key selector", "key", "value")
     builder = stream._builder
     node_name = Named(name).or_generate(builder.names, naming.STREAM_LEFTJOIN)
     supplier = KStreamGlobalKTableJoin(table._value_getter_supplier, joiner, key_selector, left_join)

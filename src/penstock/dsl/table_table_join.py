@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.dsl import ktable
 from penstock.dsl.ktable_base import TableBase
-from penstock.dsl.options import Materialized
+from penstock.dsl.options import Materialized, as_materialized
 from penstock.graph import naming
 from penstock.graph.join_nodes import TableTableJoinNode
 from penstock.graph.materialize import KeyValueStoreMaterializer, MaterializedStore
@@ -29,14 +29,15 @@ def join_tables(
     other: TableBase[Any, Any],
     joiner: Callable[[Any, Any, Any], Any],
     name: str | None,
-    materialized: Materialized[Any, Any] | None,
+    materialized: Materialized[Any, Any] | str | None,
     left_outer: bool,
     right_outer: bool,
 ) -> ktable.KTable[Any, Any]:
     """Join two tables of the same key; each side looks up the other whenever it changes."""
     builder, names = this._builder, this._builder.names
     # Options without a name get one: unlike filter and map_values, a join with options is always materialized.
-    store = None if materialized is None else MaterializedStore(materialized, names, naming.TABLE_MERGE, builder.config)
+    given = as_materialized(materialized)
+    store = None if given is None else MaterializedStore(given, names, naming.TABLE_MERGE, builder.config)
     named = Named(name)
     merge_name = named.or_generate(names, naming.TABLE_MERGE)
     all_sources = this._ensure_copartition_with([other])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.dsl import ktable
-from penstock.dsl.abstract_stream import required
-from penstock.dsl.options import Materialized
+from penstock.dsl.arguments import required
+from penstock.dsl.options import Materialized, as_materialized
 from penstock.dsl.typevars import VR, K, V
 from penstock.dsl.windowed_stream import WindowedStream
 from penstock.graph.naming import STREAM_AGGREGATE, STREAM_REDUCE
@@ -19,7 +19,7 @@ class TimeWindowedKStream(WindowedStream[K, V]):
     """Made by `KGroupedStream.windowed_by`; its aggregations give tables whose keys are `Windowed`."""
 
     def count(
-        self, materialized: Materialized[K, int] | None = None, *, name: str | None = None
+        self, materialized: Materialized[K, int] | str | None = None, *, name: str | None = None
     ) -> ktable.KTable[Windowed[K], int]:
         """How many records each key has had in each window.
 
@@ -35,27 +35,27 @@ class TimeWindowedKStream(WindowedStream[K, V]):
         [(0, 2), (10, 1)]
         """
         self._burn_index_of_count(materialized)
-        given = materialized or Materialized(key_serde=self._key_serde, value_serde=Serdes.long())
+        given = as_materialized(materialized) or Materialized(key_serde=self._key_serde, value_serde=Serdes.long())
         return self._aggregate(STREAM_AGGREGATE, name, given, Serdes.long(), count_initializer, count_aggregator)
 
     def reduce(
-        self, reducer: Callable[[V, V], V], materialized: Materialized[K, V] | None = None, *, name: str | None = None
+        self, reducer: Callable[[V, V], V], materialized: Materialized[K, V] | str | None = None, *, name: str | None = None
     ) -> ktable.KTable[Windowed[K], V]:
         """All values of each key and window combined into one: `reducer(result so far, value)`."""
-        required(reducer, "the reducer")
-        given = materialized or Materialized(key_serde=self._key_serde, value_serde=self._value_serde)
+        required(reducer, "the reducer", "aggregate", "value")
+        given = as_materialized(materialized) or Materialized(key_serde=self._key_serde, value_serde=self._value_serde)
         return self._aggregate(STREAM_REDUCE, name, given, self._value_serde, reduce_initializer, ReduceAggregator(reducer))
 
     def aggregate(
         self,
         initializer: Callable[[], VR],
         aggregator: Callable[[K, V, VR], VR],
-        materialized: Materialized[K, VR] | None = None,
+        materialized: Materialized[K, VR] | str | None = None,
         *,
         name: str | None = None,
     ) -> ktable.KTable[Windowed[K], VR]:
         """All records of each key and window aggregated: `aggregator(key, value, result so far)`."""
         required(initializer, "the initializer")
-        required(aggregator, "the aggregator")
-        given: Materialized[K, VR] = materialized or Materialized(key_serde=self._key_serde)
+        required(aggregator, "the aggregator", "key", "value", "aggregate")
+        given: Materialized[K, VR] = as_materialized(materialized) or Materialized(key_serde=self._key_serde)
         return self._aggregate(STREAM_AGGREGATE, name, given, None, initializer, aggregator)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from penstock.dsl import ktable
 from penstock.dsl.abstract_stream import AbstractStream
 from penstock.dsl.aggregate_builder import GroupedStreamAggregateBuilder
-from penstock.dsl.options import Materialized
+from penstock.dsl.options import Materialized, as_materialized
 from penstock.dsl.typevars import K, V
 from penstock.dsl.windowing import Windowing
 from penstock.graph.builder import InternalStreamsBuilder
@@ -45,7 +45,8 @@ class WindowedStream(AbstractStream[K, V]):
         self._emit_strategy = emit_strategy
         return self
 
-    def _burn_index_of_count(self, materialized: Materialized[Any, Any] | None) -> None:
+    def _burn_index_of_count(self, materialized: Materialized[Any, Any] | str | None) -> None:
+        materialized = as_materialized(materialized)
         if materialized is None or not self._windowing.count_uses_extra_index:
             return
         if materialized.store_name is None and materialized.supplier is None:

@@ -15,13 +15,14 @@ from penstock.graph.materialize import (
     WindowStoreMaterializer,
 )
 from penstock.operators import KStreamSessionWindowAggregate, KStreamSlidingWindowAggregate, KStreamWindowAggregate
+from penstock.user_code import misuse
 from penstock.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde
 from penstock.windows import (
     EmitStrategy,
+    JoinWindows,
     SessionWindows,
     SlidingWindows,
     StrategyType,
-    TimeWindows,
     UnlimitedWindows,
     Windows,
 )
@@ -174,6 +175,13 @@ def time_windowing(windows: Any) -> Windowing:
     """What `windowed_by` was given, if it is a kind of windows whose bounds do not depend on the other records' gaps."""
     if isinstance(windows, SlidingWindows):
         return SlidingWindowing(windows)
-    if isinstance(windows, TimeWindows | UnlimitedWindows):
+    if isinstance(windows, Windows) and not isinstance(windows, JoinWindows):
+        for name in ("size", "grace_period_ms"):
+            given = getattr(windows, name, None)
+            if not isinstance(given, int):
+                raise misuse(f"{type(windows).__name__}.{name} must be a number of milliseconds, got {given!r}")
         return TimeWindowing(windows)
-    raise TypeError(f"windowed_by takes TimeWindows, UnlimitedWindows, SlidingWindows or SessionWindows, got {windows!r}")
+    raise misuse(
+        "windowed_by takes TimeWindows, UnlimitedWindows, SlidingWindows, SessionWindows or a subclass of Windows, "
+        f"got {windows!r}"
+    )

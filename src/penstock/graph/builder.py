@@ -133,7 +133,8 @@ class InternalStreamsBuilder:
         while queue:
             node = queue.remove()
             if node.all_parents_written_to_topology and not node.has_written_to_topology:
-                node.write_to_topology(self.topology)
+                with self.topology.adding(node.added_at):
+                    node.write_to_topology(self.topology)
                 node.has_written_to_topology = True
             for child in node.children:
                 queue.offer(child)

@@ -9,6 +9,8 @@ from typing import Any
 from penstock.state.store import StoreBuilder
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.specs import ProcessorSupplier
+from penstock.topology.supplied_stores import stores_of
+from penstock.user_code import call_site
 
 StoreBuilders = Iterable[StoreBuilder[Any]]
 
@@ -21,6 +23,7 @@ class GraphNode(ABC):
 
     def __init__(self, node_name: str) -> None:
         self.node_name = node_name
+        self.added_at = call_site().line
         self.is_key_changing_operation = False
         self.is_value_changing_operation = False
         self.is_merge_node = False
@@ -107,5 +110,5 @@ class ProcessorParameters:
     def add_processor_to(self, topology: InternalTopologyBuilder, *parents: str) -> None:
         """Add the processor, then its stores and those its supplier brings, connected to it."""
         wrapped = topology.add_processor(self.name, self.supplier, *parents)
-        for store in [*self.own_stores, *(getattr(wrapped, "stores", None) or ())]:
+        for store in [*self.own_stores, *stores_of(wrapped, self.supplier)]:
             topology.add_state_store(store, self.name)

@@ -54,11 +54,13 @@ class _KStreamAggregateProcessor(StreamAggregationProcessor):
             if stored.timestamp > timestamp:
                 timestamp = stored.timestamp
         # As in Java, a first change carries the initial value as its old value.
-        self._put_and_forward(record, self._aggregator(key, value, old), old, timestamp)
+        kept = self._kept(old)
+        self._put_and_forward(record, self._aggregator(key, value, old), kept, timestamp)
 
     def _folded(self, key: Any, value: Any, row: Row | None) -> tuple[Any, Any]:
         old = self._initializer() if row is None else row[0]
-        return self._aggregator(key, value, old), old
+        kept = self._kept(old)
+        return self._aggregator(key, value, old), kept
 
     def process_counts(self, columns: Columns, weights: list[int]) -> None:
         """Rows that stand for `weights` records each, with the time of the latest: what a count needs to know of them."""

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.change import Change
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
+from penstock.operators.untouched import old_value_keeper
 from penstock.operators.value_getters import KTableMaterializedValueGetterSupplier, KTableValueGetterSupplier
 from penstock.processor import Processor
 from penstock.record import Record
@@ -50,6 +51,7 @@ class AggregationProcessor(Processor[Any, Any, Any, "Change[Any]"]):
         self._forwarder = TimestampedTupleForwarder(
             store.store, context, TimestampedCacheFlushListener(context), self._send_old_values
         )
+        self._kept = old_value_keeper(store.store, self._send_old_values and not self._forwarder.caching_enabled)
 
     def _put_and_forward(self, record: Record[Any, Any], new: Any, old: Any, timestamp: int) -> None:
         code = self._put(record.key, new, timestamp)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.errors import StreamsError
+from penstock.partitioner import chooser
 
 
 class IgnoreKey:
@@ -93,14 +94,17 @@ class ReduceMerger:
 class KeyPartitioner:
     """The user's partitioner of a table in a foreign-key join: it is given keys only, and must name one partition."""
 
-    __slots__ = ("partitioner",)
+    __slots__ = ("_choose", "partitioner")
 
     def __init__(self, partitioner: Callable[..., Any]) -> None:
         self.partitioner = partitioner
+        self._choose: Callable[..., Any] | None = None
 
     def __call__(self, topic: str, key: Any, _value: Any, num_partitions: int) -> int | Iterable[int] | None:
         """The partition of a key."""
-        partitions = self.partitioner(topic, key, None, num_partitions)
+        if self._choose is None:
+            self._choose = chooser(self.partitioner)
+        partitions = self._choose(topic, key, None, (), num_partitions)
         if partitions is None or isinstance(partitions, int):
             return partitions
         chosen = set(partitions)

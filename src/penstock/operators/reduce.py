@@ -38,8 +38,12 @@ class _KStreamReduceProcessor(StreamAggregationProcessor):
         if stored is None:
             self._put_and_forward(record, value, None, timestamp)
             return
+        kept = self._kept(stored.value)
         new = self._reducer(stored.value, value)
-        self._put_and_forward(record, new, stored.value, max(timestamp, stored.timestamp))
+        self._put_and_forward(record, new, kept, max(timestamp, stored.timestamp))
 
     def _folded(self, key: Any, value: Any, row: Row | None) -> tuple[Any, Any]:
-        return (value, None) if row is None else (self._reducer(row[0], value), row[0])
+        if row is None:
+            return value, None
+        kept = self._kept(row[0])
+        return self._reducer(row[0], value), kept

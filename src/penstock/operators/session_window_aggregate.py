@@ -12,6 +12,7 @@ from penstock.operators.node_metrics import EmitFinalMetrics
 from penstock.operators.session_view import plain_sessions, session_flush_listener
 from penstock.operators.skipped import skip_expired, skip_record
 from penstock.operators.time_tracker import EMIT_INTERVAL_WINDOWED_AGGREGATION, EmitThrottle, StreamTime
+from penstock.operators.untouched import old_value_keeper
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
 from penstock.processor import Processor
 from penstock.record import NO_TIMESTAMP, Record
@@ -84,6 +85,8 @@ class KStreamSessionWindowAggregateProcessor(Processor[Any, Any, "Windowed[Any]"
             self._forwarder = TimestampedTupleForwarder(
                 self._store, context, session_flush_listener(self._store, context), self._send_old_values
             )
+        sends_at_once = self._send_old_values and not self._emit_final and not self._forwarder.caching_enabled
+        self._kept = old_value_keeper(self._store, sends_at_once)
 
     def process(self, record: Record[Any, Any]) -> None:
         """Aggregate one record; a null value is aggregated like any other."""
@@ -97,6 +100,7 @@ class KStreamSessionWindowAggregateProcessor(Processor[Any, Any, "Windowed[Any]"
         aggregate = self._initializer()
         with self._store.find_sessions(key, timestamp - self._gap_ms, timestamp + self._gap_ms) as sessions:
             merged = list(sessions)
+        old_values = [self._kept(value) for _, value in merged]
         for session, value in merged:
             aggregate = self._merger(key, aggregate, value)
             start = min(start, session.window.start)
@@ -106,9 +110,9 @@ class KStreamSessionWindowAggregateProcessor(Processor[Any, Any, "Windowed[Any]"
         else:
             # A session of this record's time alone keeps its key, so its old aggregate is not taken back.
             if start != timestamp or end != timestamp:
-                for session, value in merged:
+                for (session, _), old in zip(merged, old_values):
                     self._store.remove(session)
-                    self._maybe_forward_update(session, value, None)
+                    self._maybe_forward_update(session, old, None)
             aggregate = self._aggregator(key, record.value, aggregate)
             session_key = Windowed(key, SessionWindow(start, end))
             self._store.put(session_key, aggregate)

@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.operators.skipped import skip_expired, skip_record
 from penstock.operators.time_window_processor import TimeWindowAggregateProcessor, WindowAggregateValueGetterSupplier
+from penstock.operators.untouched import keeper
 from penstock.record import NO_TIMESTAMP, Record
 from penstock.state.store import ValueAndTimestamp
 from penstock.windows import EmitStrategy, SlidingWindows, TimeWindow
@@ -76,6 +77,11 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
         self._initializer = supplier.initializer
         self._aggregator = supplier.aggregator
 
+    def init(self, context: Any) -> None:
+        """Keep the context and the store."""
+        super().init(context)
+        self._copy = keeper(self._store)
+
     def process(self, record: Record[Any, Any]) -> None:
         """Aggregate one record; unlike other windows, these drop null values."""
         timestamp = record.timestamp
@@ -109,7 +115,7 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
                     found.right_exists = True
                 elif end > timestamp:
                     if found.right_aggregate is None:
-                        found.right_aggregate = aggregate
+                        found.right_aggregate = self._copied(aggregate)
                     self._update_window(start, aggregate, record, close_time)
                 elif end == timestamp:
                     found.left_exists = True
@@ -137,13 +143,13 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
                     if aggregate.timestamp < timestamp:
                         found.previous_timestamp = aggregate.timestamp
                 elif start <= timestamp:
-                    found.right_aggregate = aggregate
+                    found.right_aggregate = self._copied(aggregate)
                     self._update_window(start, aggregate, record, close_time)
                 else:
                     found.right_exists = True
         if found.right_aggregate is None and combined is not None and combined.timestamp > timestamp:
             # Without a window in between, all that [0, d] holds came after this record.
-            found.right_aggregate = combined
+            found.right_aggregate = self._copied(combined)
         self._maybe_create_right_window(record, found)
         if found.previous_timestamp is not None and found.previous_timestamp + 1 not in found.starts:
             self._update_window(found.previous_timestamp + 1, self._initial(timestamp), record, close_time)
@@ -175,6 +181,10 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
         value = self._initializer()
         return None if value is None else ValueAndTimestamp(value, timestamp)
 
+    def _copied(self, aggregate: _Aggregate) -> _Aggregate:
+        """What another window begins with, before the function that may change it in place gets it for this one."""
+        return ValueAndTimestamp(self._copy(aggregate.value), aggregate.timestamp)
+
     def _update_window(self, start: int, aggregate: _Aggregate | None, record: Record[Any, Any], close_time: int) -> None:
         window = TimeWindow(start, start + self._difference_ms)
         timestamp = record.timestamp
@@ -183,10 +193,11 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
             skip_expired(self._context, timestamp, text, close_time, self._stream_time.now)
             return
         old = None if aggregate is None else aggregate.value
+        kept = self._kept(old)
         new = self._aggregator(record.key, record.value, old)
         new_timestamp = timestamp if old is None or aggregate is None else max(timestamp, aggregate.timestamp)
         self._store.put(record.key, None if new is None else ValueAndTimestamp(new, new_timestamp), start)
-        self._maybe_forward_update(record, window, old, new, new_timestamp)
+        self._maybe_forward_update(record, window, kept, new, new_timestamp)
 
     def _emit_range_lower_bound(self) -> int:
         if self._last_emit_window_close_time == NO_TIMESTAMP:

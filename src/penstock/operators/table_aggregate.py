@@ -38,7 +38,8 @@ class _KTableAggregateProcessor(AggregationProcessor):
         if key is None:
             raise StreamsError(f"the key of a record for the table aggregation with store {self._store_name} must not be null")
         stored = self._get(key)
-        old = aggregate = None if stored is None else stored.value
+        aggregate = None if stored is None else stored.value
+        old = self._kept(aggregate)
         if stored is not None and (change.old_value is not None or change.new_value is not None):
             timestamp = max(timestamp, stored.timestamp)
         if change.old_value is not None and aggregate is not None:

@@ -36,9 +36,10 @@ class _KTableReduceProcessor(AggregationProcessor):
         if key is None:
             raise StreamsError(f"the key of a record for the table reduction with store {self._store_name} must not be null")
         stored = self._get(key)
-        old = aggregate = None if stored is None else stored.value
+        aggregate = None if stored is None else stored.value
+        old = self._kept(aggregate)
         if change.old_value is not None and stored is not None:
-            aggregate = self._remove(old, change.old_value)
+            aggregate = self._remove(aggregate, change.old_value)
             timestamp = max(timestamp, stored.timestamp)
         if change.new_value is not None:
             if aggregate is None:

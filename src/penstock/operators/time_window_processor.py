@@ -14,6 +14,7 @@ from penstock.change import Change
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.node_metrics import EmitFinalMetrics
 from penstock.operators.time_tracker import EMIT_INTERVAL_WINDOWED_AGGREGATION, EmitThrottle, StreamTime
+from penstock.operators.untouched import old_value_keeper
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
 from penstock.processor import Processor
 from penstock.record import NO_TIMESTAMP, Record
@@ -46,6 +47,8 @@ class TimeWindowAggregateProcessor(Processor[Any, Any, "Windowed[Any]", "Change[
             self._forwarder = TimestampedTupleForwarder(
                 self._store, context, TimestampedCacheFlushListener(context), self._send_old_values
             )
+        sends_at_once = self._send_old_values and not self._emit_final and not self._forwarder.caching_enabled
+        self._kept = old_value_keeper(self._store, sends_at_once)
 
     def _maybe_forward_update(self, record: Record[Any, Any], window: Window, old: Any, new: Any, timestamp: int) -> None:
         if not self._emit_final:

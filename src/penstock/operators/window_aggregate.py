@@ -79,9 +79,10 @@ class KStreamWindowAggregateProcessor(WindowColumns, TimeWindowAggregateProcesso
                 old, new_timestamp = self._initializer(), timestamp
             else:
                 old, new_timestamp = found.value, max(timestamp, found.timestamp)
+            kept = self._kept(old)
             new = self._aggregator(key, record.value, old)
             self._store.put(key, None if new is None else ValueAndTimestamp(new, new_timestamp), start)
-            self._maybe_forward_update(record, window, old, new, new_timestamp)
+            self._maybe_forward_update(record, window, kept, new, new_timestamp)
         self._maybe_forward_final_result(record, window_close_time)
 
     def _emit_range_lower_bound(self) -> int:

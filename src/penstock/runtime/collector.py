@@ -14,9 +14,17 @@ import pyarrow as pa
 from penstock.columns import Columns, Produced, ProducedColumns
 from penstock.dead_letters import DeadLetter, ErrorHandlerContext
 from penstock.errors import PenstockError, ProductionError, StreamsError, TaskCorruptedError
-from penstock.handlers import ProductionExceptionHandler, Response, Result, SerializationExceptionOrigin, is_retriable
+from penstock.handlers import (
+    ProductionExceptionHandler,
+    Response,
+    Result,
+    SerializationExceptionOrigin,
+    as_response,
+    is_retriable,
+)
 from penstock.hashing import default_partitions
 from penstock.ids import TaskId
+from penstock.partitioner import chooser
 from penstock.record import Headers, ProducedRecord
 from penstock.runtime.nodes import FailedProcessingError, error_handler_context
 from penstock.runtime.task_metrics import TaskMetrics
@@ -55,6 +63,7 @@ class RecordCollector:
         self._partitions_for = partitions_for
         self._outputs: list[Produced] = []
         self._changelogs: list[Produced] = []
+        self._choosers: dict[int, Callable[..., Any]] = {}  # partitioners live as long as the nodes that have them
         self._dead = 0
         self._dead_letters: deque[ProducedRecord] = deque(maxlen=_DEAD_LETTERS)
 
@@ -91,7 +100,7 @@ class RecordCollector:
             # The tuple as NamedTuple would make it, in half the time.
             self._outputs.append(_new(ProducedRecord, (topic, partition, key_bytes, value_bytes, timestamp, headers)))
             return
-        for chosen in self._partitions(topic, key, value, partitioner, context):
+        for chosen in self._partitions(topic, key, value, headers, partitioner, context):
             self._outputs.append(ProducedRecord(topic, chosen, key_bytes, value_bytes, timestamp, headers))
 
     def send_with_headers(
@@ -199,22 +208,27 @@ class RecordCollector:
         if response.result is Result.RETRY and is_retriable(exception):
             raise TaskCorruptedError(
                 f"{message}. The broker is slow, in a bad state or not reachable; the task starts again from its last commit. "
-                "Consider a larger delivery.timeout.ms."
+                "Consider a larger delivery.timeout.ms.",
+                [self._task_id],
             ) from exception
         if self._fails(response):
             raise ProductionError(f"{message}. The production exception handler chose to fail.") from exception
         _log.error("%s. The production exception handler chose to continue without the record.", message, exc_info=exception)
         self._metrics.dropped_records.record()
 
-    def _partitions(self, topic: str, key: Any, value: Any, partitioner: StreamPartitioner, context: Any) -> Iterable[int | None]:
+    def _partitions(
+        self, topic: str, key: Any, value: Any, headers: Headers, partitioner: StreamPartitioner, context: Any
+    ) -> Iterable[int | None]:
         count = None if self._partitions_for is None else self._partition_count(topic)
         if not count:
             raise StreamsError(
                 f"Could not get partition information for topic {topic} for task {self._task_id}. "
                 "This can happen if the topic does not exist."
             )
-        choose = getattr(partitioner, "partitions", partitioner)
-        chosen = choose(topic, key, value, count)
+        choose = self._choosers.get(id(partitioner))
+        if choose is None:
+            choose = self._choosers[id(partitioner)] = chooser(partitioner)
+        chosen = choose(topic, key, value, headers, count)
         if chosen is None:
             return (None,)
         partitions = (chosen,) if isinstance(chosen, int) else tuple(chosen)
@@ -252,6 +266,7 @@ class RecordCollector:
             processor_node,
             f"serialization error for record {origin.value.lower()}: {error_context}",
             exception,
+            "handle_serialization_error",
         )
         for dead_letter in response.dead_letter_queue_records:
             self.send_raw(dead_letter, error_context)
@@ -264,12 +279,11 @@ class RecordCollector:
         _log.warning("Unable to serialize record, continue processing. %s", where)
         self._metrics.dropped_records.record()
 
-    def _asked(self, ask: Callable[[], Response], node: str | None, what: str, exception: Exception) -> Response:
+    def _asked(
+        self, ask: Callable[[], Response], node: str | None, what: str, exception: Exception, method: str = "handle_error"
+    ) -> Response:
         try:
-            response = ask()
-            if response is None or response.result is None:
-                raise TypeError("Invalid ProductionExceptionHandler response: the handler returned None")
-            return response
+            return as_response(ask(), self._handler, method)
         except Exception as fatal:
             _log.error("Production error callback failed after %s", what, exc_info=exception)
             raise FailedProcessingError(node, "Fatal user code error in production error callback") from fatal

@@ -134,6 +134,7 @@ class GlobalStateManager:
                 if restorer.store is store and restorer.offset is not None
             }
             try:
+                getattr(store, "flush", _nothing)()
                 store.commit(known if store.persistent else {})
             except PenstockError:
                 raise
@@ -294,3 +295,7 @@ def _failure(node: str | None, raw: RawRecord, cause: BaseException, message: st
 
 
 __all__ = ["GLOBAL_TASK_ID", "GlobalStateManager", "GlobalStateUpdateTask"]
+
+
+def _nothing() -> None:
+    """Not every store of a user's own can flush."""

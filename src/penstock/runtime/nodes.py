@@ -10,7 +10,7 @@ from typing import Any, cast
 from penstock.columns import Columns, RawColumns
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import PenstockError, StreamsError, TaskCorruptedError, TaskMigratedError
-from penstock.handlers import ProcessingExceptionHandler, Result
+from penstock.handlers import ProcessingExceptionHandler, Result, as_response
 from penstock.ids import TaskId
 from penstock.processor import FixedKeyProcessor
 from penstock.record import FixedKeyRecord, RawRecord, Record, RecordContext
@@ -18,6 +18,7 @@ from penstock.serde_columns import deserialize_column, text_column
 from penstock.serde_contract import as_deserializer, as_serializer, call_with_headers, wants_headers
 from penstock.serdes import WrappingNullable
 from penstock.topology.specs import Deserializer, ProcessorSpec, Serializer, SinkSpec, SourceSpec, TimestampExtractor
+from penstock.user_code import added_at
 from penstock.windowed_serdes import WindowedStreamPartitioner
 
 _log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ class Node:
     __slots__ = (
         "_context",
         "_open",
+        "added_at",
         "child_by_name",
         "children",
         "forwarded",
@@ -60,8 +62,9 @@ class Node:
     run: Callable[[Record[Any, Any]], None]
     run_columns: Callable[[Columns], None]
 
-    def __init__(self, name: str, state_stores: tuple[str, ...] = ()) -> None:
+    def __init__(self, name: str, state_stores: tuple[str, ...] = (), added_at: str = "") -> None:
         self.name = name
+        self.added_at = added_at
         self.state_stores = frozenset(state_stores)
         self.children: tuple[Node, ...] = ()
         self.child_by_name: dict[str, Node] = {}
@@ -74,6 +77,10 @@ class Node:
         """Connect a node that gets what this one forwards."""
         self.children += (child,)
         self.child_by_name[child.name] = child
+
+    @property
+    def _shown_name(self) -> str:
+        return f"{self.name}{added_at(self.added_at)}"
 
     @property
     def is_terminal(self) -> bool:
@@ -124,7 +131,7 @@ class SourceNode(Node):
     deserialize_value: Deserializer
 
     def __init__(self, spec: SourceSpec) -> None:
-        super().__init__(spec.name)
+        super().__init__(spec.name, added_at=spec.added_at)
         self._spec = spec
         self.timestamp_extractor: TimestampExtractor | None = spec.timestamp_extractor
         self.wants_headers = False
@@ -169,8 +176,8 @@ class SourceNode(Node):
     def prepare(self, context: Any) -> None:
         """Take the deserializers; queues need them before the nodes are initialized."""
         spec = self._spec
-        self.deserialize_key = _deserializer(spec.key_deserializer, context, "key", self.name)
-        self.deserialize_value = _deserializer(spec.value_deserializer, context, "value", self.name)
+        self.deserialize_key = _deserializer(spec.key_deserializer, context, "key", self._shown_name)
+        self.deserialize_value = _deserializer(spec.value_deserializer, context, "value", self._shown_name)
         self.wants_headers = wants_headers(self.deserialize_key) or wants_headers(self.deserialize_value)
 
 
@@ -180,7 +187,7 @@ class ProcessorNode(Node):
     __slots__ = ("_handler", "processor")
 
     def __init__(self, spec: ProcessorSpec) -> None:
-        super().__init__(spec.name, spec.stores)
+        super().__init__(spec.name, spec.stores, spec.added_at)
         self.processor = spec.supplier()
         if self.processor is None:
             raise StreamsError(f"the supplier of processor {spec.name} returned None: it must return a new processor each time")
@@ -193,7 +200,7 @@ class ProcessorNode(Node):
         try:
             self.processor.init(context)
         except Exception as exc:
-            raise StreamsError(f"failed to initialize processor {self.name}: {exc}") from exc
+            raise StreamsError(f"failed to initialize processor {self.name}{added_at(self.added_at)}: {exc}") from exc
         # Bound after init, where some processors choose their process method.
         process = self.processor.process
         self.run = _with_fixed_key(process) if isinstance(self.processor, FixedKeyProcessor) else process
@@ -231,7 +238,7 @@ class SinkNode(Node):
     )
 
     def __init__(self, spec: SinkSpec) -> None:
-        super().__init__(spec.name)
+        super().__init__(spec.name, added_at=spec.added_at)
         self._spec = spec
         self.topic = spec.topic
 
@@ -243,8 +250,8 @@ class SinkNode(Node):
         """Take the serializers of the sink, or the configured default ones."""
         super().init(context, processing_handler)
         spec = self._spec
-        self._key_serializer: Serializer = _serializer(spec.key_serializer, context, "key", self.name)
-        self._value_serializer: Serializer = _serializer(spec.value_serializer, context, "value", self.name)
+        self._key_serializer: Serializer = _serializer(spec.key_serializer, context, "key", self._shown_name)
+        self._value_serializer: Serializer = _serializer(spec.value_serializer, context, "value", self._shown_name)
         self._partitioner = spec.partitioner
         collector = context.record_collector
         with_headers = wants_headers(self._key_serializer) or wants_headers(self._value_serializer)
@@ -316,9 +323,7 @@ def handle_processing_failure(
     """Ask the handler; send its dead letters; raise if it says fail, count the record as dropped if not."""
     error_context = error_handler_context(context.record_context, node, context.task_id)
     try:
-        response = handler.handle_error(error_context, record, exception)
-        if response is None or response.result is None:
-            raise TypeError("Invalid ProcessingExceptionHandler response: handle_error() returned None")
+        response = as_response(handler.handle_error(error_context, record, exception), handler)
     except Exception as fatal:
         _log.error("Processing error callback failed after processing error for record: %s", error_context, exc_info=exception)
         raise FailedProcessingError(node, "Fatal user code error in processing error callback") from fatal

@@ -10,6 +10,7 @@ from penstock.runtime.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from penstock.state.store import StateStore, StoreBuilder
 from penstock.topology.column_path import stream_join, takes_columns
 from penstock.topology.specs import GlobalTopology, NodeSpec, SinkSpec, SourceSpec, Subtopology
+from penstock.user_code import added_at
 
 
 class ProcessorTopology:
@@ -53,6 +54,10 @@ class ProcessorTopology:
     def of_global(cls, topology: GlobalTopology) -> ProcessorTopology:
         """The nodes and stores that keep the global stores of a host."""
         return cls(topology.nodes, topology.stores, topology.store_to_topic)
+
+    def added_at(self, node: str | None) -> str:
+        """The line of the user's code that added a node, as messages show it; nothing where it is not known."""
+        return next((added_at(found.added_at) for found in self.nodes if found.name == node), "")
 
     def source(self, topic: str) -> SourceNode:
         """The source node that reads a topic, by its name or by a pattern that matches it."""

@@ -8,7 +8,7 @@ from penstock.errors import StreamsError
 from penstock.state.store import StateStore
 
 _WRITES = frozenset(
-    {"init", "close", "commit", "flush_cache", "clear_cache", "put", "put_if_absent", "put_all", "delete", "remove"}
+    {"init", "close", "flush", "commit", "flush_cache", "clear_cache", "put", "put_if_absent", "put_all", "delete", "remove"}
 )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import DeserializationError, StreamsError
-from penstock.handlers import DeserializationExceptionHandler, Response, Result
+from penstock.handlers import DeserializationExceptionHandler, Result, as_response
 from penstock.record import RawRecord
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ def handle_deserialization_failure(
         raw.topic, raw.partition, raw.offset, raw.headers, source_node, context.task_id, raw.timestamp, raw.key, raw.value
     )
     try:
-        response = handler.handle_error(error_context, raw, exception)
-        _check(response)
+        response = as_response(handler.handle_error(error_context, raw, exception), handler)
     except Exception as fatal:
         _log.error("Deserialization error callback failed after deserialization error for %s", error_context, exc_info=exception)
         raise StreamsError("Fatal user code error in deserialization error callback") from fatal
@@ -83,8 +82,3 @@ def handle_deserialization_failure(
     context.record_dropped(
         f"Skipping record due to deserialization error. topic=[{raw.topic}] partition=[{raw.partition}] offset=[{raw.offset}]"
     )
-
-
-def _check(response: Response) -> None:
-    if response is None or response.result is None:
-        raise TypeError("Invalid DeserializationExceptionHandler response: handle_error() returned None")

@@ -145,7 +145,8 @@ class ProcessorStateManager:
             if db is None:
                 raise TaskCorruptedError(
                     f"task {self.task_id}: store {store} is at offset {offset + 1} of its changelog {partition}, but {reason}; "
-                    f"delete {self.base_dir}, and the store is restored from the start"
+                    f"delete {self.base_dir}, and the store is restored from the start",
+                    [self.task_id],
                 )
             _log.warning(
                 "task %s: the local state of store %s is deleted and restored from the start of its changelog %s: it is at "
@@ -205,6 +206,7 @@ class ProcessorStateManager:
     def flush_cache(self) -> None:
         """Let caches and buffers write and forward what they hold, in the order of the topology."""
         self._for_each("flush cache of", lambda metadata: getattr(metadata.store, "flush_cache", _nothing)())
+        self._for_each("flush", lambda metadata: getattr(metadata.store, "flush", _nothing)())
 
     def commit(self) -> None:
         """Make the stores' changes durable, each in one step with its changelog position."""

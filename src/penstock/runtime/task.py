@@ -37,6 +37,7 @@ from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.punctuation import NEVER
 from penstock.runtime.record_queue import UNKNOWN, RecordQueue, StampedRecord
 from penstock.runtime.state_manager import ProcessorStateManager
+from penstock.runtime.task_errors import tells_task
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.runtime.task_state import TaskState, check_transition
 from penstock.runtime.timers import Timers
@@ -108,12 +109,14 @@ class StreamTask:
 
     # 1. and 2.: open
 
+    @tells_task
     def initialize(self) -> None:
         """Open the stores; what they miss of their changelogs is `state_manager.changelog_offsets`."""
         if self.state is TaskState.CREATED:
             self.state_manager.initialize_stores(self.topology.state_stores, self.context)
             self._transition_to(TaskState.RESTORING)
 
+    @tells_task
     def complete_restoration(self, committed: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
         """Go to work: bring back times and timers from what was committed, then initialize the processors."""
         if self.state is TaskState.RUNNING:
@@ -155,6 +158,7 @@ class StreamTask:
 
     # 3. to 5.: work
 
+    @tells_task
     def add_records(self, partition: TopicPartition, records: Iterable[RawRecord], next_offset: int | None = None) -> int:
         """Queue records of an input partition; returns how many of it are waiting.
 
@@ -192,6 +196,7 @@ class StreamTask:
             _log.debug("task %s is not ready to process: %s", self.task_id, ready.reason)
         return ready.is_ready
 
+    @tells_task
     def process(self, now: int | None = None) -> bool:
         """Process one record; False where there is none, or the task has to wait."""
         if now is None:
@@ -205,6 +210,7 @@ class StreamTask:
         self.metrics.process.record()
         return True
 
+    @tells_task
     def process_all(self, max_records: int | None = None) -> int:
         """Process what is ready, with the stream-time punctuators that come due; returns the number of records.
 
@@ -358,15 +364,18 @@ class StreamTask:
     ) -> ProcessingError:
         where = "" if raw is None else f", topic={raw.topic}, partition={raw.partition}, offset={raw.offset}"
         return ProcessingError(
-            f"{message or 'Exception caught in process'}. taskId={self.task_id}, processor={node}{where}: {cause!r}"
+            f"{message or 'Exception caught in process'}. taskId={self.task_id}, "
+            f"processor={node}{self.topology.added_at(node)}{where}: {cause!r}"
         )
 
+    @tells_task
     def maybe_punctuate_stream_time(self) -> bool:
         """Call the stream-time punctuators that are due."""
         punctuated = self.stream_time != UNKNOWN and self.timers.punctuate_stream_time(self.stream_time)
         self._commit_needed |= punctuated
         return punctuated
 
+    @tells_task
     def maybe_punctuate_system_time(self) -> bool:
         """Call the wall-clock punctuators that are due."""
         punctuated = self.timers.punctuate_system_time(self._clock.now_ms())
@@ -383,6 +392,7 @@ class StreamTask:
 
     # 6. and 7.: commit
 
+    @tells_task
     def prepare_commit(self) -> TaskCommit:
         """Flush the caches; hand out what is to be written, and the offsets to commit with it."""
         if self.state is TaskState.CLOSED:
@@ -435,6 +445,7 @@ class StreamTask:
         queues = ((partition, self.partition_group.queue(partition)) for partition in self.input_partitions)
         return {partition: queue.consumed_offset for partition, queue in queues if queue.consumed_offset is not None}
 
+    @tells_task
     def post_commit(self, changelog_offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Kafka has it: write the stores' changes, with the offset of the last record of each changelog partition."""
         if self.state is TaskState.CLOSED:

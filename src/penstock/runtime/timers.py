@@ -16,6 +16,7 @@ from penstock.record import RecordContext
 from penstock.runtime.nodes import FailedProcessingError, Node, handle_processing_failure
 from penstock.runtime.punctuation import PunctuationQueue, PunctuationSchedule
 from penstock.runtime.task_metrics import TaskMetrics
+from penstock.user_code import added_at
 
 if TYPE_CHECKING:
     from penstock.runtime.context import InternalProcessorContext
@@ -114,18 +115,20 @@ class Timers:
         try:
             punctuator(timestamp)
         except FailedProcessingError as exc:
-            raise self._failure(node.name, exc) from (exc.__cause__ or exc)
+            raise self._failure(node, exc) from (exc.__cause__ or exc)
         except (TaskCorruptedError, TaskMigratedError):
             raise
         except Exception as exc:  # noqa: BLE001  (the processing exception handler judges whatever a punctuator raises)
             try:
                 handle_processing_failure(self._handler, context, node.name, None, exc)
             except FailedProcessingError as failed:
-                raise self._failure(node.name, failed) from (failed.__cause__ or failed)
+                raise self._failure(node, failed) from (failed.__cause__ or failed)
         finally:
             context.set_current_node(None)
             self._metrics.punctuated(time.perf_counter() - started)
 
-    def _failure(self, node: str, failed: FailedProcessingError) -> ProcessingError:
+    def _failure(self, node: Node, failed: FailedProcessingError) -> ProcessingError:
         what = failed.message or "Exception caught while punctuating processor"
-        return ProcessingError(f"task {self._context.task_id}: {what} '{node}': {failed.__cause__!r}")
+        return ProcessingError(
+            f"task {self._context.task_id}: {what} '{node.name}'{added_at(node.added_at)}: {failed.__cause__!r}"
+        )

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.ids import TaskId
 from penstock.query.table_read import ALL, TableRead
+from penstock.spark.internals import placed_rows
 from penstock.spark.live_table import live_dataframe
-from penstock.spark.placement import located_rows
 from penstock.spark.source import STORE, PenstockDataSource, ddl
 from penstock.spark.table_server import Columns, StoreTable
 
@@ -93,7 +93,7 @@ class GuidedTables:
         tasks = tuple(sorted(places))
         if not self._has_source:
             whole = GuidedTable(store, self._application, self._guide, tuple(columns), key_format, tasks)
-            indices = located_rows(self._spark.sparkContext, [places[task] for task in tasks])
+            indices = placed_rows(self._spark.sparkContext, [places[task] for task in tasks])
             return self._spark.createDataFrame(indices.mapPartitions(partial(_rows, whole)), ddl(columns), verifySchema=False)
         table: dict[str, Any] = {"columns": columns, "key_format": key_format, "tasks": tasks}
         return live_dataframe(self._spark, self._name, ddl(columns), {STORE: store, _TABLE: json.dumps(table)})

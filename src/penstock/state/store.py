@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from penstock.ids import TaskId, TopicPartition
 from penstock.record import Headers, RawRecord, RecordContext
@@ -166,6 +166,9 @@ class StateStore(ABC):
     def is_open(self) -> bool:
         """Whether the store can be used now."""
 
+    def flush(self) -> None:  # noqa: B027 - most stores hold nothing back
+        """Write what the store itself holds back; called before every commit, so that it becomes part of it."""
+
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:  # noqa: B027 - memory has nothing to do
         """Make what was put since the last commit durable, in one step with the changelog position.
 
@@ -232,9 +235,17 @@ class WindowStore(StateStore, Generic[K, V]):
     def put(self, key: K, value: V | None, window_start: int) -> None:
         """Set the value of a key's window; None deletes."""
 
+    @overload
+    def fetch(self, key: K, time: int) -> V | None: ...
+    @overload
+    def fetch(self, key: K, time: int, time_to: int) -> StoreIterator[tuple[int, V]]: ...
+
     @abstractmethod
-    def fetch(self, key: K, time: int) -> V | None:
-        """The value of the window that starts at `time`, or None."""
+    def fetch(self, key: K, time: int, time_to: int | None = None) -> Any:
+        """The value of the window that starts at `time`, or None; with `time_to` the same as `fetch_range`.
+
+        A store of bytes below the layers of penstock is only asked for single windows here.
+        """
 
     @abstractmethod
     def fetch_range(self, key: K, time_from: int, time_to: int) -> StoreIterator[tuple[int, V]]:

@@ -8,10 +8,19 @@ from typing import Any
 from penstock.record import RecordContext
 from penstock.runtime.global_state import GlobalStateUpdateTask
 from penstock.runtime.task import StreamTask
+from penstock.state.layers.headers_key_value import MeteredKeyValueStoreWithHeaders
+from penstock.state.layers.headers_windowed import MeteredSessionStoreWithHeaders, MeteredWindowStoreWithHeaders
 from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
 from penstock.state.layers.metered_window import MeteredTimestampedWindowStore
 from penstock.state.store import KeyValueStore, SessionStore, StateStore, VersionedKeyValueStore, WindowStore
-from penstock.testing.store_facades import KeyValueStoreFacade, WindowStoreFacade
+from penstock.testing.store_facades import (
+    AGGREGATE_OF_HEADERS,
+    PLAIN_OF_HEADERS,
+    STAMPED_OF_HEADERS,
+    KeyValueStoreFacade,
+    SessionStoreFacade,
+    WindowStoreFacade,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -40,8 +49,10 @@ class DriverStores:
         return store
 
     def get_key_value_store(self, name: str) -> Any:
-        """A key-value store; a timestamped one is shown with plain values."""
+        """A key-value store with plain values, whatever it keeps with them."""
         store = self._store(name)
+        if isinstance(store, MeteredKeyValueStoreWithHeaders):
+            return KeyValueStoreFacade(store, PLAIN_OF_HEADERS)
         if isinstance(store, MeteredTimestampedKeyValueStore):
             _log.info("get_timestamped_key_value_store() gives store %s with its timestamps", name)
             return KeyValueStoreFacade(store)
@@ -50,7 +61,14 @@ class DriverStores:
     def get_timestamped_key_value_store(self, name: str) -> Any:
         """A key-value store whose values are `ValueAndTimestamp`."""
         store = self._store(name)
+        if isinstance(store, MeteredKeyValueStoreWithHeaders):
+            return KeyValueStoreFacade(store, STAMPED_OF_HEADERS)
         return store if isinstance(store, MeteredTimestampedKeyValueStore) else None
+
+    def get_timestamped_key_value_store_with_headers(self, name: str) -> Any:
+        """A key-value store whose values are `ValueTimestampHeaders`."""
+        store = self._store(name)
+        return store if isinstance(store, MeteredKeyValueStoreWithHeaders) else None
 
     def get_versioned_key_value_store(self, name: str) -> Any:
         """A versioned store."""
@@ -58,8 +76,10 @@ class DriverStores:
         return store if isinstance(store, VersionedKeyValueStore) else None
 
     def get_window_store(self, name: str) -> Any:
-        """A window store; a timestamped one is shown with plain values."""
+        """A window store with plain values, whatever it keeps with them; those of joins of two streams as well."""
         store = self._store(name)
+        if isinstance(store, MeteredWindowStoreWithHeaders):
+            return WindowStoreFacade(store, PLAIN_OF_HEADERS)
         if isinstance(store, MeteredTimestampedWindowStore):
             _log.info("get_timestamped_window_store() gives store %s with its timestamps", name)
             return WindowStoreFacade(store)
@@ -68,12 +88,26 @@ class DriverStores:
     def get_timestamped_window_store(self, name: str) -> Any:
         """A window store whose values are `ValueAndTimestamp`."""
         store = self._store(name)
+        if isinstance(store, MeteredWindowStoreWithHeaders):
+            return WindowStoreFacade(store, STAMPED_OF_HEADERS)
         return store if isinstance(store, MeteredTimestampedWindowStore) else None
 
-    def get_session_store(self, name: str) -> Any:
-        """A session store."""
+    def get_timestamped_window_store_with_headers(self, name: str) -> Any:
+        """A window store whose values are `ValueTimestampHeaders`."""
         store = self._store(name)
+        return store if isinstance(store, MeteredWindowStoreWithHeaders) else None
+
+    def get_session_store(self, name: str) -> Any:
+        """A session store with plain aggregates, whatever it keeps with them."""
+        store = self._store(name)
+        if isinstance(store, MeteredSessionStoreWithHeaders):
+            return SessionStoreFacade(store, AGGREGATE_OF_HEADERS)
         return store if isinstance(store, SessionStore) else None
+
+    def get_session_store_with_headers(self, name: str) -> Any:
+        """A session store whose aggregates are `AggregationWithHeaders`."""
+        store = self._store(name)
+        return store if isinstance(store, MeteredSessionStoreWithHeaders) else None
 
     def _store(self, name: str) -> Any:
         if self._task is not None:

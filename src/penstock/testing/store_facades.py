@@ -1,26 +1,45 @@
-"""Timestamped stores shown as plain ones, for tests that only care for the values."""
+"""Stores with timestamps, or with headers as well, shown with less, for tests that only care for the values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.record import NO_TIMESTAMP
-from penstock.state.store import KeyValueStore, StateStore, StateStoreContext, StoreIterator, ValueAndTimestamp, WindowStore
+from penstock.state.aggregation_with_headers import AggregationWithHeaders
+from penstock.state.store import (
+    KeyValueStore,
+    SessionStore,
+    StateStore,
+    StateStoreContext,
+    StoreIterator,
+    ValueAndTimestamp,
+    WindowStore,
+)
+from penstock.state.value_timestamp_headers import ValueTimestampHeaders
+from penstock.windows import Windowed
+
+
+class _Face(NamedTuple):
+    """How values of a store are shown, and how what is put is kept."""
+
+    shown: Callable[[Any], Any]
+    kept: Callable[[Any], Any]
 
 
 class _Values(StoreIterator[tuple[Any, Any]]):
-    """The entries of a timestamped store, without the timestamps."""
+    """The entries of a store, with their values as they are shown."""
 
-    def __init__(self, inner: StoreIterator[tuple[Any, Any]]) -> None:
+    def __init__(self, inner: StoreIterator[tuple[Any, Any]], shown: Callable[[Any], Any]) -> None:
         self._inner = inner
+        self._shown = shown
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         return self
 
     def __next__(self) -> tuple[Any, Any]:
         key, value = next(self._inner)
-        return key, _plain(value)
+        return key, self._shown(value)
 
     def close(self) -> None:
         """Close the iterator of the store."""
@@ -30,8 +49,18 @@ class _Values(StoreIterator[tuple[Any, Any]]):
 class _Facade:
     """What does not touch values goes to the store itself."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Any, face: _Face | None = None) -> None:
         self._inner = inner
+        self._face = face or PLAIN
+
+    def _values(self, entries: StoreIterator[tuple[Any, Any]]) -> _Values:
+        return _Values(entries, self._show)
+
+    def _show(self, value: Any) -> Any:
+        return None if value is None else self._face.shown(value)
+
+    def _keep(self, value: Any) -> Any:
+        return None if value is None else self._face.kept(value)
 
     @property
     def name(self) -> str:
@@ -59,19 +88,19 @@ class _Facade:
 
 
 class KeyValueStoreFacade(_Facade, KeyValueStore[Any, Any]):
-    """A timestamped key-value store with plain values; what is put gets no timestamp (-1)."""
+    """A key-value store with less than it has; what is put gets no timestamp (-1) and no headers where it has none."""
 
     def get(self, key: Any) -> Any:
         """The value of a key, or None."""
-        return _plain(self._inner.get(key))
+        return self._show(self._inner.get(key))
 
     def put(self, key: Any, value: Any) -> None:
         """Set the value of a key; None deletes."""
-        self._inner.put(key, _stamped(value))
+        self._inner.put(key, self._keep(value))
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
         """Set only where there is none; returns what was there."""
-        return _plain(self._inner.put_if_absent(key, _stamped(value)))
+        return self._show(self._inner.put_if_absent(key, self._keep(value)))
 
     def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
         """Set many at once."""
@@ -80,27 +109,27 @@ class KeyValueStoreFacade(_Facade, KeyValueStore[Any, Any]):
 
     def delete(self, key: Any) -> Any:
         """Remove a key; returns what was there."""
-        return _plain(self._inner.delete(key))
+        return self._show(self._inner.delete(key))
 
     def range(self, key_from: Any, key_to: Any) -> StoreIterator[tuple[Any, Any]]:
         """Entries from one key to another, both included."""
-        return _Values(self._inner.range(key_from, key_to))
+        return self._values(self._inner.range(key_from, key_to))
 
     def reverse_range(self, key_from: Any, key_to: Any) -> StoreIterator[tuple[Any, Any]]:
         """The same, from the highest key down."""
-        return _Values(self._inner.reverse_range(key_from, key_to))
+        return self._values(self._inner.reverse_range(key_from, key_to))
 
     def all(self) -> StoreIterator[tuple[Any, Any]]:
         """All entries."""
-        return _Values(self._inner.all())
+        return self._values(self._inner.all())
 
     def reverse_all(self) -> StoreIterator[tuple[Any, Any]]:
         """All entries, from the highest key down."""
-        return _Values(self._inner.reverse_all())
+        return self._values(self._inner.reverse_all())
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> StoreIterator[tuple[Any, Any]]:
         """Entries whose key bytes start with the serialized prefix."""
-        return _Values(self._inner.prefix_scan(prefix, prefix_serializer))
+        return self._values(self._inner.prefix_scan(prefix, prefix_serializer))
 
     def approximate_num_entries(self) -> int:
         """About how many entries there are."""
@@ -109,24 +138,27 @@ class KeyValueStoreFacade(_Facade, KeyValueStore[Any, Any]):
 
 
 def _shown(method: str) -> Callable[..., StoreIterator[tuple[Any, Any]]]:
-    def read(self: _Facade, *args: Any) -> StoreIterator[tuple[Any, Any]]:
-        return _Values(getattr(self._inner, method)(*args))
+    def read(self: Any, *args: Any) -> StoreIterator[tuple[Any, Any]]:
+        values: StoreIterator[tuple[Any, Any]] = self._values(getattr(self._inner, method)(*args))
+        return values
 
     read.__name__ = method
-    read.__doc__ = f"`{method}` of the store, with plain values."
+    read.__doc__ = f"`{method}` of the store, with values as they are shown."
     return read
 
 
 class WindowStoreFacade(_Facade, WindowStore[Any, Any]):
-    """A timestamped window store with plain values; what is put gets no timestamp (-1)."""
+    """A window store with less than it has; what is put gets no timestamp (-1) and no headers where it has none."""
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
         """Set the value of a key's window; None deletes."""
-        self._inner.put(key, _stamped(value), window_start)
+        self._inner.put(key, self._keep(value), window_start)
 
-    def fetch(self, key: Any, time: int) -> Any:
-        """The value of the window that starts at a time, or None."""
-        return _plain(self._inner.fetch(key, time))
+    def fetch(self, key: Any, time: int, time_to: int | None = None) -> Any:
+        """The value of the window that starts at a time, or None; with `time_to` the same as `fetch_range`."""
+        if time_to is not None:
+            return self.fetch_range(key, time, time_to)
+        return self._show(self._inner.fetch(key, time))
 
     fetch_range = _shown("fetch_range")
     backward_fetch_range = _shown("backward_fetch_range")
@@ -138,9 +170,39 @@ class WindowStoreFacade(_Facade, WindowStore[Any, Any]):
     backward_all = _shown("backward_all")
 
 
-def _plain(value: ValueAndTimestamp[Any] | None) -> Any:
-    return None if value is None else value.value
+class SessionStoreFacade(_Facade, SessionStore[Any, Any]):
+    """A session store that keeps headers, without them."""
+
+    def put(self, session_key: Windowed[Any], aggregate: Any) -> None:
+        """Set the aggregate of a session; None deletes."""
+        self._inner.put(session_key, self._keep(aggregate))
+
+    def remove(self, session_key: Windowed[Any]) -> None:
+        """Remove a session."""
+        self._inner.remove(session_key)
+
+    def fetch_session(self, key: Any, session_start: int, session_end: int) -> Any:
+        """The aggregate of exactly this session, or None."""
+        return self._show(self._inner.fetch_session(key, session_start, session_end))
+
+    fetch = _shown("fetch")
+    backward_fetch = _shown("backward_fetch")
+    fetch_key_range = _shown("fetch_key_range")
+    backward_fetch_key_range = _shown("backward_fetch_key_range")
+    find_sessions = _shown("find_sessions")
+    backward_find_sessions = _shown("backward_find_sessions")
+    find_sessions_key_range = _shown("find_sessions_key_range")
+    backward_find_sessions_key_range = _shown("backward_find_sessions_key_range")
 
 
-def _stamped(value: Any) -> ValueAndTimestamp[Any] | None:
-    return None if value is None else ValueAndTimestamp(value, NO_TIMESTAMP)
+PLAIN = _Face(lambda stored: stored.value, lambda value: ValueAndTimestamp(value, NO_TIMESTAMP))
+"""A timestamped store with plain values."""
+PLAIN_OF_HEADERS = _Face(lambda stored: stored.value, lambda value: ValueTimestampHeaders(value, NO_TIMESTAMP))
+"""A store that keeps headers, with plain values."""
+STAMPED_OF_HEADERS = _Face(
+    lambda stored: ValueAndTimestamp(stored.value, stored.timestamp),
+    lambda stamped: ValueTimestampHeaders(stamped.value, stamped.timestamp),
+)
+"""A store that keeps headers, as a timestamped one."""
+AGGREGATE_OF_HEADERS = _Face(lambda stored: stored.aggregation, AggregationWithHeaders)
+"""A session store that keeps headers, with plain aggregates."""

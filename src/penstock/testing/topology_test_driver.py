@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from penstock.clock import ManualClock
+from penstock.clock import ManualClock, SystemClock
 from penstock.columns import records_of
 from penstock.config import StreamsConfig
 from penstock.errors import NoSuchElementError, TopologyError
@@ -32,8 +32,10 @@ from penstock.state.cache import RecordCache
 from penstock.testing.driver_stores import DriverStores
 from penstock.testing.input_topic import TestInputTopic, Timestamp, as_timestamp
 from penstock.testing.output_topic import TestOutputTopic
+from penstock.testing.shared_variables import SharedVariables
 from penstock.topology.specs import GlobalTopology, Subtopology
-from penstock.topology.topology import Topology
+from penstock.topology.topology import Topology, required_topology
+from penstock.travel import check_travels
 from penstock.windows import to_ms
 
 _log = logging.getLogger(__name__)
@@ -53,8 +55,12 @@ _DEFAULTS = {
 class TopologyTestDriver(DriverStores):
     """Processes each record to the end, through all sub-topologies, before the call that pipes it returns.
 
-    Topics have one partition. Every record is followed by a commit, so caches hold nothing back. The wall clock only moves
-    when `advance_wall_clock_time` is called. Close the driver, or use it as a context manager.
+    Topics have one partition. Every record is followed by a commit, so caches hold nothing back. The wall clock starts now,
+    or at `initial_wall_clock_time`, and only moves when `advance_wall_clock_time` is called. Close the driver, or use it as a
+    context manager.
+
+    What could not be sent to Spark's workers is refused here as there, with the line that added it. A variable that functions
+    of the topology share with the test, and that has changed when the driver closes, is warned of (`SharedVariableWarning`).
 
     >>> from penstock.serdes import Serdes
     >>> topology = Topology()
@@ -72,13 +78,18 @@ class TopologyTestDriver(DriverStores):
         self,
         topology: Topology,
         config: StreamsConfig | Mapping[str, Any] | None = None,
-        initial_wall_clock_time: int | datetime = 0,
+        initial_wall_clock_time: int | datetime | None = None,
     ) -> None:
+        required_topology(topology, "TopologyTestDriver")
         given = config.originals if isinstance(config, StreamsConfig) else (config or {})
+        registry = topology.internal_topology_builder.registry
+        check_travels(registry, given)
+        self._shared = SharedVariables(registry.nodes.values())
         self._state_dir = Path(tempfile.mkdtemp(prefix="penstock-test-driver-"))
         self._remove_state_dir = weakref.finalize(self, shutil.rmtree, self._state_dir, ignore_errors=True)
         self._config = StreamsConfig.partial({**_DEFAULTS, **given, "state.dir": str(self._state_dir)})
-        self._clock = ManualClock(as_timestamp(initial_wall_clock_time))
+        started = SystemClock().now_ms() if initial_wall_clock_time is None else as_timestamp(initial_wall_clock_time)
+        self._clock = ManualClock(started)
         self._metrics = Metrics.from_config(self._config, self._clock)
         self._cache = RecordCache(self._config.total_cache_size)
         self._outputs: dict[str, deque[ProducedRecord]] = {}
@@ -279,6 +290,7 @@ class TopologyTestDriver(DriverStores):
         if self._closed:
             return
         self._closed = True
+        self._shared.warn_of_changes()
         try:
             if self._task is not None:
                 try:

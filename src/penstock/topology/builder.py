@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from penstock.errors import TopologyError
@@ -28,6 +29,7 @@ from penstock.topology.specs import (
 )
 from penstock.topology.validation import validate_fixed_partitions
 from penstock.topology.wrapping import configured_wrapper, wrap_supplier
+from penstock.user_code import added_at
 
 TOPIC_PREFIX_OVERRIDE = "__internal.override.topic.prefix__"
 
@@ -44,6 +46,17 @@ class InternalTopologyBuilder:
         self.topology_configs = topology_configs
         self.application_id: str | None = None
         self._wrapper = configured_wrapper(topology_configs)
+
+    @contextmanager
+    def adding(self, line: str) -> Iterator[None]:
+        """Add nodes for a line of the user's code that was run before; errors name it."""
+        self.registry.line = line
+        try:
+            yield
+        except TopologyError as exc:
+            raise TopologyError(f"{str(exc).rstrip('.')}{added_at(line)}.") from exc
+        finally:
+            self.registry.line = None
 
     # -- adding nodes
 

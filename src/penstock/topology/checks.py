@@ -79,9 +79,17 @@ def verify_supplier(supplier: Any, name: str) -> None:
     """A supplier makes a new processor with each call: every task needs its own."""
     if not callable(supplier):
         raise TopologyError(
-            f"The supplier of processor {name} must be a callable that returns a new processor, but it is {supplier!r}."
+            f"The supplier of processor {name} must be a callable that returns a new processor, but it is {supplier!r}: "
+            "give a class, or a function such as lambda: Processor(…)."
         )
-    if supplier() is supplier():
+    try:
+        one, other = supplier(), supplier()
+    except Exception as exc:
+        raise TopologyError(
+            f"The supplier of processor {name}, {supplier!r}, cannot make a processor: {exc!r}. It is called without arguments; "
+            "those of a class are given by a function, as in lambda: Processor(argument)."
+        ) from exc
+    if one is other:
         raise TopologyError(
             f"The supplier of processor {name}, {supplier!r}, generates a single reference: "
             "it must return a new object each time it is called."

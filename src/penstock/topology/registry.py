@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.errors import TopologyError
@@ -12,6 +12,7 @@ from penstock.state.store import StoreBuilder
 from penstock.topology.grouping import QuickUnion, node_groups
 from penstock.topology.internal_topics import InternalTopicProperties
 from penstock.topology.specs import NodeSpec, ProcessorSpec, SourceSpec
+from penstock.user_code import call_site
 
 # Patterns compare equal by text and flags; the text alone will do as well.
 MatchedTopics = Mapping[re.Pattern[str], Iterable[str]] | Mapping[str, Iterable[str]]
@@ -47,6 +48,8 @@ class TopologyRegistry:
     changelog_sources: dict[str, str] = field(default_factory=dict)
     copartition_sources: list[set[str]] = field(default_factory=list)
     grouper: QuickUnion = field(default_factory=QuickUnion)
+    line: str | None = None
+    """The line of the user's code that nodes are being added for; None: the line that calls."""
 
     def node_groups(self) -> dict[int, tuple[str, ...]]:
         """The names of the nodes of each sub-topology; global stores have a number as well."""
@@ -62,7 +65,7 @@ class TopologyRegistry:
 
     def add_node(self, node: NodeSpec, *parents: str) -> None:
         """Add a node that has been checked, and join it with its parents."""
-        self.nodes[node.name] = node
+        self.nodes[node.name] = replace(node, added_at=call_site().line if self.line is None else self.line)
         self.grouper.add(node.name)
         self.grouper.unite(node.name, *parents)
 

@@ -1,4 +1,7 @@
-"""The built topology as plain data: what a task needs to make its own nodes and stores. Pickles."""
+"""The built topology as plain data: what a task needs to make its own nodes and stores. Pickles.
+
+`added_at` of a node is the line of the user's code that added it, for messages.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ Serializer = Callable[[str, Any], "bytes | None"]
 Deserializer = Callable[[str, "bytes | None"], Any]
 TimestampExtractor = Callable[[Any, int], int]
 TopicNameExtractor = Callable[[Any, Any, Any], str]
-StreamPartitioner = Callable[[str, Any, Any, int], "int | Iterable[int] | None"]
+StreamPartitioner = Callable[..., "int | Iterable[int] | None"]
 ProcessorSupplier = Callable[[], Any]
 
 
@@ -28,6 +31,7 @@ class SourceSpec:
     value_deserializer: Deserializer | None = None
     timestamp_extractor: TimestampExtractor | None = None
     offset_reset: Any = None
+    added_at: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class ProcessorSpec:
     supplier: ProcessorSupplier
     parents: tuple[str, ...]
     stores: tuple[str, ...] = ()
+    added_at: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class SinkSpec:
     key_serializer: Serializer | None = None
     value_serializer: Serializer | None = None
     partitioner: StreamPartitioner | None = None
+    added_at: str = field(default="", compare=False, repr=False)
 
 
 NodeSpec = SourceSpec | ProcessorSpec | SinkSpec

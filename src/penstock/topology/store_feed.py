@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.errors import TopologyError
 from penstock.serdes import as_deserializer
+from penstock.timestamps import resolve_timestamp_extractor
 from penstock.topology.specs import Deserializer, ProcessorSupplier, TimestampExtractor
 
 _REQUIRED = ("topic", "processor_name", "state_update_supplier")
@@ -47,14 +48,10 @@ class StoreFeed:
         missing = [name for name in _REQUIRED if arguments.get(name) is None]
         if missing:
             raise TopologyError(f"The store read by {source_name} lacks {', '.join(missing)}.")
+        extractor = arguments.get("timestamp_extractor")
         return cls(
-            instance_of(arguments.get("timestamp_extractor")),
+            None if extractor is None else resolve_timestamp_extractor(extractor),
             as_deserializer(arguments.get("key_deserializer")),
             as_deserializer(arguments.get("value_deserializer")),
             *(arguments[name] for name in _REQUIRED),
         )
-
-
-def instance_of(value: Any) -> Any:
-    """An extractor given as an object, a function or a class."""
-    return value() if isinstance(value, type) else value

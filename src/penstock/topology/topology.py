@@ -7,12 +7,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.errors import TopologyError
+from penstock.serde_arguments import is_serde
 from penstock.serdes import as_deserializer, as_serializer
 from penstock.state.store import StoreBuilder
+from penstock.timestamps import resolve_timestamp_extractor
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.description import TopologyDescription
+from penstock.topology.offset_reset import AutoOffsetReset
 from penstock.topology.specs import ProcessorSupplier, StreamPartitioner, TimestampExtractor, TopicNameExtractor
-from penstock.topology.store_feed import StoreFeed, instance_of
+from penstock.topology.store_feed import StoreFeed
+from penstock.topology.supplied_stores import stores_of
+from penstock.user_code import misuse
 
 
 class Topology:
@@ -49,7 +54,7 @@ class Topology:
         *topics: str | Iterable[str] | re.Pattern[str],
         key_deserializer: Any = None,
         value_deserializer: Any = None,
-        timestamp_extractor: TimestampExtractor | type | None = None,
+        timestamp_extractor: TimestampExtractor | type | str | None = None,
         offset_reset: Any = None,
     ) -> Topology:
         """Read topics, given by name, as a list, or by a pattern that their whole names match.
@@ -57,10 +62,15 @@ class Topology:
         What is None is taken from the configuration. `offset_reset` is "earliest", "latest", "none", or how far to
         look back as a timedelta.
         """
+        if isinstance(name, AutoOffsetReset) or any(is_serde(topic) for topic in topics):
+            raise misuse(
+                "the name comes first, then the topics; all else by name: write "
+                "add_source(name, topic, key_deserializer=…, value_deserializer=…, offset_reset=…)"
+            )
         self.internal_topology_builder.add_source(
             offset_reset,
             name,
-            instance_of(timestamp_extractor),
+            None if timestamp_extractor is None else resolve_timestamp_extractor(timestamp_extractor),
             as_deserializer(key_deserializer),
             as_deserializer(value_deserializer),
             *_flatten(topics),
@@ -70,12 +80,12 @@ class Topology:
     def add_processor(self, name: str, supplier: ProcessorSupplier, *parents: str) -> Topology:
         """Process the records of the parents.
 
-        `supplier` returns a new processor with each call; often it is the class. If it has a list `stores`, those
-        store builders are added and connected.
+        `supplier` returns a new processor with each call; often it is the class. If it has a list `stores`, or the class
+        of what it returns has, those store builders are added and connected.
         """
         builder = self.internal_topology_builder
         wrapped = builder.add_processor(name, supplier, *parents)
-        for store_builder in getattr(wrapped, "stores", getattr(supplier, "stores", None)) or ():
+        for store_builder in stores_of(wrapped, supplier):
             builder.add_state_store(store_builder, name)
         return self
 
@@ -92,6 +102,10 @@ class Topology:
 
         A function in place of the topic names one for each record: `(key, value, record_context) -> topic`.
         """
+        if any(is_serde(parent) for parent in parents):
+            raise misuse(
+                "serializers are given by name: write add_sink(name, topic, parent, key_serializer=…, value_serializer=…)"
+            )
         self.internal_topology_builder.add_sink(
             name,
             topic,
@@ -138,6 +152,15 @@ class Topology:
     def describe(self) -> TopologyDescription:
         """The topology as value objects; `str` of it is the text that Kafka Streams prints."""
         return self.internal_topology_builder.describe()
+
+
+def required_topology(given: Any, owner: str) -> Topology:
+    """What is to be run; a builder is refused with the call that is missing."""
+    if isinstance(given, Topology):
+        return given
+    if callable(getattr(given, "build", None)):
+        raise misuse(f"the builder is not the topology yet: write {owner}(builder.build(), …)", owner)
+    raise misuse(f"the topology comes first, got {given!r}: write {owner}(topology, config)", owner)
 
 
 def _flatten(topics: Iterable[Any]) -> list[Any]:

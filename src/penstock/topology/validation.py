@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from penstock.errors import TopologyError
+from penstock.errors import MissingSourceTopicError, TopologyError
 from penstock.topology.specs import InternalTopicConfig, Subtopology
 
 
@@ -49,7 +49,7 @@ def _require_source_topics(
     for plan in subtopologies:
         missing = sorted(set(plan.source_topics) - set(repartition) - set(partition_counts))
         if missing:
-            raise TopologyError(
+            raise MissingSourceTopicError(
                 f"Missing source topics {missing} for sub-topology {plan.id}: create the topics before the application starts."
             )
 

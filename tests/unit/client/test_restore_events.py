@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from penstock import StateRestoreListener
+from penstock import StateRestoreListener, StreamsError
+from penstock.client.owned_tasks import OwnedTasks
 from penstock.client.restore_events import RestoreEvents
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.messages import RestoreProgress
@@ -57,3 +59,46 @@ def test_should_do_without_a_listener() -> None:
     events = RestoreEvents(lambda: None, lambda task: None)
     for what in ("start", "batch", "end"):
         events(progress(100, 50), what)
+
+
+def test_should_tell_of_a_restore_that_ends_before_the_store_is_complete() -> None:
+    class Suspended(Heard):
+        def on_restore_suspended(self, topic_partition: Any, store_name: str, total_restored: int) -> None:
+            self.events.append(("suspended", topic_partition, store_name, total_restored))
+
+    listener = Suspended()
+    events = RestoreEvents(lambda: listener, lambda task: "thread")
+    events(progress(0, 0), "start")
+    events(progress(60, 60), "batch")
+    events(progress(60, 0), "suspended")
+    assert listener.events[-1] == ("suspended", CHANGELOG, "counts", 60)
+
+
+@pytest.mark.parametrize("fails", [True, False], ids=["a lane fails", "all is restored"])
+def test_should_suspend_what_is_not_restored_when_opening_fails(fails: bool) -> None:
+    owned: Any = OwnedTasks.__new__(OwnedTasks)
+    told: list[str] = []
+    owned.stopping, owned.owners = False, {}
+    owned._events = SimpleNamespace(on_restore=lambda progress, what: told.append(f"{what} {progress.position}"))
+    owned.in_lanes, owned.take_timers = (lambda owners: owners), (lambda answers: None)
+    owned.copies = SimpleNamespace(opened=lambda owners: None)
+    answers = iter(
+        [
+            {0: SimpleNamespace(opened=(), restoring=[progress(60, 60)], restored=[])},
+            {0: SimpleNamespace(opened=(), restoring=[], restored=[progress(100, 40)])},
+        ]
+    )
+
+    def open_lanes(owners: Any) -> Any:
+        if told and fails:
+            raise StreamsError("a lane is gone")
+        return next(answers)
+
+    owned.open_lanes = open_lanes
+    if fails:
+        with pytest.raises(StreamsError):
+            owned._restore()
+        assert told == ["start 60", "batch 60", "suspended 60"]
+    else:
+        owned._restore()
+        assert told == ["start 60", "batch 60", "end 100"]

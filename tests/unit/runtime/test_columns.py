@@ -25,9 +25,12 @@ from penstock import (
     SlidingWindows,
     StreamJoined,
     StreamsBuilder,
+    TimeWindow,
     TimeWindows,
     UnlimitedWindows,
+    Window,
     WindowedSerdes,
+    Windows,
 )
 from penstock.columns import RawColumns, records_of
 from penstock.ids import TopicPartition
@@ -148,6 +151,18 @@ def count_text(stream: Any) -> Any:
     return grouped_again.count(table(caching=False)).to_stream().map_values(str)
 
 
+class Growing(Windows):
+    """Windows of 5 and 8 by turns, of which the longer ones overlap the next."""
+
+    size = 8
+    grace_period_ms = 2
+
+    def windows_for(self, timestamp: int) -> dict[int, Window]:
+        even = timestamp // 10 * 10
+        found = [TimeWindow(even, even + 8), TimeWindow(even + 5, even + 10)]
+        return {window.start: window for window in found if window.start <= timestamp < window.end}
+
+
 CASES: dict[str, Build] = {
     "map": stateless(lambda s: s.map(lambda k, v: (v, k or "")).filter(lambda k, v: k is not None)),
     "values": stateless(lambda s: s.map_values(str.upper)),
@@ -175,6 +190,11 @@ CASES: dict[str, Build] = {
     .to_stream().to("out", TEXT),
     "forgetful": lambda b: grouped(b).aggregate(str, forget_on_x, table(STRING)).to_stream().to("out", TEXT),
     "forgetful uncached": lambda b: grouped(b).aggregate(str, forget_on_x, table(STRING, False)).to_stream().to("out", TEXT),
+    "old values uncached": lambda b: grouped(b).aggregate(list, append, table(JSON, False))
+    .group_by(lambda k, seen: (str(len(seen)), json.dumps(seen)), Grouped("by-length", STRING, STRING)).count(),
+    "old values of reduce uncached": lambda b: b.stream("in", Consumed(STRING, STRING)).map_values(list)
+    .group_by_key(Grouped(None, STRING, JSON)).reduce(lambda seen, value: append("", value, seen), table(JSON, False))
+    .group_by(lambda k, seen: (str(len(seen)), json.dumps(seen)), Grouped("by-length", STRING, STRING)).count(),
     "old values": lambda b: grouped(b).aggregate(list, append, table(JSON)).filter(lambda k, v: len(v) % 2, Materialized("f"))
     .to_stream().map_values(json.dumps).to("out", TEXT),
     "windows": windowed(TimeWindows(5, grace=3)),
@@ -183,6 +203,8 @@ CASES: dict[str, Build] = {
     "on close": windowed(TimeWindows(5, grace=3), EmitStrategy.on_window_close()),
     "hopping on close": windowed(TimeWindows(6, grace=0, advance=4), EmitStrategy.on_window_close()),
     "unlimited": windowed(UnlimitedWindows(start=9)),
+    "windows of one's own": windowed(Growing()),
+    "windows of one's own, uncached": windowed(Growing(), caching=False),
     "windowed lists": windowed_aggregate(list, append, JSON),
     "windowed picky lists": windowed_aggregate(list, picky_append, JSON),
     "windowed forgetful": windowed_aggregate(str, forget_on_x, STRING),

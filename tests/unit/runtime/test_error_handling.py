@@ -246,7 +246,8 @@ def test_should_decide_on_records_the_brokers_refused(tmp_path: Path) -> None:
 
 def test_should_fail_when_the_deserialization_handler_itself_fails(tmp_path: Path) -> None:
     class Broken(DeserializationExceptionHandler):
-        pass
+        def handle_error(self, context: Any, record: Any, exception: Exception) -> Any:
+            raise KeyError("mine")
 
     harness = open_with(pipeline(Forwarder), tmp_path, default_value_serde=LONG, deserialization_exception_handler=Broken)
     with pytest.raises(StreamsError, match="Fatal user code error in deserialization error callback"):

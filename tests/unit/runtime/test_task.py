@@ -251,7 +251,8 @@ def test_should_say_which_record_failed_and_where(tmp_path: Path) -> None:
         harness.task.process_all()
 
     text = str(caught.value)
-    assert "Exception caught in process. taskId=0_1, processor=processor-1, topic=in, partition=1, offset=42" in text
+    assert "Exception caught in process. taskId=0_1, processor=processor-1 (added at " in text
+    assert "topic=in, partition=1, offset=42" in text
     assert isinstance(caught.value.__cause__, KeyError)
 
 
@@ -260,7 +261,9 @@ def test_should_fail_to_open_with_the_name_of_the_processor_that_failed(tmp_path
         def init(self, context: Any) -> None:
             raise ValueError("not today")
 
-    with pytest.raises(StreamsError, match="failed to initialize processor processor-0: not today"):
+    with pytest.raises(
+        StreamsError, match=r"failed to initialize processor processor-0 \(added at .*harness.py:\d+\): not today"
+    ):
         Harness(pipeline(Failing), tmp_path).open()
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,16 @@ def test_should_take_input_in_every_form() -> None:
             ("k", "11", 40),
             (None, None, 100),
         ]
+
+
+def test_should_start_now_unless_told_otherwise() -> None:
+    before = time.time_ns() // 1_000_000
+    with TopologyTestDriver(copy(), DEFAULTS) as driver:
+        after = time.time_ns() // 1_000_000
+        driver.advance_wall_clock_time(timedelta(days=1))
+        driver.create_input_topic("in", STRING, STRING).pipe_input("a", "1")
+        day = 86_400_000
+        assert before + day <= driver.create_output_topic("out", STRING, STRING).read_record().timestamp <= after + day
 
 
 def test_should_move_the_topics_time() -> None:

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from penstock.errors import TopologyError
+from penstock.errors import MissingSourceTopicError, TopologyError
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.internal_topics import InternalTopicProperties, RepartitionTopicConfig
 from penstock.topology.validation import repartition_partition_counts, validate_copartitioning
@@ -108,7 +108,7 @@ def test_should_refuse_a_join_of_topics_with_different_counts() -> None:
 
 
 def test_should_name_missing_source_topics() -> None:
-    with pytest.raises(TopologyError, match=r"Missing source topics \['in'\] for sub-topology 0"):
+    with pytest.raises(MissingSourceTopicError, match=r"Missing source topics \['in'\] for sub-topology 0"):
         repartition_partition_counts(_chain(("q", None)).subtopologies("app"), {})
 
 

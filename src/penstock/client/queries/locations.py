@@ -10,6 +10,7 @@ from penstock.errors import StreamsError
 from penstock.hashing import default_partition
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.membership import Membership
+from penstock.partitioner import chooser
 from penstock.peers.addresses import advertised
 from penstock.query.metadata import HostInfo, KeyQueryMetadata, StreamsMetadata
 from penstock.serdes import as_serializer
@@ -76,7 +77,7 @@ class Locations:
         topic = max(subtopology.source_topics, key=lambda t: self._plan.partitions[t])
         count = self._plan.partitions[topic]
         if partitioner is not None:
-            chosen = partitioner(topic, key, None, count)
+            chosen = chooser(partitioner)(topic, key, None, (), count)
             partitions = [chosen] if isinstance(chosen, int) else list(chosen or ())
             if len(partitions) != 1:
                 raise StreamsError(

@@ -86,7 +86,7 @@ class History:
         """A store is being brought back."""
         key = str(progress.task_id), progress.store
         with self._lock:
-            if what in ("end", "done"):
+            if what in ("end", "done", "suspended"):
                 self._restoring.pop(key, None)
             else:
                 self._restoring[key] = progress

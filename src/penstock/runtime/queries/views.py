@@ -7,7 +7,7 @@ the order of its keys; as in Kafka Streams there is no order between partitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from penstock.runtime.queries.partition import Lease, LeasedIterator, StorePartition
 from penstock.state.iterators import PeekingIterator
@@ -141,8 +141,15 @@ class ReadOnlyKeyValueStore(_View, Generic[K, V]):
 class ReadOnlyWindowStore(_View, Generic[K, V]):
     """Windows of keys to values; times are milliseconds, ranges include both ends."""
 
-    def fetch(self, key: K, time: int) -> V | None:
-        """The value of the window that starts at `time`, or None."""
+    @overload
+    def fetch(self, key: K, time: int) -> V | None: ...
+    @overload
+    def fetch(self, key: K, time: int, time_to: int) -> StoreIterator[tuple[int, V]]: ...
+
+    def fetch(self, key: K, time: int, time_to: int | None = None) -> Any:
+        """The value of the window that starts at `time`, or None; with `time_to` the same as `fetch_range`."""
+        if time_to is not None:
+            return self.fetch_range(key, time, time_to)
         value: V | None = self._first(key, lambda store: store.fetch(key, time))
         return value
 

@@ -106,7 +106,7 @@ class InMemoryWindowStore(WindowStore[bytes, bytes]):
         else:
             self._delete(key, window_start)
 
-    def fetch(self, key: bytes, time: int) -> bytes | None:
+    def fetch(self, key: bytes, time: int) -> bytes | None:  # type: ignore[override]  # single windows: see WindowStore
         """The value of the window that starts at `time`; with duplicates there is no such single value."""
         if self._retain_duplicates or time <= self._observed_stream_time - self._retention_period:
             return None

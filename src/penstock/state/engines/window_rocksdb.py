@@ -99,7 +99,7 @@ class RocksDBWindowStore(WrappedStateStore, WindowStore[bytes, bytes]):
             entries = list(found)
         return WindowKeySchema.places(key for key, _ in entries), [value for _, value in entries]
 
-    def fetch(self, key: bytes, time: int) -> bytes | None:
+    def fetch(self, key: bytes, time: int) -> bytes | None:  # type: ignore[override]  # single windows: see WindowStore
         """The value of the window that starts at `time`; with duplicates only the last one put can be found."""
         if not self.retain_duplicates:
             return self._wrapped.get(_to_store_key(key, time, 0))

@@ -124,7 +124,7 @@ class RocksDBTimeOrderedWindowStore(WrappedStateStore, WindowStore[bytes, bytes]
             entries = list(found)
         return TimeFirstWindowKeySchema.places(key for key, _ in entries), [value for _, value in entries]
 
-    def fetch(self, key: bytes, time: int) -> bytes | None:
+    def fetch(self, key: bytes, time: int) -> bytes | None:  # type: ignore[override]  # single windows: see WindowStore
         """The value of the window that starts at `time`; with duplicates only the last one put can be found."""
         return self._wrapped.get(_to_base_key(key, time, self._wrapped.seqnum if self._retain_duplicates else 0))
 

@@ -58,7 +58,7 @@ class TimeOrderedCachingWindowStore(CachingSegmentedStore, WindowStore[bytes, by
             cache_key = self._cache_key(_to_index_key(key, window_start, 0), window_start)
             self._cache.put(self._cache_name, cache_key, CacheEntry(b"", pointer, True))
 
-    def fetch(self, key: bytes, time: int) -> bytes | None:
+    def fetch(self, key: bytes, time: int) -> bytes | None:  # type: ignore[override]  # single windows: see WindowStore
         """The value of the window that starts at `time`, or None."""
         entry = self._get_cached(_to_base_key(key, time, 0), time)
         if entry is not None:

@@ -30,7 +30,7 @@ class CachingWindowStore(CachingSegmentedStore, WindowStore[bytes, bytes]):
         """Set the value of a key's window; None waits as a deletion."""
         self._put_cached(_to_store_key(key, window_start, 0), window_start, value)
 
-    def fetch(self, key: bytes, time: int) -> bytes | None:
+    def fetch(self, key: bytes, time: int) -> bytes | None:  # type: ignore[override]  # single windows: see WindowStore
         """The value of the window that starts at `time`, or None."""
         entry = self._get_cached(_to_store_key(key, time, 0), time)
         if entry is not None:

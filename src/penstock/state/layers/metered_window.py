@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, overload
 
 from penstock.change import Change
 from penstock.record import Record
@@ -83,10 +83,17 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
             self._refuse_none_key()
         self._wrapped.put(self._raw_key(key), self._raw_from_value(value), window_start)
 
-    def fetch(self, key: K, time: int) -> V | None:
-        """The value of the window that starts at `time`, or None."""
+    @overload
+    def fetch(self, key: K, time: int) -> V | None: ...
+    @overload
+    def fetch(self, key: K, time: int, time_to: int) -> StoreIterator[tuple[int, V]]: ...
+
+    def fetch(self, key: K, time: int, time_to: int | None = None) -> Any:
+        """The value of the window that starts at `time`, or None; with `time_to` the same as `fetch_range`."""
         if key is None:
             self._refuse_none_key()
+        if time_to is not None:
+            return self.fetch_range(key, time, time_to)
         value: V | None = self._value_from_raw(self._wrapped.fetch(self._raw_key(key), time))
         return value
 

@@ -29,7 +29,7 @@ class ConvertingWindowStore(WrappedWindowStore):
         """Set the value of a key's window; None deletes."""
         self._wrapped.put(key, self.to_wrapped(value), window_start)
 
-    def fetch(self, key: bytes, time: int) -> bytes | None:
+    def fetch(self, key: bytes, time: int) -> bytes | None:  # type: ignore[override]  # single windows: see WindowStore
         """The value of the window that starts at `time`, or None."""
         value: bytes | None = self._wrapped.fetch(key, time)
         return None if value is None else self._from_wrapped(value)

@@ -43,6 +43,11 @@ class WrappedStateStore(StateStore):
         """Open the wrapped store."""
         self._wrapped.init(context, root)
 
+    def flush(self) -> None:
+        """Let the wrapped store write what it holds back."""
+        if isinstance(self._wrapped, StateStore):
+            self._wrapped.flush()
+
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
         """Make what was put durable together with the changelog position."""
         self._wrapped.commit(changelog_offsets)

@@ -18,7 +18,7 @@ class WrappedWindowStore(WrappedStateStore, WindowStore[Any, Any]):
         """Set the value of a key's window; None deletes."""
         self._wrapped.put(key, value, window_start)
 
-    def fetch(self, key: Any, time: int) -> Any:
+    def fetch(self, key: Any, time: int) -> Any:  # type: ignore[override]  # single windows: see WindowStore
         """The value of the window that starts at `time`, or None."""
         return self._wrapped.fetch(key, time)
 

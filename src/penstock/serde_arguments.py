@@ -1,0 +1,21 @@
+"""Serdes as arguments: `Serdes.string` in place of `Serdes.string()` is a function, and would only fail at the first record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.user_code import misuse
+
+_FACTORIES = ("Serdes.", "WindowedSerdes.")
+
+
+def is_serde(value: Any) -> bool:
+    """Whether a value has both halves of a serde."""
+    return callable(getattr(value, "serializer", None)) and callable(getattr(value, "deserializer", None))
+
+
+def refuse_factory(value: Any, function: str | None = None) -> None:
+    """Refuse a function of `Serdes` that makes a serde, where a serde is wanted."""
+    name = getattr(value, "__qualname__", "")
+    if name.startswith(_FACTORIES) and str(getattr(value, "__module__", "")).startswith("penstock."):
+        raise misuse(f"{name} is the function that makes the serde: write {name}()", function)

@@ -1,0 +1,70 @@
+"""Where in the user's code something was called: operators are written in one place and fail in another."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FrameType
+from typing import NamedTuple
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class CallSite(NamedTuple):
+    """The function of penstock that the user's code has called, and the line of that code."""
+
+    function: str
+    line: str
+
+
+def call_site() -> CallSite:
+    """The innermost call from outside of penstock; without one (the library calls itself) the outermost frame's."""
+    frame: FrameType | None = sys._getframe(1)
+    function = "penstock"
+    while frame is not None and _is_ours(frame):
+        function = frame.f_code.co_name
+        frame = frame.f_back
+    return CallSite(function, "" if frame is None else f"{_shown(frame.f_code.co_filename)}:{frame.f_lineno}")
+
+
+def misuse(problem: str, function: str | None = None) -> TypeError:
+    """The error for arguments that cannot be meant so: what was called, where in the user's code, and the right call."""
+    site = call_site()
+    where = f" ({site.line})" if site.line else ""
+    return TypeError(f"{function or site.function}(){where}: {problem}")
+
+
+def outer_stack_level() -> int:
+    """The `stacklevel` with which a warning of the caller's points to the user's code."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and _is_ours(frame):
+        frame = frame.f_back
+        level += 1
+    return level
+
+
+def added_at(line: str) -> str:
+    """How a message names the line at which something was added; nothing where it is not known.
+
+    >>> added_at("app.py:12")
+    ' (added at app.py:12)'
+    """
+    return f" (added at {line})" if line else ""
+
+
+def _is_ours(frame: FrameType) -> bool:
+    filename = frame.f_code.co_filename
+    if filename.startswith(_PACKAGE):
+        return True
+    # What dataclasses write for us has no file.
+    return filename == "<string>" and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "penstock"
+
+
+def _shown(filename: str) -> str:
+    """The path as one would type it here: below the current folder from there, otherwise in full."""
+    try:
+        relative = os.path.relpath(filename)
+    except (ValueError, OSError):
+        return filename
+    return filename if relative.startswith(os.pardir) else relative
