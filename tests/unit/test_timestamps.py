@@ -1,6 +1,6 @@
 import pickle
 import sys
-from types import SimpleNamespace
+from types import ModuleType
 
 import pytest
 
@@ -107,7 +107,9 @@ def test_should_refuse_an_extractor_without_its_method():
 
 @pytest.mark.parametrize("extractor", [Created, Created(), f"{__name__}:Created"])
 def test_should_take_an_extractor_of_a_source_in_every_form(extractor, monkeypatch):
-    monkeypatch.setitem(sys.modules, __name__, SimpleNamespace(Created=Created))
+    module = ModuleType(__name__)
+    module.Created = Created
+    monkeypatch.setitem(sys.modules, __name__, module)
     json = Serdes.json()
     topology = Topology().add_source("s", "in", key_deserializer=json, value_deserializer=json, timestamp_extractor=extractor)
     topology.add_sink("t", "out", "s", key_serializer=json, value_serializer=json)
