@@ -21,8 +21,8 @@ TASK = TaskId(0, 0)
 class Lane:
     """Answers at once; fails where it is told to."""
 
-    def __init__(self, spark: Any, name: str, executor: str | None = None, pool: str | None = None) -> None:
-        self.name, self.executor, self.pool = name, executor, pool
+    def __init__(self, spark: Any, name: str, executor: str | None, worker_name: str, pool: str | None) -> None:
+        self.name, self.executor, self.worker_name, self.pool = name, executor, worker_name, pool
         self.asked: list[str] = []
         self.error: Exception | None = None
 
@@ -45,7 +45,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module, "Lane", Lane)
     monkeypatch.setattr(module, "packed", lambda application: b"")
     monkeypatch.setattr(module, "executors", lambda spark: ["executor_host_0"])
-    monkeypatch.setattr(module, "is_stopped", lambda spark: False)
+    monkeypatch.setattr(module, "has_ended", lambda spark: False)
 
     def made(settings: dict[str, str], **own: str) -> Any:
         master = {"spark.master": "spark://host:7077"}
@@ -85,15 +85,16 @@ def test_should_keep_all_workers_alive_without_dynamic_allocation(make: Any) -> 
     assert [len(lane.asked) for lane in fleet.lanes.values()] == [2, 2]
 
 
-def test_should_put_all_lanes_into_the_pool(make: Any) -> None:
+def test_should_put_all_lanes_into_the_pool_under_names_that_last(make: Any) -> None:
     fleet = make({}, **{"spark.scheduler.pool": "lanes"})
     fleet.add_lane(2, "t3")
     assert [lane.pool for lane in fleet.lanes.values()] == ["lanes"] * 3
+    assert [lane.worker_name for lane in fleet.lanes.values()] == ["app-1", "app-2", "app-3"]
 
 
 def test_should_say_that_the_session_was_stopped(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = make({})
-    monkeypatch.setattr(module, "is_stopped", lambda spark: True)
+    monkeypatch.setattr(module, "has_ended", lambda spark: True)
     fleet.lanes[1].error = RuntimeError("Cannot call methods on a stopped SparkContext")
     failure = fleet.open({0: {}, 1: {}})[1].failure
     assert failure is not None

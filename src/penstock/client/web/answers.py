@@ -210,7 +210,11 @@ class Answers:
             return here
         if not partition.isascii() or not partition.isdigit() or len(partition) > 9:
             raise HttpError(400, f"partition={partition[:50]!r} is not the number of a partition")
-        found = [local for local in self._queries.stores.partitions(name) if local.active and local.partition == int(partition)]
+        stores = self._queries.stores
+        found = [local for local in stores.partitions(name) if local.active and local.partition == int(partition)]
+        count = 1 if stores.is_global(name) else len(stores.tasks_of(name))
+        if int(partition) >= count:
+            raise HttpError(404, f"store {name} has no partition {partition}: it has {count}, counted from 0")
         if not found:
             raise HttpError(503, f"partition {partition} of store {name} is not here now; ask again later")
         if not found[0].running:

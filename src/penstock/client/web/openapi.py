@@ -104,7 +104,7 @@ def _get(
         "400": "A bad key or range",
         "401": "No token, or a wrong one",
         "403": "A page of another site asks; or, without a token, another host",
-        "404": "No such store, or no such key in any partition",
+        "404": "No such store or partition, or no such key in any partition",
         "405": "Not a GET",
         "413": "A query has no body",
         "414": "The address is too long",

@@ -260,6 +260,7 @@ def test_should_give_its_part_of_a_store_as_a_table(two: tuple[Served, Served]) 
     token = {"Authorization": "Bearer secret"}
     assert two[0].get("/api/stores/counts/table?partition=1", token)[0] == 503
     assert two[0].get("/api/stores/counts/table?partition=one", token)[0] == 400
+    assert two[0].get("/api/stores/counts/table?partition=3", token)[0] == 404
     with pytest.raises(StateStoreNotAvailableError, match="404"):
         list(read_source(_with_token(application), "nothing", source, [], ALL))
 
