@@ -119,7 +119,8 @@ def test_should_move_tasks_between_lanes_without_loss(
 def test_should_spread_tasks_that_keep_one_lane_busy(kafka: Kafka, run: Run) -> None:
     source, out = topics(kafka, "in", "out", partitions=4)
     config = {"application.id": unique("busy"), "processing.guarantee": "exactly_once_v2", "num.stream.threads": 2}
-    streams = run(slow_count(source, out, seconds=0.005), config)
+    # Turns of a second: nothing moves before the first has ended, however much it has.
+    streams = run(slow_count(source, out, seconds=0.005), {**config, "batch.max.records": 200})
     places: list[set[int]] = []
     streams._conductor._events.on_turn = lambda turn, _, __: places.append(set(turn.work))
     words = [f"w{i}" for i in range(100)]

@@ -20,6 +20,8 @@ from penstock.spark.lanes import shuffled_bytes
 from tests.harness.cluster import Cluster
 from tests.harness.kafka import wait_until
 
+pytestmark = pytest.mark.slow  # they are for `make test-spark-versions`, and for `make test-all`
+
 ON_CLUSTER = Path(__file__).with_name("on_cluster.py")
 JVM_ALONE = Path(__file__).with_name("jvm_alone.py")
 

@@ -171,6 +171,8 @@ class LaneProducer:
                 continue
             for columns in items:
                 assert isinstance(columns, ProducedColumns)
+                if not len(columns):  # of a turn that changed nothing, say because all it had came too late
+                    continue
                 self._topics.add(columns.topic)
                 done = 0 if columns.headers is not None else self._write_columns(columns)
                 if done < len(columns):

@@ -30,8 +30,6 @@ class StateTables:
         self._guide: Guide | None = None
         self._tables: GuidedTables | None = None
         self._lock = threading.Lock()
-        if spark is not None:
-            register(spark)
 
     def dataframe(self, name: str) -> Any:
         """A store as a DataFrame; every action reads what is committed then."""
@@ -44,6 +42,8 @@ class StateTables:
             if self._guide is None:
                 self._guide = Guide(self._spark.sparkContext, self._stores.application, self._source_of)
             if self._tables is None:
+                # Not before: with the first source that it is told of, Spark starts a Python process to look for others.
+                register(self._spark)
                 application = self._stores.application
                 application_id, guide = application.config["application.id"], self._guide.address
                 self._tables = GuidedTables(self._spark, application_id, packed(application), guide)

@@ -1,0 +1,40 @@
+"""What a lane's producer does with the records of a turn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.columns import ProducedColumns
+from penstock.kafka import produce
+from penstock.kafka.produce import LaneProducer
+
+
+class Client:
+    """Keeps what is produced."""
+
+    def __init__(self) -> None:
+        self.produced: list[tuple[Any, ...]] = []
+
+    def produce(self, *arguments: Any) -> None:
+        self.produced.append(arguments)
+
+    def poll(self, timeout: float) -> int:
+        return 0
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Client:
+    made = Client()
+    monkeypatch.setattr(produce, "open_client", lambda what, kind, settings: made)
+    return made
+
+
+@pytest.mark.parametrize("partition", [None, 3])
+def test_should_write_columns_whatever_their_number(partition: int | None, client: Client) -> None:
+    producer = LaneProducer({}, None)
+    for number in range(3):
+        keys = [b"k"] * number
+        producer.write([ProducedColumns("changelog", partition, keys, keys, [7] * number, None)])
+    assert len(client.produced) == 3
