@@ -137,6 +137,7 @@ def test_should_go_on_in_a_new_worker_when_spark_has_retired_the_old_one(kafka: 
     streams._conductor._events.on_turn = lambda _, answers, __: workers.update(a.worker for a in answers.values())
     kafka.feed(source, keyed("aab"))
     assert counts(kafka, out, 3) == up_to(a=2, b=1)
+    wait_until(lambda: workers, "the turn is accounted for")
     (worker,) = workers
     os.kill(int(worker.partition(":")[2]), signal.SIGKILL)
     kafka.feed(source, keyed("ab"))
