@@ -209,7 +209,8 @@ def measure(seconds: float, rate: float) -> list[str]:
         "|---|---:|---:|---:|",
         *(f"| {n} | {len(t)} | {statistics.median(t):.2f} | {max(t):.2f} |" for n, t in jobs.seconds.items() if t),
         "",
-        f"Failed, or in a lane's worker: {'; '.join(jobs.wrong[:5]) or 'none'}.",
+        *(f"{count} times: {what}" for what, count in Counter(jobs.wrong).most_common(5)),
+        "No job has failed, and none ran in a lane's worker." if not jobs.wrong else "",
     ]
 
 
