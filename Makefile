@@ -34,7 +34,7 @@ demo: setup       ## WordCount end to end.
 	@$(BIN)/penstock demo
 
 # What needs a broker and Spark runs by itself: it has both cores to itself, and one broker and one session for all of it.
-test: setup lint  ## Lint, then the tests (under 25 minutes on 2 cores).
+test: setup lint  ## Lint, then the tests (about 30 minutes on 2 cores).
 	@$(BIN)/pytest -n 2 -m "not integration and not slow"
 	@$(BIN)/pytest -m "integration and not slow"
 

@@ -35,6 +35,7 @@ def kill_some(cluster: Cluster, run: ClusterRun, kills: int, seed: int) -> None:
     run.wait_for_counts()
 
 
+@pytest.mark.slow
 def test_should_count_exactly_once_when_executors_are_killed(cluster: Cluster, kafka: Any, tmp_path: Path) -> None:
     with ClusterRun(cluster, kafka, tmp_path) as run:
         kill_some(cluster, run, kills=2, seed=1)

@@ -56,6 +56,7 @@ def test_should_keep_the_master_and_the_settings_of_spark_submit(cluster: Cluste
     assert found.items() >= {**submitted, "spark.master": cluster.master}.items()
 
 
+@pytest.mark.slow
 def test_should_start_and_grow_with_dynamic_allocation_at_sparks_defaults(cluster: Cluster, kafka: Kafka, tmp_path: Path) -> None:
     dynamic = {"spark.dynamicAllocation.enabled": "true", "num.stream.threads": None}
     with ClusterRun(cluster, kafka, tmp_path, given=True, config=dynamic) as run:

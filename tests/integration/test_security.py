@@ -228,6 +228,7 @@ def test_should_log_in_with_scram(with_sasl: tuple[Kafka, Settings], start: Any)
     assert counts(kafka, sink, 1) == {"anna": [1]}
 
 
+@pytest.mark.slow
 def test_should_get_new_tokens_before_the_old_ones_expire(
     with_oauth: tuple[Kafka, Settings], issuer: Issuer, start: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
