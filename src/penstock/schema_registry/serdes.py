@@ -167,7 +167,33 @@ class RegistrySerde(Serde[T]):
         return ""
 
 
-class AvroSerde(RegistrySerde[T]):
+class _SchemaSerde(RegistrySerde[T]):
+    """Values of a schema that is written as JSON, as they are or as dicts that the user's functions make and read."""
+
+    def __init__(
+        self,
+        schema: Any = None,
+        registry: Mapping[str, Any] | None = None,
+        subject_name_strategy: str | Callable[..., Any] = "topic",
+        to_dict: Callable[..., Any] | None = None,
+        from_dict: Callable[..., Any] | None = None,
+        *,
+        is_key: bool = False,
+    ) -> None:
+        self._schema = _schema_text(schema, type(self).__name__)
+        self._to_dict, self._from_dict = to_dict, from_dict
+        super().__init__(registry, subject_name_strategy, is_key)
+
+    def _plain(self) -> tuple[Any, ...]:
+        return *super()._plain(), self._schema, self._to_dict, self._from_dict
+
+    def _subject(self) -> str:
+        return _name_of(self._schema)
+
+    __hash__ = RegistrySerde.__hash__
+
+
+class AvroSerde(_SchemaSerde[T]):
     """Avro with its schema in a registry; without `from_dict` records are dicts.
 
     `schema` is the text of a schema, the same as a dict, or a `Schema` of confluent-kafka, which may refer to other subjects.
@@ -182,36 +208,14 @@ class AvroSerde(RegistrySerde[T]):
     _module = "confluent_kafka.schema_registry.avro"
     _extra = "avro"
 
-    def __init__(
-        self,
-        schema: Any = None,
-        registry: Mapping[str, Any] | None = None,
-        subject_name_strategy: str | Callable[..., Any] = "topic",
-        to_dict: Callable[..., Any] | None = None,
-        from_dict: Callable[..., Any] | None = None,
-        *,
-        is_key: bool = False,
-    ) -> None:
-        self._schema = _schema_text(schema, "AvroSerde")
-        self._to_dict, self._from_dict = to_dict, from_dict
-        super().__init__(registry, subject_name_strategy, is_key)
-
     def _make(self, module: Any, client: Any, write: dict[str, Any], read: dict[str, Any]) -> tuple[Any, Any]:
         if self._schema is None and "use.schema.id" not in write:
             write |= {"auto.register.schemas": False, "use.latest.version": True}
         serializer = module.AvroSerializer(client, self._schema, _with_context(self._to_dict), write)
         return serializer, module.AvroDeserializer(client, self._schema, _with_context(self._from_dict), conf=read)
 
-    def _plain(self) -> tuple[Any, ...]:
-        return *super()._plain(), self._schema, self._to_dict, self._from_dict
 
-    def _subject(self) -> str:
-        return _name_of(self._schema)
-
-    __hash__ = RegistrySerde.__hash__
-
-
-class JsonSchemaSerde(RegistrySerde[T]):
+class JsonSchemaSerde(_SchemaSerde[T]):
     """JSON with its JSON Schema in a registry, checked both ways; without `from_dict` objects are dicts.
 
     `schema` is the text of a schema, the same as a dict, or a `Schema` of confluent-kafka, which may refer to other subjects.
@@ -232,9 +236,7 @@ class JsonSchemaSerde(RegistrySerde[T]):
     ) -> None:
         if schema is None:
             raise ConfigError("JsonSchemaSerde needs a schema: its text, a dict, or a Schema of confluent-kafka")
-        self._schema = _schema_text(schema, "JsonSchemaSerde")
-        self._to_dict, self._from_dict = to_dict, from_dict
-        super().__init__(registry, subject_name_strategy, is_key)
+        super().__init__(schema, registry, subject_name_strategy, to_dict, from_dict, is_key=is_key)
 
     def _make(self, module: Any, client: Any, write: dict[str, Any], read: dict[str, Any]) -> tuple[Any, Any]:
         # Compact, as Java writes it, and by the rules of Serdes.json().
@@ -245,14 +247,6 @@ class JsonSchemaSerde(RegistrySerde[T]):
             self._schema, _with_context(self._from_dict), client, conf=read, json_decode=lambda data: parse_json(_text(data))
         )
         return serializer, deserializer
-
-    def _plain(self) -> tuple[Any, ...]:
-        return *super()._plain(), self._schema, self._to_dict, self._from_dict
-
-    def _subject(self) -> str:
-        return _name_of(self._schema)
-
-    __hash__ = RegistrySerde.__hash__
 
 
 class ProtobufSerde(RegistrySerde[T]):

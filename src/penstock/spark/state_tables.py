@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import http.client
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,33 +29,23 @@ from penstock.spark.guide import Source, ask
 from penstock.spark.messages import Application
 from penstock.spark.query_client import LanePartition
 from penstock.spark.query_listener import readable_store
-from penstock.spark.table_server import checked, table_target
+from penstock.spark.table_server import checked, patient_batches, table_target
 from penstock.state.directory import site_here, state_dir_here
 
 _SERVER_SECONDS = 60.0
-_PATIENCE = 60.0
 _MAX_REASON = 64 * 1024
 
 
 def guided_batches(
     application: Application, store_name: str, task_id: TaskId, columns: Columns, guide: Address, read: TableRead
 ) -> Iterator[pa.RecordBatch]:
-    """Read a partition where it is; until the first rows have come, one that moves is looked for again."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
+    """Read a partition where it is; one that moves is looked for again."""
+
+    def look() -> Iterator[pa.RecordBatch]:
         source = ask(guide, application, store_name, task_id)
-        batches = read_source(application, store_name, source, columns, read)
-        try:
-            first = next(batches, None)
-        except StateStoreNotAvailableError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
-            continue
-        if first is not None:
-            yield first
-            yield from batches
-        return
+        return read_source(application, store_name, source, columns, read)
+
+    return patient_batches(look)
 
 
 def read_source(

@@ -7,7 +7,7 @@ import json
 import os
 import ssl
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,21 +111,8 @@ class Servers:
             time.sleep(0.2)
 
     def batches(self, store: str, partition: int, read: TableRead, columns: Columns) -> Iterator[pa.RecordBatch]:
-        """A partition, from the instance that has it; until the first rows have come, one that moves is looked for again."""
-        deadline = time.monotonic() + _PATIENCE
-        while True:
-            batches = self._batches(store, partition, read, columns)
-            try:
-                first = next(batches, None)
-            except StateStoreNotAvailableError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
-                continue
-            if first is not None:
-                yield first
-                yield from batches
-            return
+        """A partition, from the instance that has it; one that moves is looked for again."""
+        return patient_batches(lambda: self._batches(store, partition, read, columns))
 
     def _batches(self, store: str, partition: int, read: TableRead, columns: Columns) -> Iterator[pa.RecordBatch]:
         active = self.table(store).active
@@ -176,6 +163,24 @@ class Servers:
         if self.certificate is not None:
             context.load_cert_chain(*self.certificate)
         return context
+
+
+def patient_batches(look: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """The batches of a partition, which is looked for again while it moves, until its first rows have come."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        batches = look()
+        try:
+            first = next(batches, None)
+        except StateStoreNotAvailableError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+            continue
+        if first is not None:
+            yield first
+            yield from batches
+        return
 
 
 def table_target(store: str, partition: int, read: TableRead, columns: Columns) -> str:
