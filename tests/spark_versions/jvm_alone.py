@@ -1,8 +1,9 @@
-"""A JVM that is no session's, and a session after the end of its JVM; run by `test_internals.py`."""
+"""A JVM that is no session's, a session after the end of its JVM, and one whose JVM is killed; run by `test_internals.py`."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -24,8 +25,13 @@ def main() -> None:
     internals.end_gateway(first, 60)
     spark = SparkContext("local[1]", "second")
     second = internals.active_context() is spark and internals.running_gateway() is not first
-    spark.stop()
-    print(json.dumps({"jars": [Path(jar).name for jar in jars], "ended": ended, "second": second}))
+    lives = not internals.has_ended(spark)
+    process = internals.running_gateway().proc
+    process.kill()
+    process.wait()
+    killed = lives and internals.has_ended(spark)
+    print(json.dumps({"jars": [Path(jar).name for jar in jars], "ended": ended, "second": second, "killed": killed}), flush=True)
+    os._exit(0)  # what pyspark would do at its exit needs the JVM
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def has_ended(spark: SparkContext | None) -> bool:
     java: Any = None if spark is None else spark._jsc
     try:
         return java is None or bool(java.sc().isStopped())
-    except Py4JError:
+    except (Py4JError, OSError):  # a JVM that was killed refuses the connection
         return True
 
 
