@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-_APP = Path(__file__).parent / "apps" / "sharing.py"
+_ROOT = Path(__file__).parents[2]
 
 
 class SharedProcess:
@@ -20,7 +21,13 @@ class SharedProcess:
     def __enter__(self) -> SharedProcess:
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, str(_APP)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+                [sys.executable, "-m", "tests.harness.apps.sharing"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=_ROOT,
+                env={**os.environ, "PYTHONPATH": f"{_ROOT / 'src'}{os.pathsep}{_ROOT}"},
             )
         return self
 
