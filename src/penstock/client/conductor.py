@@ -1,10 +1,14 @@
-"""The loop of the application: poll, process, punctuate, commit. One turn after the other, each a Spark job.
+"""The conductor: decides what runs in each lane next, on one thread, and waits for none of it.
 
-┌─► open ──► poll ──► turn ──► account ─┐
-│    ▲         │nothing new              │
-│    │         └──► wait                 │
-│    └── failure, move, new generation ◄─┤
-└────────────────────────────────────────┘
+                 ┌── ends of the logs (asked beside all else) ──┐
+    words of ───►│  lane 0: open ─► turn ─► account ─► rest …   │
+    the group    │  lane 1: open ─► turn ─► account ─► rest …   │   each at its own pace; each fails and heals alone
+                 │      ▲ parts                                 │
+                 └── pipelines: stage ─► stage ─► …  ◄──────────┘   ahead of the slowest lane by two parts at most
+
+What lanes, stages, brokers and the group have to say comes in as a note and is taken up in turn. After that everybody who is
+free is looked at: what should be is compared with what is, and the next step towards it is begun. So there is nothing to be
+undone when something fails in between, and one thread knows all there is to know.
 """
 
 from __future__ import annotations
@@ -12,20 +16,27 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 from penstock.client.events import Events
-from penstock.client.failures import LaneLostError, is_transient
+from penstock.client.failures import LaneLostError, error_of, is_transient
+from penstock.client.health import Health
 from penstock.client.hold import Hold
 from penstock.client.lane_changes import LaneChange, LaneChanges
-from penstock.client.owned_tasks import OwnedTasks
-from penstock.client.pace import Pace
+from penstock.client.lane_loop import Job, LaneLoop, LaneState
+from penstock.client.log_ends import Ends, LogEnds
+from penstock.client.owned_tasks import OwnedTasks, Read, Reading
+from penstock.client.pipelines import Pipeline, Pipelines
 from penstock.client.positions import OffsetOutOfRangeError, Positions
 from penstock.client.spread import Spread
+from penstock.client.stages import Stage
 from penstock.client.standbys import Standbys
 from penstock.client.stuck import StuckPartitions
-from penstock.client.turns import Turn, plan_turn
+from penstock.client.turns import Turn, account, plan_turn
 from penstock.client.units import tasks_in
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
@@ -36,17 +47,28 @@ from penstock.kafka.clients import global_consumer_config, producer_config, read
 from penstock.kafka.fetch import Short, StuckPartitionsError
 from penstock.kafka.membership import GroupMember, Membership, Stopped
 from penstock.kafka.produce import fence
-from penstock.spark.fleet import Fleet
-from penstock.spark.messages import LaneAnswer, TaskWork
+from penstock.log_lines import tell_again
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.spark.fleet import Fleet, LaneWork, Staged
+from penstock.spark.lanes import Lane
+from penstock.spark.messages import LaneAnswer
+from penstock.spark.placement import SessionStoppedError
 from penstock.spark.plan import Plan
 
 _log = logging.getLogger(__name__)
 
 _PLACES_EVERY = 5.0
 _METRICS_EVERY = 1.0
-_GLOBALS_EVERY = 0.2
+_LOOK_EVERY = 1.0
+_LAG_EVERY = 1.0
 _ALIVE_EVERY = 40.0
+# The longest the thread sleeps: so soon is noticed what nobody tells.
+_TICK = 0.1
 _FLUSH_MS = 60_000  # so long a producer waits for what it has written
+# How long a lane restores in one go: while nothing else of it works, and between two turns of its other tasks.
+_RESTORE_SECONDS, _RESTORE_BETWEEN = 2.0, 0.2
+# Of what is done beside the loop, so much at a time: readings, questions to brokers, commits, lanes that close.
+_BESIDE = 8
 
 
 class Conductor:
@@ -61,64 +83,64 @@ class Conductor:
         positions: Positions,
         units: Mapping[str, tuple[TaskId, ...]],
         events: Events,
+        beside: Executor | None = None,
     ) -> None:
         self._config = config
         self._fleet = fleet
         self._admin = admin
         self._events = events
         self._clock = SystemClock()
-        self._pace = Pace()
         self._spread = Spread(always=config["task.spread"] == "always")
-        self._committed_globals = reads_committed(global_consumer_config(config, "global"))
         self._stuck = StuckPartitions()
-        self._turn: Turn | None = None
         self._longest_write = _longest_write(config)
         self._globals: list[TopicPartition] = []
-        self._global_ends: dict[TopicPartition, int] = {}
         self.member: GroupMember | None = None
-        self._membership: Membership | None = None
-        self._last_membership: Membership | None = None
-        self._opened = False
-        self._claimed: Membership | None = None
-        self._losses = self._losses_seen = 0
-        self._heard = 0
-        self._elsewhere: dict[TaskId, int] = {}
-        self._working_under = 0
-        self._probe_at: float | None = None
         events.standbys.on_restore = events.on_restore
         events.standbys.on_progress = self._nudge
+        events.standbys.on_let_go = self._notify
         self.tasks = OwnedTasks(config, plan, fleet, admin, positions, units, events, self._spread)
+        self.tasks.lanes = {index: LaneLoop(index) for index in fleet.lanes}
         self.copies = self.tasks.copies
+        self._pipelines = Pipelines(self.tasks)
+        self._beside = beside or ThreadPoolExecutor(_BESIDE, thread_name_prefix=f"{fleet.application.client_id}-beside")
+        committed_globals = reads_committed(global_consumer_config(config, "global"))
+        self._log_ends = LogEnds(
+            admin, self._beside, self.tasks.committed_only, committed_globals, partial(self._note_of, self._on_ends)
+        )
+        self._asked: tuple[list[LaneLoop], list[Pipeline]] = ([], [])
+        self._poll_rests = 0.0
+        self._read_rests = 0.0
+        # What others tell, under the lock of `_wake`.
         self._wake = threading.Condition()
-        self._closing = False
-        self._paused = False
-        self._idle = threading.Event()
-        self._idle.set()
-        self._hold = Hold(self._idle)
-        self._failures = 0
-        self._failing_since = 0.0
-        self._outside_error: BaseException | None = None
+        self._notes: deque[Callable[[], None]] = deque()
         self._changes = LaneChanges()
-        self._halted = False
-        self._shutdown_requested = False
-        self._last_housekeeping = {
-            "lag": 0.0,
-            "globals": 0.0,
-            "metrics": 0.0,
-            "purge": time.monotonic(),
-            "places": time.monotonic(),
-        }
+        self._membership: Membership | None = None
+        self._claimed: Membership | None = None
+        self._last_membership: Membership | None = None
+        self._heard = 0
+        self._elsewhere: dict[TaskId, int] = {}
+        self._probe_at: float | None = None
+        self._closing = self._paused = self._halted = self._shutdown_requested = self._failed = False
+        self._hold = Hold(_NoTurns(self))
+        self._outside_error: BaseException | None = None
+        # What only the thread knows.
+        self._adopted_at = -1
+        self._health = Health()
+        self._has_left_shuffle = False
+        self._told_running = False
+        self._busy_beside: set[str] = set()
+        self._last = dict.fromkeys(("lag", "look", "globals"), 0.0) | dict.fromkeys(("purge", "places"), time.monotonic())
 
     # -- told from outside ---------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End after the turn that runs."""
+        """End when the turns that run are over."""
         with self._wake:
-            self._closing = self.tasks.stopping = True
+            self._closing = True
             self._wake.notify_all()
 
     def pause(self, paused: bool) -> None:
-        """Start no turns while paused."""
+        """Start no turns, and restore nothing, while paused."""
         with self._wake:
             self._paused = paused
             self._wake.notify_all()
@@ -127,18 +149,19 @@ class Conductor:
         """The group rebalances; what is returned is set when what has to stop has stopped.
 
         Under exactly-once turns pause for a moment, and go on if the new generation is not there by then: one that comes too
-        late is refused by the broker and run again. Under at-least-once nobody would refuse it: no turn is started, and the one
-        that runs is waited for. What the group has given away already (`lost`) is opened anew in any case.
+        late is refused by the broker and run again. Under at-least-once nobody would refuse it: no turn is started, and those
+        that run are waited for. What the group has given away already (`lost`) is read anew in any case.
         """
         with self._wake:
             if not lost and self._config.eos_enabled:
                 return self._hold.begin()
             self._membership = None
             if lost:
-                self._opened, self._claimed = False, None
-                self._losses += 1
+                self._claimed = None
+                self._heard += 1
+                self._elsewhere.update(dict.fromkeys(tasks_in(self.tasks.units, self.tasks.units), self._heard))
             self._wake.notify_all()
-        return self._idle
+        return _NoTurns(self)
 
     def assigned(self, membership: Membership) -> None:
         """The part of a new generation that is ours; what we keep goes on as it is."""
@@ -169,25 +192,39 @@ class Conductor:
             self._wake.notify_all()
 
     def change_lanes(self, change: LaneChange) -> None:
-        """Add or remove a lane between two turns; the change says when that is done."""
+        """Add or remove a lane; the change says when that is done."""
         with self._wake:
             self._changes.put(change)
             self._wake.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """Something outside of a turn went wrong: the next turn raises it."""
+        """Something outside of a turn went wrong."""
         with self._wake:
             self._outside_error = error
             self._wake.notify_all()
 
     def replace_plan(self, plan: Plan, positions: Positions, units: Mapping[str, tuple[TaskId, ...]]) -> None:
-        """Other topics than before: the next generation of the group works by this plan."""
+        """Other topics than before: the next generation of the group works by this plan. Waits for the turns that run."""
+        done = threading.Event()
+
+        def replace() -> None:
+            with self._wake:
+                self._membership = None
+                self._elsewhere.clear()
+            if self._runs_turns:
+                self._notes_later(replace)
+                return
+            for lane in self.tasks.lanes.values():
+                lane.begin_anew()
+            self.tasks.replace_plan(plan, positions, units)
+            self._has_left_shuffle = False
+            done.set()
+
         with self._wake:
             self._membership = None
-        self._idle.wait()
-        with self._wake:
-            self.tasks.replace_plan(plan, positions, units)
-            self._opened = False
+        self._note(replace)
+        while not done.wait(_TICK) and not self._is_over:
+            pass
 
     def watch_globals(self, partitions: list[TopicPartition]) -> None:
         """Partitions of global topics, to be caught up before each turn."""
@@ -223,11 +260,11 @@ class Conductor:
     @property
     def is_open(self) -> bool:
         """Whether all tasks are open and restored."""
-        return self._opened and not self._closing
+        return self._told_running and not self._closing
 
     def is_ready(self, task: TaskId) -> bool:
         """Whether a task of this instance is open and restored: what it has committed can be read."""
-        return self.is_open and self.tasks.is_ready(task)
+        return not self._closing and self.tasks.is_ready(task)
 
     @property
     def standby_hosts(self) -> Mapping[TaskId, str]:
@@ -240,168 +277,152 @@ class Conductor:
         return self._last_membership
 
     def reopen(self) -> None:
-        """A lane does not answer any more: see to it before the next turn, also if there is nothing to process."""
-        with self._wake:
-            self._opened = False
-            self._wake.notify_all()
+        """A lane does not answer readers any more: see whether its worker is there, also if there is nothing to process."""
+
+        def doubt() -> None:
+            for lane in self.tasks.lanes.values():
+                lane.is_doubted = True
+
+        self._note(doubt)
 
     # -- the loop ------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Until stopped, or until a failure that the client does not want to survive."""
-        while not self._closing and not self._shutdown_requested:
-            if self.member is not None and self.member.failure is not None:
-                error = BrokerError(f"the application cannot be a member of its group: {self.member.failure}")
-                self._events.on_failure(error, None)
-                return
-            membership = self._begin()
-            try:
-                if membership is None:
-                    self._stand_by()
-                    continue
-                self._raise_outside_error()
-                self._change_lanes()
-                if self._paused or self._halted or not self._fleet.lanes:
-                    continue
-                if not self._opened:
-                    self._open(membership)
-                elif membership is not self.tasks.adopted:
-                    self._adopt(membership)
-                self.tasks.take_back(self._working_under)
-                self._one_turn(membership)
-                self._failures = 0
-            except PenstockError as exc:
-                if not self._survives(exc):
-                    return
-            except Exception as exc:  # noqa: BLE001 - whatever it was, the client decides
-                if not self._survives(exc):
-                    return
-            finally:
-                self._idle.set()
+        """Until stopped, or until a failure that the client does not want to survive; turns that run are waited for."""
+        try:
+            while not self._is_over or self._runs_turns:
+                self.step()
+                self._sleep()
+        finally:
+            self._beside.shutdown(wait=False)
+            for lane in self.tasks.lanes.values():
+                if not lane.ends:
+                    lane.become(LaneState.CLOSING)
 
-    def _begin(self) -> Membership | None:
-        """Wait for a membership, and mark the conductor busy under it."""
+    @property
+    def _is_over(self) -> bool:
+        return self._closing or self._shutdown_requested or self._failed
+
+    @property
+    def _runs_turns(self) -> bool:
+        return any((job := lane.job) is not None and job.is_turn for lane in list(self.tasks.lanes.values()))
+
+    def step(self) -> None:
+        """Take up what was noted, then bring everybody who is free a step further."""
+        while self._notes:
+            self._guarded(None, self._notes.popleft())
+        if self._is_over:
+            self._watch_jobs()
+            return
+        self._guarded(None, self._follow_words)
+        for lane in list(self.tasks.lanes.values()):
+            self._guarded(lane, partial(self._drive, lane))
+        self._guarded(None, self._look_for_work)
+        self._guarded(None, self._housekeeping)
+        self._tell_state()
+
+    def _guarded(self, lane: LaneLoop | None, step: Callable[[], None]) -> None:
+        """What goes wrong in a step concerns the lane it was for, or the instance."""
+        try:
+            step()
+        except Exception as exc:  # noqa: BLE001 - whatever it was, the client decides
+            if lane is None:
+                self._instance_failed(exc)
+            else:
+                self._lane_failed(lane, exc)
+
+    def _note(self, note: Callable[[], None]) -> None:
         with self._wake:
-            stopped = self._paused or self._halted or self._closing or self._shutdown_requested or self._hold.is_on
-            working = not stopped and self._fleet.lanes
-            if self._membership is not None and (working or self._changes):
-                if not self._opened:
-                    self._losses_seen = self._losses
-                self._working_under = self._heard
-                self._idle.clear()
-                return self._membership
-            if self._membership is not None or not (self.tasks.told_running or self._changes):
-                self._wake.wait(0.1)
-            return None
+            self._notes.append(note)
+            self._wake.notify_all()
 
-    def _stand_by(self) -> None:
-        """Between two generations nothing is processed; lanes may come and go."""
-        if self._membership is None:
-            if self._changes:
-                self._opened = False
-                self._change_lanes()
-            self.tasks.tell_rebalancing()
+    def _notes_later(self, note: Callable[[], None]) -> None:
+        timer = threading.Timer(_TICK, self._note, (note,))
+        timer.daemon = True
+        timer.start()
 
-    def _one_turn(self, membership: Membership) -> None:
-        started = time.monotonic()
-        turn = self._poll()
-        if turn is None:
-            self._catch_up_globals(membership)
-            self._housekeeping()
-            self._idle.set()
-            self._wait()
-            return
-        self._pace.polled(turn.backlog)
-        if self.tasks.follow_load(turn.backlog):
-            return
-        self._turn, turn.started = turn, started
-        global_ends = self._admin.log_ends(self._globals, self._committed_globals) if self._globals else {}
-        metadata, with_metrics = membership.group_metadata, self._wants_metrics(turn, started)
-        answers = self._fleet.process(
-            turn.work, turn.upstream, self.tasks.owners, metadata, global_ends, str(turn), with_metrics=with_metrics
-        )
-        self.tasks.check(answers)
-        self._account(turn, answers)
-        self._turn = None
-        ended = time.monotonic()
-        seconds = ended - started
-        self._pace.account(turn.records, seconds)
-        self._measure(turn, answers, started, ended)
-        self._events.on_account(turn, answers, seconds)
-        self._events.on_turn(turn, answers, seconds)
-        self._housekeeping()
-        self._idle.set()
-        rest = self._config["commit.interval.ms"] / 1000 - seconds
-        if rest > 0 and turn.backlog <= turn.records:
-            self._sleep(rest)
+    def _note_of(self, function: Callable[..., None], *arguments: Any) -> None:
+        self._note(partial(function, *arguments))
 
-    def _measure(self, turn: Turn, answers: Mapping[int, LaneAnswer], started: float, ended: float) -> None:
-        """What lanes were busy with. One that has waited for a partition that does not move was not busy."""
-        if not any(answer.short for answer in answers.values()):
-            self._spread.turned(
-                started,
-                ended,
-                {lane: answer.work_seconds for lane, answer in answers.items()},
-                records=turn.records,
-                left=turn.backlog - turn.records,
-                around={lane: answer.surrounding_seconds for lane, answer in answers.items()},
-            )
+    def _notify(self) -> None:
+        with self._wake:
+            self._wake.notify_all()
 
-    def _wants_metrics(self, turn: Turn, now: float) -> bool:
-        """Once a second, and whenever this may be the last turn for a while."""
-        wanted = turn.backlog <= turn.records or now - self._last_housekeeping["metrics"] > _METRICS_EVERY
-        if wanted:
-            self._last_housekeeping["metrics"] = now
-        return wanted
-
-    def _catch_up_globals(self, membership: Membership) -> None:
-        """Bring global tables up to date while there is nothing to process: queries read them all the same."""
+    def _sleep(self) -> None:
         now = time.monotonic()
-        if not self._globals or now - self._last_housekeeping["globals"] < _GLOBALS_EVERY:
-            return
-        self._last_housekeeping["globals"] = now
-        ends = self._admin.log_ends(self._globals, self._committed_globals)
-        if ends != self._global_ends:
-            lanes: dict[int, dict[TaskId, TaskWork]] = {
-                lane: {} for lane in set(self.tasks.owners.values()) or set(list(self._fleet.lanes)[:1])
-            }
-            answers = self._fleet.process(lanes, (), self.tasks.owners, membership.group_metadata, ends, "global tables")
-            self.tasks.check(answers)
-            self._global_ends = dict(ends)
-
-    # -- open ----------------------------------------------------------------------------------------------------------
-
-    def _open(self, membership: Membership) -> None:
-        self.tasks.own(membership, self._working_under, self._leave_shuffle)
+        wait = max(0.0, min((at - now for at in self._next_times()), default=_TICK))
         with self._wake:
-            self._opened = self._losses == self._losses_seen  # not where the group has given it all away meanwhile
-        self.tasks.tell_running()
+            if not self._notes:
+                self._wake.wait(min(_TICK, wait))
+
+    def _next_times(self) -> Iterable[float]:
+        """When something is to be done that nobody tells of."""
+        if not self._may_work or self._log_ends.is_asking:
+            return
+        for lane in self.tasks.lanes.values():
+            if lane.job is None and lane.is_open:
+                yield lane.poll_at
+                if timers := [at for task in lane.running if (at := self.tasks.timers.get(task)) is not None]:
+                    yield time.monotonic() + (min(timers) - self._clock.now_ms()) / 1000
+        for pipeline in self._pipelines.staged():
+            if not pipeline.under_way:
+                yield max(pipeline.poll_at, pipeline.health.rests_until)
+
+    # -- the words of the group ----------------------------------------------------------------------------------------
+
+    def _follow_words(self) -> None:
+        if self.member is not None and self.member.failure is not None:
+            error = BrokerError(f"the application cannot be a member of its group: {self.member.failure}")
+            self._events.on_failure(error, None)
+            self._failed = True
+            return
+        with self._wake:
+            error_outside, self._outside_error = self._outside_error, None
+            membership, heard, elsewhere = self._membership, self._heard, dict(self._elsewhere)
+        if error_outside is not None:
+            raise error_outside
+        self._change_lanes()
+        if membership is None:
+            return
+        if heard != self._adopted_at:
+            self.tasks.adopt(membership, elsewhere)
+            self._adopted_at = heard
+        self.tasks.take_back()
+        if time.monotonic() >= self._read_rests and (reading := self.tasks.next_reading(heard)) is not None:
+            future = self._beside.submit(self.tasks.read, reading, self._leave_shuffle)
+            future.add_done_callback(partial(self._note_of, self._on_read, reading))
+
+    def _on_read(self, reading: Reading, future: Future[Read]) -> None:
+        try:
+            self.tasks.take(future.result(0))
+            self._events.on_assigned()
+        except Exception:
+            self.tasks.failed_to_read(reading)
+            self._read_rests = time.monotonic() + 2 * _TICK
+            raise
 
     def _leave_shuffle(self) -> None:
         """Where repartitions went through the shuffle when the application last ran and do not now: begin where it ended.
 
         One commit for all of it, by the group's leader alone: nobody works before it, and nobody commits over it.
         """
-        if self.member is None or not (changed := self.tasks.positions.leaving_shuffle()):
+        if self._has_left_shuffle or self.member is None:
             return
-        if not self.member.is_leader:
-            raise TaskMigratedError("repartitions go through their topics from now on: the group's leader is about to see to it")
-        _log.info("repartitions that went through the shuffle go through their topics from now on")
-        self.member.commit(changed, whole=True)
-
-    def _adopt(self, membership: Membership) -> None:
-        with self._wake:
-            elsewhere = dict(self._elsewhere)
-        self.tasks.adopt(membership, self._working_under, elsewhere)
+        if changed := self.tasks.positions.leaving_shuffle():
+            if not self.member.is_leader:
+                raise TaskMigratedError(
+                    "repartitions go through their topics from now on: the group's leader is about to see to it"
+                )
+            _log.info("repartitions that went through the shuffle go through their topics from now on")
+            self.member.commit(changed, whole=True)
+        self._has_left_shuffle = True
 
     def _nudge(self) -> None:
         """Copies have come further: what waits for them goes on, and the group is asked when a warm-up is ready."""
-        membership = self.tasks.adopted
-        if membership is None or self.member is None:
+        if self.tasks.adopted is None or self.member is None:
             return
         if self.copies.aside:
-            with self._wake:
-                self._wake.notify_all()
+            self._notify()
         if self.copies.warm_ups_are_ready():
             self._probe()
 
@@ -412,200 +433,530 @@ class Conductor:
         if asked and self.member is not None:
             self.member.request_rejoin()
 
+    # -- lanes that come and go ----------------------------------------------------------------------------------------
+
     def _change_lanes(self) -> None:
-        """Add and remove lanes as asked for; the tasks of a lane that goes move to the others first."""
+        """Add and remove lanes as asked for; the tasks of a lane that goes move to the others."""
         while (change := self._changes.take()) is not None:
-            opened = self._opened
-            if opened:
-                self.tasks.tell_rebalancing()
-            try:
-                if change.name is None:
-                    self._remove_lane(change.index)
-                else:
-                    self._add_lane(change.index, change.name)
-            finally:
+            if change.name is not None:
+                self._add_lane(change.index, change.name)
                 change.on_done()
-            if opened:
-                self.tasks.told_running = True
-                self._events.on_running()
+            elif change.index in self.tasks.lanes:
+                self._remove_lane(change.index, change.on_done)
+            else:
+                change.on_done()
 
     def _add_lane(self, index: int, name: str) -> None:
         self._fleet.add_lane(index, name)
-        if self._opened:
-            self.tasks.open_lanes({index: {}})
+        self.tasks.lanes[index] = LaneLoop(index)
+        self.tasks.place()
 
-    def _remove_lane(self, index: int) -> None:
-        left = [lane for lane in self._fleet.lanes if lane != index]
-        if len(left) < 2:
+    def _remove_lane(self, index: int, on_done: Callable[[], None]) -> None:
+        if len(self._fleet.lanes) < 3:
             self._spread.forget()
-        try:
-            if self._opened and left:
-                self.tasks.leave_lane(index)
-        finally:
-            self.tasks.lose_lane(index)
-            self._opened = self._opened and bool(left)
-            self._fleet.remove_lane(index)
-            self._fence(index)
+        self.tasks.leave_lane(index)
+        self.tasks.lose_lane(index)
+        lane = self.tasks.lanes[index]
+        lane.become(LaneState.CLOSING)
+        if lane.job is None or not lane.job.is_turn:
+            self._end_lane(lane, on_done)
+        else:
+            lane.on_free = partial(self._end_lane, lane, on_done)
 
-    def replace_lane(self, old: int, new: int, name: str) -> None:
-        """Put a new lane in the place of one that failed; called on the conductor's own thread, with nothing open."""
-        self.tasks.lose_lane(old, successor=new)
-        self._fleet.remove_lane(old)
-        self._fence(old)
+    def replace_lane(self, old: int, new: int, name: str, on_done: Callable[[], None] = lambda: None) -> None:
+        """Put a new lane in the place of one that failed; called on the conductor's own thread."""
         self._fleet.add_lane(new, name)
+        self.tasks.lanes[new] = LaneLoop(new)
+        self.tasks.lose_lane(old, successor=new)
+        lane = self.tasks.lanes[old]
+        lane.become(LaneState.CLOSING)
+        self._end_lane(lane, on_done)
 
-    def _fence(self, lane: int) -> None:
-        """End what a lane that does not come back may have left open: its worker may have died in the middle of a turn."""
-        if not self._config.eos_enabled:
+    def _end_lane(self, lane: LaneLoop, on_done: Callable[[], None]) -> None:
+        """End a lane's worker beside all else; what it held is free when that is done."""
+        ending = self._beside.submit(self._end_worker, lane.index, self._fleet.take_lane(lane.index))
+        ending.add_done_callback(lambda _: self._note(partial(self._lane_ended, lane, on_done)))
+
+    def _end_worker(self, index: int, worker: Lane) -> None:
+        self._fleet.end_lane(index, worker)
+        if self._config.eos_enabled:
+            # It may have died in the middle of a turn, and does not come back to end what it has left open.
+            application = self._fleet.application
+            try:
+                fence(producer_config(self._config, f"{application.client_id}-fence"), application.transactional_id(index))
+            except PenstockError as exc:
+                _log.warning("what thread %d may have left open ends by transaction.timeout.ms: %s", index + 1, exc)
+
+    def _lane_ended(self, lane: LaneLoop, on_done: Callable[[], None]) -> None:
+        lane.become(LaneState.CLOSED)
+        self.tasks.failed(lane)
+        self.tasks.release(lane.index)
+        lane.forget()
+        if self.tasks.lanes.get(lane.index) is lane:
+            del self.tasks.lanes[lane.index]
+        on_done()
+
+    # -- a lane --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _may_work(self) -> bool:
+        """Whether turns may be started."""
+        stopped = self._paused or self._halted or self._is_over or self._hold.is_on
+        return not stopped and self._membership is not None and self._heard == self._adopted_at
+
+    def _drive(self, lane: LaneLoop) -> None:
+        """The next step of a lane that is free; turns are planned when it is known where logs end."""
+        if lane.job is not None or lane.ends:
+            self._watch(lane)
             return
-        application = self._fleet.application
+        if lane.state is LaneState.HEALING:
+            if lane.health.rests:
+                return
+            lane.become(LaneState.CREATED)
+        if lane.state is LaneState.CREATED:
+            if self._fleet.place_lane(lane.index):
+                self.tasks.place()
+            self._open(lane, {})
+            return
+        wanted = self.tasks.to_own(lane)
+        if lane.goes_to is not None and not lane.holds and not self.tasks.wanted(lane):
+            self._fleet.move_lane(lane.index, lane.goes_to)
+            lane.goes_to = None
+            lane.begin_anew()
+        elif wanted.keys() != lane.holds.keys() or lane.is_doubted:
+            self._open(lane, wanted)
+        elif lane.holds and time.monotonic() - self._fleet.lanes[lane.index].last_used > _ALIVE_EVERY:
+            self._open(lane, wanted)  # Spark ends workers that are idle for a minute, and with them what they hold in memory
+        elif lane.state is LaneState.RESTORING and not lane.running and not self._paused:
+            self._open(lane, wanted)
+        else:
+            self._settle(lane)
+
+    def _open(self, lane: LaneLoop, tasks: Mapping[TaskId, int]) -> None:
+        seconds = 0.0 if self._paused else _RESTORE_BETWEEN if lane.running else _RESTORE_SECONDS
+        self.tasks.opening(lane, tasks)
+        lane.is_doubted = False
+        self._start(lane, Job(opens=dict(tasks)), self._fleet.open(lane.index, self.tasks.committed(tasks), seconds))
+
+    def _start(self, lane: LaneLoop, job: Job, future: Future[LaneAnswer]) -> None:
+        lane.job = job
+        future.add_done_callback(partial(self._note_of, self._on_answer, lane, job))
+
+    def _on_answer(self, lane: LaneLoop, job: Job, future: Future[LaneAnswer]) -> None:
+        if lane.job is job:
+            self._guarded(lane, partial(self._take_answer, lane, job, self._fleet.answer(future)))
+
+    def _take_answer(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
+        self._events.on_answers({lane.index: answer})
+        if answer.failure is not None or answer.lost:
+            self.tasks.failed(lane)
+            self.tasks.release(lane.index)  # a worker that fails keeps nothing open
+            lost = TaskMigratedError("a lane lost its worker; its tasks are opened again")
+            raise lost if answer.failure is None else error_of(answer.failure)
+        if job.turn is not None and answer.offsets and not self._config.eos_enabled:
+            committing = self._beside.submit(self._commit, answer.offsets)  # only a member may, so the worker did not
+            committing.add_done_callback(partial(self._note_of, self._on_committed, lane, job, answer))
+        else:
+            self._free(lane, job, answer)
+
+    def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        assert self.member is not None
+        self.member.commit(offsets)
+
+    def _on_committed(self, lane: LaneLoop, job: Job, answer: LaneAnswer, future: Future[None]) -> None:
+        if lane.job is job:
+            self._guarded(lane, partial(self._after_commit, lane, job, answer, future))
+
+    def _after_commit(self, lane: LaneLoop, job: Job, answer: LaneAnswer, future: Future[None]) -> None:
+        future.result(0)
+        self._free(lane, job, answer)
+
+    def _free(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
+        """A job has gone well: the lane is free for the next."""
+        lane.job, lane.free_since, lane.hangs = None, time.monotonic(), False
         try:
-            fence(producer_config(self._config, f"{application.client_id}-fence"), application.transactional_id(lane))
-        except PenstockError as exc:
-            _log.warning("what thread %d may have left open ends by transaction.timeout.ms: %s", lane + 1, exc)
+            if job.turn is not None:
+                self._account(lane, job.turn, answer)
+            if not lane.ends:
+                if lane.state is LaneState.CREATED:
+                    self.tasks.release(lane.index)
+                    lane.become(LaneState.OPENING)
+                self.tasks.opened(lane, job, answer)
+                self._settle(lane)
+        finally:
+            on_free, lane.on_free = lane.on_free, None
+            if on_free is not None:
+                on_free()
 
-    # -- poll and account ----------------------------------------------------------------------------------------------
+    def _settle(self, lane: LaneLoop) -> None:
+        if lane.settle(self.tasks.wanted(lane)):
+            self._events.on_lane(lane.index, lane.state)
 
-    def _poll(self) -> Turn | None:
-        started = time.monotonic()
-        sources = self.tasks.positions.sources()
-        asked = self._stuck.without(sources)
-        ends = self._admin.reachable_ends(asked, self.tasks.committed_only) if asked else {}
-        for partition in asked:
-            if partition not in ends:
-                self._stuck.note(partition, self.tasks.start_of(partition), "its leader does not answer")
-        self.tasks.positions.check(ends)
-        now = self._clock.now_ms()
-        self.tasks.ends = ends
-        due = [task for task, at in self.tasks.timers.items() if at <= now and task in self.tasks.owners]
-        limit = partial(self._pace.max_records, self._config["batch.max.records"])
-        turn = plan_turn(self.tasks.plan, self.tasks.positions, ends, self.tasks.owners, due, limit)
-        if turn is not None:
-            turn.poll_seconds = time.monotonic() - started
-        return turn
-
-    def _account(self, turn: Turn, answers: Mapping[int, LaneAnswer]) -> None:
-        offsets = {p: o for answer in answers.values() for p, o in answer.offsets.items()}
-        if offsets and not self._config.eos_enabled:
-            assert self.member is not None
-            self.member.commit(offsets)
-        positions = self.tasks.positions
-        positions.committed.update(offsets)
-        read = turn.read
-        for lane, lane_work in turn.work.items():
-            short = answers[lane].short
-            reached = {p: min(end, short[p].offset) if p in short else end for p, end in read.items()}
-            for work in lane_work.values():
-                for r in work.ranges:
-                    partition = TopicPartition(r.topic, r.partition)
-                    positions.fetched[partition] = short[partition].offset if partition in short else r.end
-                for partition in work.fed:
-                    vector = positions.vectors[partition]
-                    vector.update({p: max(vector[p], end) for p, end in reached.items() if p in vector})
-        self.tasks.take_timers(answers)
+    def _account(self, lane: LaneLoop, turn: Turn, answer: LaneAnswer) -> None:
+        ended, positions = time.monotonic(), self.tasks.positions
+        seconds = ended - turn.started
+        account(positions, turn, answer)
+        lane.pace.account(round(turn.size), seconds)
+        if not answer.short:  # one that has waited for a partition that does not move was not busy
+            self._spread.turned(
+                *(turn.started, ended, {lane.index: answer.work_seconds}),
+                records=round(turn.size),
+                left=max(0, turn.backlog - turn.records),
+                around={lane.index: answer.surrounding_seconds},
+            )
+        if turn.backlog > turn.records or turn.part is not None:
+            lane.poll_at = ended
+        else:
+            lane.poll_at = turn.started + self._config["commit.interval.ms"] / 1000
+        lane.health.went_well()
+        self._events.on_account(turn, {lane.index: answer}, seconds)
+        self._events.on_turn(turn, {lane.index: answer}, seconds)
         if positions.is_drained:
             _log.info("what was left in repartition topics has been read: they go through the shuffle from now on")
-            self._opened = False
-        self._note_stuck(turn, {p: at for answer in answers.values() for p, at in answer.short.items()})
+            self.tasks.read_anew()
+        self._note_stuck(turn, answer.short)
 
     def _note_stuck(self, turn: Turn, short: Mapping[TopicPartition, Short]) -> None:
         """Leave alone for a while what could not be read; what the log does not have any more is loaded anew."""
         for partition, at in short.items():
             self._stuck.note(partition, at.offset, at.reason)
-        self._stuck.moved({TopicPartition(r.topic, r.partition) for r in turn.ranges} - short.keys())
+        self._stuck.moved({TopicPartition(r.topic, r.partition) for r in turn.told_ranges} - short.keys())
         gone = ", ".join(f"{partition} at offset {at.offset}" for partition, at in short.items() if at.out_of_range)
         if gone:
             raise OffsetOutOfRangeError(f"offsets are out of range: {gone}")
 
+    # -- what there is to do -------------------------------------------------------------------------------------------
+
+    def _look_for_work(self) -> None:
+        """Ask where logs end for those who are free, and whose time has come; then plan."""
+        now = time.monotonic()
+        if not self._may_work or self._log_ends.is_asking or now < self._poll_rests:
+            return
+        lanes = [lane for lane in self.tasks.lanes.values() if lane.job is None and lane.is_open and self._is_due(lane, now)]
+        pipelines = [
+            one for one in self._pipelines.staged() if now >= one.poll_at and not one.health.rests and len(one.under_way) < 2
+        ]
+        if not lanes and not pipelines:
+            return
+        sources = dict.fromkeys(source for lane in lanes for source in self._sources(lane))
+        sources |= dict.fromkeys(source for pipeline in pipelines for source in self._pipelines.sources(pipeline))
+        self._asked = lanes, pipelines
+        self._log_ends.ask(self._stuck.without(sources), self._globals)
+
+    def _is_due(self, lane: LaneLoop, now: float) -> bool:
+        return now >= lane.poll_at or bool(lane.parts) or bool(self._timers_due(lane))
+
+    def _timers_due(self, lane: LaneLoop) -> list[TaskId]:
+        now, owners = self._clock.now_ms(), self.tasks.owners
+        return [t for t in lane.running if self.tasks.timers.get(t, now + 1) <= now and owners.get(t) == lane.index]
+
+    def _sources(self, lane: LaneLoop) -> Iterable[TopicPartition]:
+        """What a lane reads itself."""
+        positions, tasks = self.tasks.positions, self._working(lane)
+        for task in tasks:
+            yield from (partition for partition in positions.inputs(task) if partition in positions.fetched)
+        for fed in self._pipelines.read_in_lane(lane, tasks).values():
+            for partition in fed:
+                yield from positions.vectors[partition]
+
+    def _working(self, lane: LaneLoop) -> list[TaskId]:
+        """The tasks of a lane that work, and stay there."""
+        return sorted(self.tasks.to_own(lane).keys() & lane.running)
+
+    def _on_ends(self, future: Future[Ends]) -> None:
+        (lanes, pipelines), self._asked = self._asked, ([], [])
+        try:
+            told = future.result(0)
+        except Exception as exc:
+            self._poll_rests = time.monotonic() + _TICK
+            if is_transient(exc):
+                # Those who asked have failed: each is allowed to for as long as any other failure may last.
+                for lane in lanes:
+                    self._guarded(lane, partial(_raise, exc))
+                return
+            raise
+        for partition in told.asked:
+            if partition not in told.ends:
+                self._stuck.note(partition, self.tasks.positions.start(partition), "its leader does not answer")
+        self.tasks.ends = {**self.tasks.ends, **told.ends}
+        gone = self.tasks.positions.out_of_range(told.ends)
+        self.tasks.follow_load(self._backlog(told.ends))
+        for lane in lanes:
+            if lane.job is None and lane.is_open:
+                self._guarded(lane, partial(self._plan_turn, lane, told, gone))
+        for pipeline in pipelines:
+            self._plan_stages(pipeline, told)
+
+    def _backlog(self, ends: Mapping[TopicPartition, int]) -> int:
+        positions = self.tasks.positions
+        known = {*positions.fetched, *(source for vector in positions.vectors.values() for source in vector)}
+        return sum(max(0, end - positions.start(partition)) for partition, end in ends.items() if partition in known)
+
+    def _plan_turn(self, lane: LaneLoop, told: Ends, gone: Mapping[TopicPartition, OffsetOutOfRangeError]) -> None:
+        """Start the next turn of a lane that is free, where there is anything to do."""
+        positions, tasks = self.tasks.positions, self._working(lane)
+        for partition, error in gone.items():
+            if any(positions.reads(task, partition) for task in tasks):
+                raise error
+        while lane.parts and not lane.parts[0].fits(positions.vectors):
+            _log.debug("what %s brought for lane %d is of no use any more", lane.parts[0].stage, lane.index)
+            lane.parts.popleft()
+        limit = partial(self._limit, lane)
+        window = self._pipelines.window_in_lane(lane, tasks, told.ends, limit(0))
+        part = lane.parts[0] if lane.parts else None
+        turn = plan_turn(*(self.tasks.plan, positions, told.ends, tasks, self._timers_due(lane), limit), window=window, part=part)
+        if turn is None and not self._has_new_globals(lane, told.globals):
+            self._rest(lane)
+            return
+        turn = turn or Turn()
+        lane.pace.polled(turn.backlog)
+        turn.started, turn.poll_seconds = time.monotonic() - told.seconds, told.seconds
+        self._begin_turn(lane, turn, told.globals)
+
+    def _begin_turn(self, lane: LaneLoop, turn: Turn, global_ends: Mapping[TopicPartition, int]) -> None:
+        now = time.monotonic()
+        with_metrics = turn.backlog <= turn.records or now - lane.metrics_at > _METRICS_EVERY  # or it may be long until the next
+        stages = () if turn.part is None else tuple(TaskId(w.subtopology, w.partition) for w in turn.part.stage.upstream)
+        job = Job(turn=turn)
+        with self._wake:  # nobody may take the work away between the question and the start
+            membership = self._membership
+            if membership is None or not self._may_work:
+                return
+            lane.job = job
+        if turn.part is not None:
+            lane.parts.popleft()
+        lane.metrics_at = now if with_metrics else lane.metrics_at
+        lane.global_ends = dict(global_ends)
+        work = LaneWork(
+            turn.work,
+            membership.group_metadata,
+            turn.upstream,
+            stages,
+            turn.read,
+            global_ends,
+            with_metrics,
+            _RESTORE_BETWEEN if lane.state is LaneState.RESTORING else 0.0,
+            str(turn),
+        )
+        self._start(lane, job, self._fleet.process(lane.index, work, None if turn.part is None else turn.part.rows))
+
+    def _limit(self, lane: LaneLoop, backlog: int) -> int:
+        return lane.pace.max_records(self._config["batch.max.records"], backlog)
+
+    def _has_new_globals(self, lane: LaneLoop, ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether global tables have changed while there is nothing to process: queries read them all the same."""
+        used = set(self.tasks.owners.values()) or set(list(self.tasks.lanes)[:1])
+        return bool(ends) and lane.index in used and ends != lane.global_ends
+
+    def _rest(self, lane: LaneLoop) -> None:
+        """Until the next question: soon after activity, every `poll.ms` when nothing comes."""
+        if lane.state is LaneState.RESTORING and not self._paused:
+            self._open(lane, self.tasks.to_own(lane))
+            return
+        now = time.monotonic()
+        lane.poll_at = now + min(self._config["poll.ms"] / 1000, max(0.005, (now - lane.pace.small_since) / 20))
+
+    # -- what comes before a shuffle -----------------------------------------------------------------------------------
+
+    def _plan_stages(self, pipeline: Pipeline, told: Ends) -> None:
+        now = time.monotonic()
+        stages = self._pipelines.next_stages(pipeline, told.ends, self._limit) if self._may_work else []
+        for stage in stages:
+            targets = self._pipelines.lanes_of(stage)
+            running = self._fleet.stage(stage.upstream, targets, str(stage))
+            running.add_done_callback(partial(self._note_of, self._on_stage, pipeline, stage, targets))
+        backlog = max((stage.backlog for stage in stages), default=0)
+        pipeline.pace.polled(backlog)
+        if not stages:
+            quiet = now - pipeline.pace.small_since
+            pipeline.poll_at = now + min(self._config["poll.ms"] / 1000, max(0.005, quiet / 20))
+        elif all(stage.backlog <= stage.records for stage in stages):
+            pipeline.poll_at = now + self._config["commit.interval.ms"] / 1000
+        else:
+            pipeline.poll_at = now
+
+    def _on_stage(self, pipeline: Pipeline, stage: Stage, targets: Mapping[TopicPartition, int], future: Future[Staged]) -> None:
+        self._pipelines.ended(pipeline, stage)
+        try:
+            staged = future.result(0)
+            failure = staged.failure
+        except Exception as exc:  # noqa: BLE001 - Spark reports a dead worker as one of many exceptions
+            staged, failure = None, self._fleet.failure(exc)
+        if staged is not None:
+            tell_again("before the shuffle", staged.logs)
+        if failure is None and staged is not None:
+            pipeline.health.went_well()
+            self._pipelines.bring(pipeline, stage, targets, staged)
+            return
+        assert failure is not None
+        error = error_of(failure)
+        self._learn_from(error, None, None)
+        if isinstance(error, SessionStoppedError):
+            raise error
+        pipeline.health.failed()
+        if not self._survives(error, None, pipeline.health.failing_seconds):
+            self._failed = True
+
+    # -- failures ------------------------------------------------------------------------------------------------------
+
+    def _lane_failed(self, lane: LaneLoop, error: BaseException) -> None:
+        """Only this lane begins anew, from its last commits; the others do not notice."""
+        job = lane.job
+        on_free, lane.on_free = lane.on_free, None
+        if lane.ends:
+            self.tasks.failed(lane)
+            lane.job = None
+            if on_free is not None:
+                on_free()
+            return
+        lane.failed()
+        self._events.on_lane(lane.index, lane.state)
+        self.tasks.failed(lane)
+        self._learn_from(error, lane, None if job is None else job.turn)
+        if isinstance(error, SessionStoppedError):
+            self._session_lost(error)
+            return
+        if isinstance(error, TaskMigratedError) and self._heard != self._adopted_at:
+            _log.info("a turn came too late for its generation of the group and is run again: %s", error)
+            return
+        lane.health.failed()
+        if not self._survives(error, lane, lane.health.failing_seconds):
+            self._failed = True
+
+    def _survives(self, error: BaseException, lane: LaneLoop | None, failing_seconds: float) -> bool:
+        """Whether to go on after a failure: what passes by itself is tried again, for the rest the client decides."""
+        if is_transient(error):
+            if failing_seconds < self._config["task.timeout.ms"] / 1000:
+                _log.warning("a turn failed and is taken up again from the last commit: %s", error)
+                if lane is not None and isinstance(error, LaneLostError) and not self._fleet.is_alive(lane.index):
+                    self.tasks.leave_lane(lane.index)  # its executor is gone: the others are there already
+                return True
+            _log.error("turns have failed for longer than task.timeout.ms: giving up")
+        return self._events.on_failure(error, None if lane is None else lane.index)
+
+    def _instance_failed(self, error: BaseException) -> None:
+        """What concerns no single lane."""
+        if isinstance(error, SessionStoppedError):
+            self._session_lost(error)
+        elif isinstance(error, TaskMigratedError) or is_transient(error):
+            self._health.failed()
+            self._read_rests = self._health.rests_until
+            if not self._survives(error, None, self._health.failing_seconds):
+                self._failed = True
+        elif not self._events.on_failure(error, None):
+            self._failed = True
+
+    def _session_lost(self, error: SessionStoppedError) -> None:
+        """Nothing runs any more, whatever it was; where the client has found another session all lanes begin anew on it."""
+        for lane in self.tasks.lanes.values():
+            lane.begin_anew()
+            self.tasks.failed(lane)
+            self.tasks.release(lane.index)
+        self._pipelines = Pipelines(self.tasks)
+        if not self._events.on_failure(error, None):
+            self._failed = True
+
+    def _learn_from(self, error: BaseException, lane: LaneLoop | None, turn: Turn | None) -> None:
+        """What the next turn should do without: partitions that do not move, and records that are too many for one turn."""
+        if isinstance(error, StuckPartitionsError):
+            for partition, at in error.short.items():
+                self._stuck.note(partition, at.offset, at.reason)
+        elif (
+            lane is not None
+            and turn is not None
+            and turn.size
+            and (time.monotonic() - turn.started > self._longest_write or isinstance(error, LaneLostError))
+        ):
+            records = lane.pace.failed(round(turn.size))
+            _log.warning(
+                "a turn of %d records has failed after %.1f s; the brokers give a write %.0f s (under exactly-once that is "
+                "producer.transaction.timeout.ms): the next turn has no more than %d",
+                *(turn.size, time.monotonic() - turn.started, self._longest_write, records),
+            )
+
+    # -- now and then --------------------------------------------------------------------------------------------------
+
+    def _watch_jobs(self) -> None:
+        for lane in list(self.tasks.lanes.values()):
+            self._watch(lane)
+
+    def _watch(self, lane: LaneLoop) -> None:
+        """A job that takes longer than it may is ended: the lane has lost its worker then, and begins anew."""
+
     def _housekeeping(self) -> None:
-        """Now and then: look where lanes are, show the lag of sources before a shuffle, and purge repartition topics."""
+        """Look where lanes are, show the lag of sources before a shuffle, and purge repartition topics."""
         self._events.on_housekeeping()
         now = time.monotonic()
         if self._probe_at is not None and now > self._probe_at and self.member is not None and self.member.is_leader:
             self._probe()
-        if now - self._last_housekeeping["places"] > _PLACES_EVERY:
-            self._last_housekeeping["places"] = now
-            if not self._fleet.is_well_placed:
-                self._opened = False  # executors came or went: the lanes that should move are opened elsewhere
-        idle = {lane for lane in set(self.tasks.owners.values()) if now - self._fleet.lanes[lane].last_used > _ALIVE_EVERY}
-        if idle and self._opened:  # Spark ends workers that are idle for a minute, and with them what they hold in memory
-            owned = self.tasks.in_lanes(self.tasks.owners)
-            self.tasks.open_lanes({lane: owned[lane] for lane in idle})
-        if self.tasks.positions.vectors and now - self._last_housekeeping["lag"] > 1.0 and self.member is not None:
-            self._last_housekeeping["lag"] = now
-            try:
-                if shown := self.tasks.positions.shown():
-                    self.member.commit(shown)
-            except TaskMigratedError:
-                _log.debug("the lag is shown later: the group rebalances")
-        if now - self._last_housekeeping["purge"] > self._config["repartition.purge.interval.ms"] / 1000:
-            self._last_housekeeping["purge"] = now
+        if now - self._last["places"] > _PLACES_EVERY:
+            self._last["places"] = now
+            self._do_beside("places", self._fleet.better_places, self._on_better_places)
+        late = [lane.index for lane in self.tasks.lanes.values() if lane.job is not None and now - lane.job.started > _LOOK_EVERY]
+        if now - self._last["look"] > _LOOK_EVERY and (late or self._fleet.waits.seconds):
+            self._last["look"] = now
+            names = [self._fleet.lanes[index].name for index in late if index in self._fleet.lanes]
+            self._do_beside("look", partial(self._fleet.waits.look, names))
+        if self.tasks.positions.vectors and now - self._last["lag"] > _LAG_EVERY and self.member is not None:
+            self._last["lag"] = now
+            if self._may_work and (shown := self.tasks.positions.shown()):
+                self._do_beside("lag", partial(self._show_lag, shown))
+        if now - self._last["purge"] > self._config["repartition.purge.interval.ms"] / 1000:
+            self._last["purge"] = now
             internal = {t for s in self.tasks.plan.subtopologies.values() for t in s.repartition_source_topics} - set(
                 self.tasks.plan.shuffled
             )
             self._admin.purge({p: o.offset for p, o in self.tasks.positions.committed.items() if p.topic in internal})
 
-    # -- wait ----------------------------------------------------------------------------------------------------------
+    def _do_beside(self, name: str, work: Callable[[], Any], then: Callable[[Any], None] = lambda _: None) -> None:
+        """Do something on another thread, one of a kind at a time; an error of it is one of the instance."""
+        if name in self._busy_beside:
+            return
+        self._busy_beside.add(name)
 
-    def _wait(self) -> None:
-        """Until the next poll: soon after activity, every `poll.ms` when nothing comes, at once for a timer."""
-        limit = self._config["poll.ms"] / 1000
-        quiet = time.monotonic() - self._pace.small_since
-        wait = min(limit, max(0.005, quiet / 20))
-        if self.tasks.timers:
-            wait = min(wait, max(0.0, (min(self.tasks.timers.values()) - self._clock.now_ms()) / 1000))
-        self._sleep(wait)
+        def done(future: Future[Any]) -> None:
+            self._busy_beside.discard(name)
+            then(future.result(0))
 
-    def _sleep(self, seconds: float) -> None:
-        with self._wake:
-            if not self._closing and self._membership is not None:
-                self._wake.wait(seconds)
+        self._beside.submit(work).add_done_callback(partial(self._note_of, done))
 
-    # -- failures ------------------------------------------------------------------------------------------------------
+    def _show_lag(self, shown: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        try:
+            assert self.member is not None
+            self.member.commit(shown)
+        except TaskMigratedError:
+            _log.debug("the lag is shown later: the group rebalances")
 
-    def _learn_from(self, error: BaseException) -> None:
-        """What the next turn should do without: partitions that do not move, and records that are too many for one turn."""
-        turn, self._turn = self._turn, None
-        if isinstance(error, StuckPartitionsError):
-            for partition, at in error.short.items():
-                self._stuck.note(partition, at.offset, at.reason)
-        elif (
-            turn is not None
-            and turn.records
-            and (time.monotonic() - turn.started > self._longest_write or isinstance(error, LaneLostError))
-        ):
-            records = self._pace.failed(turn.records)
-            _log.warning(
-                "a turn of %d records has failed after %.1f s; the brokers give a write %.0f s (under exactly-once that is "
-                "producer.transaction.timeout.ms): the next turn has no more than %d",
-                *(turn.records, time.monotonic() - turn.started, self._longest_write, records),
-            )
+    def _on_better_places(self, places: Mapping[int, str | None]) -> None:
+        """Executors came or went: lanes that should be elsewhere go there when the others have what they had."""
+        for index, lane in self.tasks.lanes.items():
+            lane.goes_to = places.get(index)
+            if lane.goes_to is not None and lane.is_open:
+                self.tasks.leave_lane(index)
 
-    def _raise_outside_error(self) -> None:
-        error, self._outside_error = self._outside_error, None
-        if error is not None:
-            raise error
+    def _tell_state(self) -> None:
+        """The state of the instance follows from those of its lanes."""
+        running = self._membership is not None and self._heard == self._adopted_at and self.tasks.are_running
+        if self._hold.is_on and self._told_running:
+            return
+        if running != self._told_running:
+            self._told_running = running
+            (self._events.on_running if running else self._events.on_rebalancing)()
 
-    def _survives(self, error: BaseException) -> bool:
-        """Whether to go on after a failure: always from the last commit, with everything opened again."""
-        lane, self.tasks.failed_lane = self.tasks.failed_lane, None
-        self._opened = False
-        self.tasks.timers.clear()
-        self._learn_from(error)
-        if isinstance(error, TaskMigratedError) and self._membership is not self.tasks.adopted:
-            _log.info("a turn came too late for its generation of the group and is run again: %s", error)
-            return True
-        now = time.monotonic()
-        self._failures += 1
-        if self._failures == 1:
-            self._failing_since = now
-        if is_transient(error):
-            if now - self._failing_since < self._config["task.timeout.ms"] / 1000:
-                _log.warning("a turn failed and is taken up again from the last commit: %s", error)
-                self._sleep(min(5.0, 0.05 * 2 ** min(self._failures, 7)))
-                return True
-            _log.error("turns have failed for longer than task.timeout.ms: giving up")
-        return self._events.on_failure(error, lane)
+
+class _NoTurns:
+    """Set while no turn runs."""
+
+    def __init__(self, conductor: Conductor) -> None:
+        self._conductor = conductor
+
+    def is_set(self) -> bool:
+        """Whether nothing runs that changes anything."""
+        return not self._conductor._runs_turns
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 def _longest_write(config: StreamsConfig) -> float:

@@ -1,7 +1,6 @@
 """What the conductor knows of state beside the tasks that run: copies for the group, copies on other hosts, tasks brought back.
 
-A task that is ours and has much to restore is restored aside, as a copy, while the others run; with the tasks of its pipeline,
-since what a shuffle binds together runs together.
+A task that is ours and has much to restore is restored aside, as a copy, while the others run.
 """
 
 from __future__ import annotations
@@ -57,6 +56,7 @@ class Copies:
         self.member: GroupMember | None = None
         self.directory: StateDirectory | None = None
         self.aside: set[TaskId] = set()
+        self._taken_back: set[TaskId] = set()
         self.standbys = Standbys(fleet.updaters, events, f"{fleet.application.client_id}-StateUpdater", self._source_limits)
 
     def replace_plan(self, plan: Plan, units: Units) -> None:
@@ -122,25 +122,22 @@ class Copies:
         elsewhere = set(tasks_in(self._units, membership.standbys)) if membership is not None else set()
         self._own = {task: host for task, host in placement.copies.items() if placement.is_waiting or task not in elsewhere}
 
-    def put_aside(self, tasks: Iterable[TaskId]) -> None:
-        """Restore aside what has much to restore, or has to wait for a transaction, with all that is bound to it."""
-        asked = set(tasks)
+    def to_be_put_aside(self, tasks: Iterable[TaskId]) -> set[TaskId]:
+        """Which of these are restored aside: they have much to restore, or have to wait for a transaction."""
+        asked = {task for task in tasks if task not in self._taken_back}
         waiting = {task for task in self._undecided(asked) if self._is_persistent(task)}
-        for unit in self._units.values():
-            if asked.issuperset(unit) and any(task in waiting or self._has_much_to_restore(task) for task in unit):
-                self.aside.update(unit)
+        return {task for task in asked if task in waiting or self._has_much_to_restore(task)}
 
-    def take_back(self) -> list[TaskId]:
-        """The tasks that have been restored aside, and are to run now."""
-        units = [u for u in self._units.values() if self.aside.issuperset(u) and all(self._is_back(task) for task in u)]
+    def take_back(self) -> None:
+        """Tasks that have been restored aside are to run now."""
+        found = [task for task in self.aside if self._is_back(task)]
         now = time.monotonic()
-        if not units or now - self._looked_at < _UNDECIDED_EVERY:
-            return []
+        if not found or now - self._looked_at < _UNDECIDED_EVERY:
+            return
         self._looked_at = now
-        waiting = self._undecided(task for unit in units for task in unit)
-        ready = [task for unit in units if waiting.isdisjoint(unit) for task in unit]
-        self.aside.difference_update(ready)
-        return ready
+        ready = set(found) - self._undecided(found)
+        self.aside -= ready
+        self._taken_back |= ready
 
     def _undecided(self, tasks: Iterable[TaskId]) -> set[TaskId]:
         """The tasks on whose changelogs a transaction is open: whoever opens them waits until it is decided.
@@ -230,7 +227,8 @@ class Copies:
     def opened(self, owners: Mapping[TaskId, int]) -> None:
         """These tasks run in their lanes now, with their state beside them."""
         hosts = self._fleet.hosts
-        self._hosts.update({task: hosts[lane] for task, lane in owners.items()})
+        self._hosts.update({task: hosts[lane] for task, lane in owners.items() if lane in hosts})
+        self._taken_back.difference_update(owners)
         self.standbys.forget(owners)
 
     def closed(self, tasks: Sequence[TaskId]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from penstock.client.lane_loop import LaneState
 from penstock.client.standbys import StandbyEvents
 from penstock.client.turns import Turn
 from penstock.spark.messages import LaneAnswer, RestoreProgress
@@ -17,6 +18,7 @@ class Events:
     on_running: Callable[[], None] = lambda: None
     on_rebalancing: Callable[[], None] = lambda: None
     on_assigned: Callable[[], None] = lambda: None
+    on_lane: Callable[[int, LaneState], None] = lambda lane, state: None
     on_failure: Callable[[BaseException, int | None], bool] = lambda error, lane: False
     on_restore: Callable[[RestoreProgress, str], None] = lambda progress, what: None
     on_housekeeping: Callable[[], None] = lambda: None

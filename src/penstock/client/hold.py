@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
+
+from penstock.kafka.membership import Stopped
 
 # The others hear of a rebalance with their next heartbeat, a second later; whoever takes longer is not waited for.
 _SECONDS = 1.5
@@ -16,6 +17,7 @@ class Hold:
     A turn that is under way when the generation changes is refused, and everything has to be opened again for it. Where a turn
     or the join takes long, turns go on and the broker refuses what comes too late: a hold is never longer than a moment.
 
+    >>> import threading
     >>> idle = threading.Event()
     >>> hold = Hold(idle)
     >>> hold.is_on, hold.begin().is_set(), hold.is_on
@@ -24,7 +26,7 @@ class Hold:
     True
     """
 
-    def __init__(self, idle: threading.Event, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, idle: Stopped, now: Callable[[], float] = time.monotonic) -> None:
         self._idle, self._now = idle, now
         self._until = 0.0
 

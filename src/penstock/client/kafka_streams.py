@@ -19,6 +19,7 @@ from penstock.client.assignment import GroupAssignor
 from penstock.client.conductor import Conductor
 from penstock.client.events import Events
 from penstock.client.lane_changes import LaneChange
+from penstock.client.lane_loop import LaneState
 from penstock.client.listeners import StateListener, StateRestoreListener
 from penstock.client.metadata import LagInfo, ThreadMetadata, store_lags, thread_metadata
 from penstock.client.metrics.application_metrics import ApplicationMetrics
@@ -210,6 +211,7 @@ class KafkaStreams(QueryMethods):
             self._on_running,
             self._on_rebalancing,
             self._on_assigned,
+            self._on_lane,
             self._on_failure,
             self._restore_events(),
             lambda: self._summary.tell({thread.index: thread for thread in self._threads.alive()}),
@@ -528,11 +530,19 @@ class KafkaStreams(QueryMethods):
         self._set_state(State.RUNNING)
 
     def _on_rebalancing(self) -> None:
-        self._threads.set_all(ThreadState.PARTITIONS_REVOKED)
         self._set_state(State.REBALANCING)
 
     def _on_assigned(self) -> None:
-        self._threads.set_all(ThreadState.PARTITIONS_ASSIGNED)
+        for thread in self._threads.alive():
+            if thread.state is not ThreadState.RUNNING:
+                thread.set_state(ThreadState.PARTITIONS_ASSIGNED)
+
+    def _on_lane(self, lane: int, state: LaneState) -> None:
+        thread = self._threads.at(lane)
+        if thread is not None:
+            thread.set_state(ThreadState.PARTITIONS_ASSIGNED)
+            if state is LaneState.RUNNING:
+                thread.set_state(ThreadState.RUNNING)
 
     def _restore_events(self) -> RestoreEvents:
         def thread_of(task: TaskId) -> str | None:
@@ -589,8 +599,7 @@ class KafkaStreams(QueryMethods):
             new = self._threads.add()
             failed.set_state(ThreadState.PENDING_SHUTDOWN)
             new.set_state(ThreadState.STARTING)
-        self._conductor.replace_lane(failed.index, new.index, new.name)
-        self._threads.discard(failed)
+        self._conductor.replace_lane(failed.index, new.index, new.name, partial(self._threads.discard, failed))
 
     def _request_shutdown(self) -> bool:
         """Join the group anew with the wish that all instances stop; this one stops with the group's answer, or without."""

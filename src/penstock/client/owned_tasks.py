@@ -1,10 +1,11 @@
-"""The tasks that this instance runs, and in which lane each is: opened, restored, moved between lanes, given up.
+"""The tasks that this instance runs: read from Kafka, put on lanes, moved between them, given up.
 
-    own everything ──► adopt the next generation ──► move with the load, with lanes and hosts that come and go
-          ▲                                                     │
-          └──────────────── after a failure ◄───────────────────┘
+    a word of the group ──► read (beside all else) ──► placed ──► opened in its lane ──► given up
+                              ▲                          │ ▲
+                              └── its lane has failed ───┘ └── moves with the load, with lanes and hosts that come and go
 
-Every turn ends in a commit, so a task can move between any two turns: closed where it was, then opened where it goes.
+What is here is what should be; each lane comes to that by itself, job by job. A task is opened in a lane when nobody else holds
+it, and from where it was read; every turn ends in a commit, so it can move between any two turns.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.client.copies import Copies
 from penstock.client.events import Events
-from penstock.client.failures import error_of
+from penstock.client.lane_loop import Job, LaneLoop, LaneState
 from penstock.client.lane_placement import Placement
 from penstock.client.metadata import TaskMetadata
 from penstock.client.positions import Positions
@@ -56,6 +57,26 @@ class Lags(NamedTuple):
         return sum(self.partitions.values())
 
 
+class Reading(NamedTuple):
+    """Tasks that are being read from Kafka, under which of the group's words, and those that are new here among them."""
+
+    number: int
+    heard: int
+    tasks: tuple[TaskId, ...]
+    new: frozenset[TaskId]
+    positions: Positions
+    beside_others: bool
+
+
+class Read(NamedTuple):
+    """What came of a reading: where tasks go on, how much waits for them, and which of them are restored aside first."""
+
+    reading: Reading
+    aside: frozenset[TaskId]
+    backlog: int
+    to_restore: int
+
+
 class OwnedTasks:
     """Used by the conductor's thread; others read `owners` and what is derived from it."""
 
@@ -79,23 +100,28 @@ class OwnedTasks:
         self.committed_only = reads_committed(consumer_config(config, "input"))
         """Whether input topics end at their last stable offsets: that is all the consumers see of them."""
         self.copies = Copies(config, plan, units, fleet, admin, events.standbys)
+        self.lanes: dict[int, LaneLoop] = {}
         self.owners: dict[TaskId, int] = {}
+        """The lane where each task should be."""
         self.adopted: Membership | None = None
         self.timers: dict[TaskId, int] = {}
         self.ends: dict[TopicPartition, int] = {}
-        self.failed_lane: int | None = None
-        self.told_running = False
-        self.stopping = False
-        self._idle_until: dict[TaskId, int | None] = {}
-        self._restoring: dict[TopicPartition, RestoreProgress] = {}
-        self._ready: dict[TaskId, int] = {}
+        self._readings: dict[TaskId, int] = {}
+        """The number of the reading that each task goes on from: one that was read anew is opened anew."""
+        self._being_read: dict[TaskId, int] = {}
         self._read_under: dict[TaskId, int] = {}
+        self._number = 0
+        self._holders: dict[TaskId, int] = {}
+        self._idle_until: dict[TaskId, int | None] = {}
+        self._begun: dict[tuple[TaskId, str], RestoreProgress] = {}
+        self._told_hidden: dict[TopicPartition, float] = {}
         self._placed_at = 0.0
 
     def replace_plan(self, plan: Plan, positions: Positions, units: Units) -> None:
-        """Other topics than before: everything is opened anew."""
+        """Other topics than before: everything is read and opened anew."""
+        self.give_up(list(self._read_under))
         self.plan, self.positions, self.units = plan, positions, units
-        self.owners = {}
+        self.owners, self._holders, self.adopted = {}, {}, None
         self.copies.replace_plan(plan, units)
 
     # -- what is asked about them --------------------------------------------------------------------------------------
@@ -123,11 +149,25 @@ class OwnedTasks:
 
     def restoring_positions(self) -> dict[TopicPartition, int]:
         """How far the stores are that are being restored."""
-        return {partition: progress.position for partition, progress in dict(self._restoring).items()}
+        restoring = [progress for lane in list(self.lanes.values()) for progress in dict(lane.restoring).values()]
+        return {progress.partition: progress.position for progress in restoring}
 
     def is_ready(self, task: TaskId) -> bool:
         """Whether a task is open and restored in the lane that it belongs to: what it has committed can be read."""
-        return self._ready.get(task) == self.owners.get(task, -1)
+        lane = self.lanes.get(self.owners.get(task, -1))
+        return lane is not None and task in lane.running
+
+    @property
+    def are_running(self) -> bool:
+        """Whether all that the group has given to this instance works."""
+        lanes = list(self.lanes.values())
+        return (
+            self.adopted is not None
+            and not self.copies.aside
+            and not self._being_read
+            and self.owners.keys() >= set(tasks_in(self.units, self.adopted.units))
+            and all(lane.state is LaneState.RUNNING for lane in lanes if not lane.ends)
+        )
 
     def lags(self, ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]]) -> Lags:
         """How many records are still to be read, given where the topics end."""
@@ -149,120 +189,133 @@ class OwnedTasks:
 
     # -- from generation to generation ---------------------------------------------------------------------------------
 
-    def own(self, membership: Membership, heard: int, before_offsets: Callable[[], None] = lambda: None) -> None:
-        """Own the tasks of a generation: producers first, which ends what a crash left open; then offsets, then stores.
+    def adopt(self, membership: Membership, elsewhere: Mapping[TaskId, int]) -> None:
+        """Go from one generation to the next: give up what is not ours any more, leave the rest alone; what is new is read next.
 
-        `before_offsets` may change what is committed: it is called when nothing is open any more that would hide offsets.
-
-        `heard` numbers the group's words: what is read now is worth nothing once a later word has given it to somebody else.
+        `elsewhere` tells by which of the group's words others had a task for the last time: what was read before that is old.
         """
-        self.tell_rebalancing()
-        self._restoring.clear()
-        self._ready = {}
         unknown = [unit for unit in membership.units if unit not in self.units]
         if unknown:
             raise TaskMigratedError(f"the group has work that this instance does not know yet ({', '.join(unknown)})")
-        tasks = tasks_in(self.units, membership.units)
-        lanes = list(self._fleet.lanes)
-        self._fleet.place()
-        self.open_lanes({lane: {} for lane in lanes})
-        self._events.on_assigned()
-        self.owners = {task: lane for task, lane in self.owners.items() if task in tasks}
-        self.copies.aside &= set(tasks)
-        direct = [task for task in tasks if task not in self.copies.aside]
-        before_offsets()
-        self.positions.load(direct)
-        self._read_under = dict.fromkeys(tasks, heard)
-        self.adopted = membership
-        self.copies.expect(membership)
-        self._place_tasks(direct)
-        _log.info(
-            "generation %d: this instance has %d of %d units; tasks %s on %d threads",
-            *(membership.generation, len(membership.units), len(self.units), ", ".join(map(str, tasks)) or "none", len(lanes)),
-        )
-        self._restore()
+        tasks = set(tasks_in(self.units, membership.units))
+        known = {*self._read_under, *self.copies.aside}
+        self.give_up(t for t in known if t not in tasks or elsewhere.get(t, 0) > self._read_under.get(t, 0))
+        if membership is not self.adopted:
+            self.adopted = membership
+            self.copies.expect(membership)
+            _log.info(
+                "generation %d: this instance has %d of %d units; tasks %s on %d threads",
+                *(membership.generation, len(membership.units), len(self.units), ", ".join(map(str, sorted(tasks))) or "none"),
+                len(self._fleet.lanes),
+            )
+        self.copies.keep(membership, self.owners)
 
-    def adopt(self, membership: Membership, heard: int, elsewhere: Mapping[TaskId, int]) -> None:
-        """Go from one generation to the next: give up what is not ours any more, take on what is new, leave the rest alone.
+    def give_up(self, tasks: Iterable[TaskId]) -> None:
+        """These are not ours, or not where we left them; lanes that have them open close them next."""
+        given = list(tasks)
+        for task in given:
+            self.owners.pop(task, None)
+            self.timers.pop(task, None)
+            for known in (self._readings, self._being_read, self._read_under):
+                known.pop(task, None)
+        self.copies.aside.difference_update(given)
+        self.positions.drop(given)
 
-        `elsewhere` tells by which of the group's words, of which `heard` is the last, others had a task for the last time.
+    def next_reading(self, heard: int) -> Reading | None:
+        """What is ours and has to be read before it can be opened: what is new, and what was in a lane that has failed.
 
-        1. Close what others have now, or have had since it was read here.
-        2. Let go of copies that become tasks, keep those that are asked for.
-        3. Open what is new; what has much to restore is restored aside, and opened when it has caught up.
+        Producers come first: a lane that begins ends what an earlier one has left open, which would hide offsets. A lane that
+        rests after a failure is not waited for; what it had is read when it has begun anew.
         """
-        tasks = tasks_in(self.units, membership.units)
-        passed = {task for task, word in elsewhere.items() if word > self._read_under.get(task, heard)}
-        gone = [task for task in self.owners if task in passed or task not in tasks]
-        if gone:
-            lanes = {self.owners.pop(task) for task in gone}
-            self.open_lanes({lane: self.in_lanes(self.owners)[lane] for lane in lanes})
-            self.timers = {task: at for task, at in self.timers.items() if task not in gone}
-        self._ready = {task: lane for task, lane in self._ready.items() if task not in gone}
-        self.positions.drop(gone)
-        self.copies.closed(gone)
-        self.copies.aside = {task for task in self.copies.aside if task in tasks and task not in passed}
-        added = [task for task in tasks if task not in self.owners and task not in self.copies.aside]
-        if added:
-            self.tell_rebalancing()
-            if self.owners:
-                self.copies.put_aside(added)
-        self._read_under.update(dict.fromkeys(added, heard))
-        direct = [task for task in added if task not in self.copies.aside]
-        self.adopted = membership
-        self.copies.expect(membership)
-        if direct:
-            self.positions.add(direct)
-            self._place_tasks([*self.owners, *direct])
-            self._restore()
-        else:
-            self.copies.keep(membership, self.owners)
-        self.tell_running()
+        if self.adopted is None or not self._fleet.lanes or any(lane.state is LaneState.CREATED for lane in self.lanes.values()):
+            return None
+        asked = [
+            task
+            for task in tasks_in(self.units, self.adopted.units)
+            if not (task in self._readings or task in self._being_read or task in self.copies.aside)
+            and (task not in self._holders)
+            and (task not in self.owners or self.lanes[self.owners[task]].is_open)
+        ]
+        if not asked:
+            return None
+        self._number += 1
+        self._being_read.update(dict.fromkeys(asked, self._number))
+        self._read_under.update(dict.fromkeys(asked, heard))
+        new = frozenset(task for task in asked if task not in self.owners)
+        return Reading(self._number, heard, tuple(asked), new, self.positions.copy(), bool(self._holders))
 
-    def take_back(self, heard: int) -> None:
-        """Open the tasks whose state has been brought back beside the others."""
-        ready = self.copies.take_back() if self.adopted is not None else []
-        if ready:
-            self._read_under.update(dict.fromkeys(ready, heard))
-            self.positions.add(ready)
-            self._place_tasks([*self.owners, *ready])
-            self._restore()
-            self.tell_running()
+    def read(self, reading: Reading, before: Callable[[], None]) -> Read:
+        """Read what is committed for tasks, and see how much they have to restore; takes its time, on any thread.
 
-    def tell_running(self) -> None:
-        """All tasks are open, unless some are restored aside."""
-        if not self.copies.aside:
-            self.told_running = True
-            self._events.on_running()
+        `before` may change what is committed.
+        """
+        before()
+        aside = frozenset(self.copies.to_be_put_aside(reading.new) if reading.beside_others else ())
+        tasks, positions = [task for task in reading.tasks if task not in aside], reading.positions
+        positions.drop(reading.tasks)
+        positions.add(tasks)
+        sources = list(dict.fromkeys(source for task in tasks for source in positions.sources_of(task)))
+        ends = self._admin.reachable_ends(sources, self.committed_only) if sources else {}
+        backlog = sum(max(0, end - positions.start(partition)) for partition, end in ends.items())
+        return Read(reading, aside, backlog, self.copies.to_restore(reading.new - aside))
 
-    def tell_rebalancing(self) -> None:
-        """Not all tasks are open."""
-        if self.told_running:
-            self.told_running = False
-            self._events.on_rebalancing()
+    def take(self, read: Read) -> None:
+        """Go on from what was read, except for what has been given up meanwhile, and put what is new on lanes."""
+        reading = read.reading
+        mine = [task for task in reading.tasks if self._being_read.get(task) == reading.number]
+        for task in mine:
+            del self._being_read[task]
+        self.copies.aside.update(task for task in mine if task in read.aside)
+        direct = [task for task in mine if task not in read.aside]
+        self.positions.take(reading.positions, direct)
+        self._readings.update(dict.fromkeys(direct, reading.number))
+        self.place(read.backlog, read.to_restore)
+
+    def failed_to_read(self, reading: Reading) -> None:
+        """It is tried again."""
+        for task in reading.tasks:
+            if self._being_read.get(task) == reading.number:
+                del self._being_read[task]
+
+    def take_back(self) -> None:
+        """Tasks whose state has been brought back beside the others are read and opened like new ones."""
+        if self.adopted is not None and self.copies.aside:
+            self.copies.take_back()
 
     # -- from lane to lane ---------------------------------------------------------------------------------------------
 
-    def follow_load(self, backlog: int) -> bool:
-        """Move tasks if the load asks for it; True where they moved."""
+    def place(self, backlog: int = 0, to_restore: int = 0) -> None:
+        """Put all tasks that have been read on lanes; those that have one stay there unless the load asks for something else."""
+        tasks = [*self.owners, *(task for task in self._readings if task not in self.owners)]
+        if self._fleet.lanes and tasks:
+            spread = self._spread.wants(backlog, to_restore=to_restore, moves_are_dear=self._is_over_hosts)
+            self._take_placement(self.copies.placement(tasks, spread, self.owners))
+        elif self.adopted is not None:
+            self.copies.keep(self.adopted, self.owners)
+
+    def follow_load(self, backlog: int) -> None:
+        """Move tasks if the load asks for it."""
         over_hosts, now = self._is_over_hosts, time.monotonic()
         spread = self._spread.wants(backlog, moves_are_dear=over_hosts)
+        if not self.owners:
+            return
         if over_hosts:
             # Over hosts it takes a look at the changelogs, and copies do not come by the turn.
             if now - self._placed_at < _PLACED_EVERY:
-                return False
+                return
             self._placed_at = now
         placement = self.copies.placement(list(self.owners), spread, self.owners)
-        return self._move(placement, f"{'over all lanes' if spread else 'together'} ({self._spread.reason})")
+        self._take_placement(placement, f"{'over all lanes' if spread else 'together'} ({self._spread.reason})")
 
     @property
     def _is_over_hosts(self) -> bool:
         return len(set(self._fleet.hosts.values())) > 1
 
     def leave_lane(self, index: int) -> None:
-        """Move what a lane has to the others."""
-        wanted = self.copies.placement(list(self.owners), self._spread.is_spread, self.owners, without=index)
-        self._move(wanted, f"away from thread {index + 1}")
+        """Have the others take what a lane has."""
+        if len(self._fleet.lanes) > 1 and self.owners:
+            wanted = self.copies.placement(list(self.owners), self._spread.is_spread, self.owners, without=index)
+            self._take_placement(wanted, f"away from thread {index + 1}")
 
     def lose_lane(self, index: int, successor: int | None = None) -> None:
         """A lane is gone; its tasks are opened in its successor, or wherever there is room."""
@@ -271,95 +324,98 @@ class OwnedTasks:
             kept |= {task: successor for task, lane in self.owners.items() if lane == index}
         self.owners = kept
 
-    def in_lanes(self, owners: Mapping[TaskId, int]) -> dict[int, dict[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]]:
-        """The tasks of each lane, with what is committed for them."""
-        owned: dict[int, dict[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]] = {lane: {} for lane in self._fleet.lanes}
-        for task, lane in owners.items():
-            owned[lane][task] = self.positions.of_task(task)
-        return owned
-
-    def _place_tasks(self, tasks: list[TaskId]) -> None:
-        ends = self._admin.reachable_ends(self.positions.sources(), self.committed_only)
-        backlog = sum(max(0, end - self.start_of(p)) for p, end in ends.items())
-        to_restore = self.copies.to_restore(task for task in tasks if task not in self.owners)
-        spread = self._spread.wants(backlog, to_restore=to_restore, moves_are_dear=self._is_over_hosts)
-        placement = self.copies.placement(tasks, spread, self.owners)
+    def _take_placement(self, placement: Placement, where: str = "") -> None:
+        moved = [task for task, lane in placement.owners.items() if self.owners.get(task, lane) != lane]
+        if moved:
+            _log.info("moving %d of %d tasks %s: %s", len(moved), len(placement.owners), where, ", ".join(map(str, moved)))
         self.owners = placement.owners
-        self._choose_copies(placement)
-
-    def start_of(self, partition: TopicPartition) -> int:
-        """Where a partition is read on: before a shuffle, where the task furthest behind is."""
-        fetched = self.positions.fetched.get(partition)
-        return self.positions.lowest(partition) if fetched is None else fetched
-
-    def _choose_copies(self, placement: Placement) -> None:
-        """Before tasks are opened: a copy has to be let go by whoever keeps it first."""
+        # Before tasks are opened: a copy has to be let go by whoever keeps it first.
         self.copies.choose(placement, self.adopted)
         if self.adopted is not None:
             self.copies.keep(self.adopted, self.owners)
 
-    def _move(self, placement: Placement, where: str) -> bool:
-        wanted = placement.owners
-        moved = [task for task, lane in wanted.items() if self.owners[task] != lane]
-        if not moved:
-            self._choose_copies(placement)
-            return False
-        _log.info("moving %d of %d tasks %s: %s", len(moved), len(wanted), where, ", ".join(map(str, moved)))
-        staying = {task: lane for task, lane in self.owners.items() if task not in moved}
-        self.open_lanes(self.in_lanes(staying))
-        self.owners = wanted
-        self._choose_copies(placement)
-        self._restore()
-        return True
+    # -- what a lane should own ----------------------------------------------------------------------------------------
 
-    # -- open and restore ----------------------------------------------------------------------------------------------
+    def wanted(self, lane: LaneLoop) -> list[TaskId]:
+        """All that should be in a lane."""
+        return [task for task, index in self.owners.items() if index == lane.index]
 
-    def open_lanes(
-        self, owned: Mapping[int, Mapping[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]]
-    ) -> dict[int, LaneAnswer]:
-        """Let lanes own exactly these tasks. What is opened goes on from its commit, whatever was fetched for it before: it may
-        have been open in a worker that ended since.
+    def to_own(self, lane: LaneLoop) -> dict[TaskId, int]:
+        """What a lane should own exactly, now: what is wanted of it, has been read, and is held by nobody else.
+
+        What was read anew is closed first.
         """
-        answers = self._fleet.open(owned)
-        self.check(answers)
-        for answer in answers.values():
-            for task in answer.begun:
+        return {
+            task: number
+            for task in self.wanted(lane)
+            if (number := self._readings.get(task)) is not None
+            and lane.holds.get(task, number) == number
+            and self._holders.get(task, lane.index) == lane.index
+            and (task in lane.holds or not self.copies.standbys.is_letting_go(task))
+        }
+
+    def committed(self, tasks: Iterable[TaskId]) -> dict[TaskId, Mapping[TopicPartition, OffsetAndMetadata]]:
+        """What tasks go on from."""
+        return {task: self.positions.of_task(task) for task in tasks}
+
+    def opening(self, lane: LaneLoop, tasks: Iterable[TaskId]) -> None:
+        """A lane is told to own these: nobody else may open them from now on."""
+        self._holders.update(dict.fromkeys(tasks, lane.index))
+
+    def opened(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
+        """A lane has answered. What it has begun goes on from its commit, whatever was fetched for it before."""
+        before = lane.running
+        self.let_go(lane.answered(job, answer))
+        for task in answer.begun:
+            if task in self._readings:
                 self.positions.forget_fetched(task)
-        return answers
+        self._tell_restored(answer)
+        new = {task: lane.index for task in lane.running - before if task in self.owners}
+        if new:
+            self.copies.opened(new)
+        self.take_timers(answer)
 
-    def _restore(self) -> None:
-        """Open the tasks and restore their stores; what is not complete when that ends otherwise is told as suspended."""
-        pending: dict[tuple[TaskId, str], RestoreProgress] = {}
-        try:
-            self._restore_all(pending)
-        finally:
-            for progress in pending.values():
-                self._events.on_restore(replace(progress, restored=0), "suspended")
+    def let_go(self, tasks: Collection[TaskId]) -> None:
+        """A lane does not hold these any more; those that are not ours lie on the disk, as far as they had come."""
+        for task in tasks:
+            self._holders.pop(task, None)
+        for store, progress in [(store, p) for store, p in self._begun.items() if store[0] in tasks]:
+            del self._begun[store]
+            self._events.on_restore(replace(progress, restored=0), "suspended")
+        self.copies.closed([task for task in tasks if task not in self.owners])
 
-    def _restore_all(self, pending: dict[tuple[TaskId, str], RestoreProgress]) -> None:
-        started: set[tuple[TaskId, str]] = set()
-        told: dict[TopicPartition, float] = {}
-        while not self.stopping:
-            answers = self.open_lanes(self.in_lanes(self.owners))
-            self.take_timers(answers)
-            self._ready = {task: lane for lane, answer in answers.items() for task in answer.opened}
-            restoring = [progress for answer in answers.values() for progress in answer.restoring]
-            self._restoring = {progress.partition: progress for progress in restoring}
-            for what, all_progress in (("batch", restoring), ("end", [p for a in answers.values() for p in a.restored])):
-                for progress in all_progress:
-                    store = progress.task_id, progress.store
-                    if store not in started:
-                        started.add(store)
-                        self._events.on_restore(progress, "start")
-                    self._events.on_restore(progress, what)
-                    if what == "batch":
-                        pending[store] = progress
-                    else:
-                        pending.pop(store, None)
-            self._tell_hidden(restoring, told)
-            if not restoring:
-                self.copies.opened(self.owners)
-                return
+    def failed(self, lane: LaneLoop) -> None:
+        """A lane begins anew: all that is wanted of it is read again, since it may have committed unheard.
+
+        What it holds is free when it has told that it does not any more.
+        """
+        held = [task for task, holder in self._holders.items() if holder == lane.index]
+        for task in {*held, *self.wanted(lane)}:
+            self._readings.pop(task, None)
+            self._being_read.pop(task, None)
+            self.timers.pop(task, None)
+
+    def release(self, lane: int) -> None:
+        """A lane has nothing open any more."""
+        self.let_go([task for task, holder in self._holders.items() if holder == lane])
+
+    def read_anew(self) -> None:
+        """Nothing that was read counts any more."""
+        self._readings.clear()
+        self._being_read.clear()
+
+    def _tell_restored(self, answer: LaneAnswer) -> None:
+        for what, all_progress in (("batch", answer.restoring), ("end", answer.restored)):
+            for progress in all_progress:
+                store = progress.task_id, progress.store
+                if store not in self._begun:
+                    self._events.on_restore(progress, "start")
+                self._events.on_restore(progress, what)
+                if what == "batch":
+                    self._begun[store] = progress
+                else:
+                    self._begun.pop(store, None)
+        self._tell_hidden(answer.restoring, self._told_hidden)
 
     @staticmethod
     def _tell_hidden(restoring: Iterable[RestoreProgress], told: dict[TopicPartition, float]) -> None:
@@ -375,24 +431,12 @@ class OwnedTasks:
                     *(progress.task_id, progress.store, progress.partition, progress.hidden_from, progress.end),
                 )
 
-    def take_timers(self, answers: Mapping[int, LaneAnswer]) -> None:
+    def take_timers(self, answer: LaneAnswer) -> None:
         """When each task wants a turn without input: for a punctuation, or because it has waited for input long enough."""
-        for answer in answers.values():
-            for task, timer in answer.timers.items():
-                self._idle_until[task] = answer.idle_until.get(task)
-                due = min((at for at in (timer, answer.idle_until.get(task)) if at is not None), default=None)
-                if due is None:
-                    self.timers.pop(task, None)
-                else:
-                    self.timers[task] = due
-
-    def check(self, answers: Mapping[int, LaneAnswer]) -> None:
-        """Raise what a lane met; `failed_lane` tells which."""
-        self.failed_lane = None
-        self._events.on_answers(answers)
-        for lane, answer in answers.items():
-            if answer.failure is not None:
-                self.failed_lane = lane
-                raise error_of(answer.failure)
-        if any(answer.lost for answer in answers.values()):
-            raise TaskMigratedError("a lane lost its worker; its tasks are opened again")
+        for task, timer in answer.timers.items():
+            self._idle_until[task] = answer.idle_until.get(task)
+            due = min((at for at in (timer, answer.idle_until.get(task)) if at is not None), default=None)
+            if due is None:
+                self.timers.pop(task, None)
+            else:
+                self.timers[task] = due

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy as shallow_copy
 from typing import Any
 
 from penstock.clock import Clock
@@ -87,15 +88,57 @@ class Positions:
             known = self.committed.get(partition)
             self.fetched[partition] = self._loaded[partition] = starts[partition] if known is None else known.offset
 
-    def check(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Raise OffsetOutOfRangeError where a log ends before what was read of it: it was made anew, or records were lost."""
-        positions = (entry for known in (self.fetched, *self.vectors.values()) for entry in known.items())
+    def copy(self) -> Positions:
+        """What is known now, to be added to while others go on with this one; `take` brings it back."""
+        copied = shallow_copy(self)
+        copied.committed, copied.fetched, copied.draining = dict(self.committed), dict(self.fetched), dict(self.draining)
+        copied.vectors = {partition: dict(vector) for partition, vector in self.vectors.items()}
+        copied._loaded, copied._loaded_vectors, copied._carried = (
+            dict(self._loaded),
+            dict(self._loaded_vectors),
+            dict(self._carried),
+        )
+        return copied
+
+    def take(self, other: Positions, tasks: Iterable[TaskId]) -> None:
+        """Take over from a copy where these tasks are."""
+        for partition in [p for task in tasks for p in self.inputs(task)]:
+            for mine, theirs in zip(self._all_known(), other._all_known()):
+                if partition in theirs:
+                    mine[partition] = theirs[partition]
+                else:
+                    mine.pop(partition, None)
+
+    def out_of_range(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetOutOfRangeError]:
+        """The partitions whose logs end before what was read of them: they were made anew, or records were lost."""
+        positions = [*self.fetched.items(), *(entry for vector in self.vectors.values() for entry in vector.items())]
         at = {partition: position for partition, position in positions if position > ends.get(partition, position)}
         # The end may be that of what is committed, and the position one from before only that was read.
         whole = self._admin.log_ends(at, False) if at else {}
-        told = [f"{p} ends at {end} and was read up to {at[p]}" for p, end in whole.items() if end < at[p]]
-        if told:
-            raise OffsetOutOfRangeError(f"offsets are out of range: {', '.join(told)}")
+        return {
+            p: OffsetOutOfRangeError(f"offsets are out of range: {p} ends at {end} and was read up to {at[p]}")
+            for p, end in whole.items()
+            if end < at[p]
+        }
+
+    def sources_of(self, task_id: TaskId) -> list[TopicPartition]:
+        """The partitions that are read for a task: its own, and those before a shuffle that feeds it."""
+        inputs = self.inputs(task_id)
+        own = [partition for partition in inputs if partition in self.fetched]
+        return [*own, *(source for partition in inputs for source in self.vectors.get(partition, ()))]
+
+    def start(self, partition: TopicPartition) -> int:
+        """Where a partition is read on: before a shuffle, where the task furthest behind is."""
+        fetched = self.fetched.get(partition)
+        return self.lowest(partition) if fetched is None else fetched
+
+    def reads(self, task_id: TaskId, partition: TopicPartition) -> bool:
+        """Whether a partition is an input of a task, or comes before the shuffle that feeds it."""
+        return any(p == partition or partition in self.vectors.get(p, ()) for p in self.inputs(task_id))
+
+    def fed(self, task_id: TaskId) -> list[TopicPartition]:
+        """The partitions of a task that a shuffle feeds."""
+        return [partition for partition in self.inputs(task_id) if partition in self.vectors]
 
     def drop(self, tasks: Iterable[TaskId]) -> None:
         """Others have these tasks now."""

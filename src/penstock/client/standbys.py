@@ -1,14 +1,13 @@
 """Copies of state on their way: standbys, warm-ups, and tasks whose state is brought back beside the ones that run.
 
 A thread of the driver asks the updaters how far they are, short job by short job, and tells who wants to know. The conductor
-only says what is to be kept and reads what is known; it never waits for a copy, except for the moment one is let go.
+only says what is to be kept and reads what is known; it never waits for a copy.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -24,7 +23,6 @@ _log = logging.getLogger(__name__)
 # Between two looks at the updaters: while something waits for a copy, and while copies only follow. A job takes a core for
 # some 20 ms; Spark ends a worker that has had none for a minute.
 _SOON, _SELDOM = 0.2, 2.0
-_LET_GO_SECONDS = 30.0
 _JOB_SECONDS = 60.0
 
 MIGRATED, PROMOTED = "MIGRATED", "PROMOTED"
@@ -40,6 +38,7 @@ class StandbyEvents:
     on_restore: Callable[[RestoreProgress, str], None] = lambda progress, what: None
     on_progress: Callable[[], None] = lambda: None
     on_work: Callable[[float], None] = lambda seconds: None
+    on_let_go: Callable[[], None] = lambda: None
 
 
 class Standbys:
@@ -56,7 +55,7 @@ class Standbys:
         self._restoring: frozenset[TaskId] = frozenset()
         self._promoted: frozenset[TaskId] = frozenset()
         self._letting_go: set[TaskId] = set()
-        self._version, self._done = 0, 0
+        self._version = 0
         self._used: set[str] = set()
         self._loaded: dict[TaskId, dict[TopicPartition, Loaded]] = {}
         self._restored: dict[TopicPartition, int] = {}
@@ -68,31 +67,27 @@ class Standbys:
     # -- told by the conductor -----------------------------------------------------------------------------------------
 
     def want(self, copies: Mapping[TaskId, str], restoring: Iterable[TaskId] = (), promoted: Iterable[TaskId] = ()) -> None:
-        """Keep copies of exactly these tasks, each on its host; returns when those that run here from now on are closed.
+        """Keep copies of exactly these tasks, each on its host.
 
         `restoring` are copies of tasks that are to run here as soon as they have caught up; `promoted` are the tasks that run
-        here: nobody waits for what is given up because others have it.
+        here, or are to: `is_letting_go` tells when the copy of one is closed, so that it can be opened.
         """
         with self._changed:
             gone = {task for task in self._wanted if copies.get(task) != self._wanted[task]}
             self._promoted = frozenset(promoted)
             self._letting_go |= gone
-            if copies == self._wanted and frozenset(restoring) == self._restoring and not self._letting_go & self._promoted:
+            if copies == self._wanted and frozenset(restoring) == self._restoring:
                 return
             self._wanted, self._restoring = dict(copies), frozenset(restoring)
             self._version += 1
-            version = self._version
             if not self._thread.is_alive() and (copies or gone):
                 self._thread.start()
             self._changed.notify_all()
-            needed, started = self._letting_go & self._promoted, time.monotonic()
-            if not needed:
-                return
-            names = ", ".join(map(str, sorted(needed)))
-            if not self._changed.wait_for(lambda: self._done >= version or self._closing, _LET_GO_SECONDS):
-                _log.warning("copies of %s are not closed yet", names)
-            elif time.monotonic() - started > 1.0:
-                _log.info("it took %.1f s to let go of copies of %s", time.monotonic() - started, names)
+
+    def is_letting_go(self, task: TaskId) -> bool:
+        """Whether a copy of a task is kept, or not closed yet: it cannot be opened elsewhere on this host."""
+        with self._changed:
+            return task in self._letting_go
 
     def hurry(self, urgent: bool) -> None:
         """Whether somebody waits for a copy to catch up."""
@@ -163,10 +158,12 @@ class Standbys:
             except Exception as exc:  # noqa: BLE001 - an executor that is gone shows as one of many exceptions; copies are not urgent
                 _log.warning("copies of state could not be looked after now: %s", str(exc).partition("\n")[0])
             with self._changed:
-                self._done = version
-                if self._version == version:
+                has_let_go = self._version == version and bool(self._letting_go)
+                if has_let_go:
                     self._letting_go.clear()
-                self._changed.notify_all()
+            if has_let_go:
+                self._events.on_let_go()
+            with self._changed:
                 if self._version == version and not self._closing:
                     self._changed.wait(_SOON if self._urgent or self._restoring else _SELDOM if wanted else 60.0)
 

@@ -1,4 +1,7 @@
-"""All lanes of an application, and how one turn runs over them: one Spark task, or a shuffle and a job for each lane."""
+"""All lanes of an application, and the stages before a shuffle: each turn of a lane is a Spark job, and so is each stage.
+
+Nothing here waits: what is asked for is a future, so that each lane goes at its own pace.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,22 @@ import logging
 import shutil
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark import RDD
 from pyspark.sql import SparkSession
 
 from penstock.ids import TaskId, TopicPartition
-from penstock.spark.allocation import Allocation
+from penstock.log_lines import LogLine
+from penstock.spark.allocation import Allocation, request_executor
 from penstock.spark.answers import read_answer
-from penstock.spark.internals import groups_waiting, has_ended, split_place, yielding_bytes
+from penstock.spark.blobs import read_blobs
+from penstock.spark.internals import all_of_partition, groups_waiting, has_ended, split_place, yielding_bytes
 from penstock.spark.lanes import Lane, close_lanes, shuffled_bytes
 from penstock.spark.messages import (
     Application,
@@ -28,15 +36,14 @@ from penstock.spark.messages import (
     TaskWork,
     UpstreamWork,
     even_shares,
-    read_by,
 )
 from penstock.spark.placement import (
+    NoExecutorsError,
     SessionStoppedError,
     choose_places,
     executors,
     host_of,
     is_local,
-    wait_for_executors,
 )
 from penstock.spark.scheduling import POOL, CoreWaits
 from penstock.spark.updaters import Updaters
@@ -45,17 +52,41 @@ from penstock.state.directory import site_here
 
 _log = logging.getLogger(__name__)
 
-# How long a turn waits for an executor when all of them are gone, and for a lane to close.
+# How long it may take a lane to close.
 _RESTART_SECONDS = 10.0
 
-# A turn that takes longer is looked at, and then as often: whether its lanes wait for a core.
-_LOOK_SECONDS = 1.0
+# Of each pipeline at most two stages run: one for the tasks at the front, one for those behind it.
+_STAGES_AT_ONCE = 8
 
 # With a local master a Spark task takes about 16 ms of the JVM's CPU, whatever it does: no more than keep the cores busy.
 _STAGE_TASKS_PER_CORE = 2
 
 # What Spark says where a worker could not even begin: no use to try it again.
 _BROKEN_PYTHON = ("ModuleNotFoundError", "ImportError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
+
+
+@dataclass(frozen=True)
+class LaneWork:
+    """What a turn of a lane is to do, and what the lane has to know for it."""
+
+    tasks: Mapping[TaskId, TaskWork]
+    group_metadata: bytes
+    upstream: Sequence[UpstreamWork] = ()
+    stages: tuple[TaskId, ...] = ()
+    """The tasks before a shuffle whose records come through it."""
+    read: Mapping[TopicPartition, int] = field(default_factory=dict)
+    global_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    with_metrics: bool = True
+    restore_seconds: float = 0.0
+    description: str = "timers"
+
+
+class Staged(NamedTuple):
+    """A stage before a shuffle that has run: where lanes find what it has for them, or what went wrong."""
+
+    rows: RDD[bytes]
+    failure: Failure | None = None
+    logs: tuple[LogLine, ...] = ()
 
 
 class Fleet:
@@ -72,6 +103,7 @@ class Fleet:
         places = choose_places([None] * len(names), executors(self._spark))
         self.lanes = {index: self._lane(index, name, place) for index, (name, place) in enumerate(zip(names, places))}
         self.updaters = Updaters(self._spark, application, self._packed)
+        self._stages = ThreadPoolExecutor(_STAGES_AT_ONCE, thread_name_prefix=f"{application.client_id}-shuffle")
         self._answered: dict[int, LaneAnswer] = {}
         self._sockets: set[Path] = set()
 
@@ -92,15 +124,23 @@ class Fleet:
         return Lane(self._spark, name, place, f"{self._application.config['application.id']}-{index + 1}", self._pool)
 
     def add_lane(self, index: int, name: str) -> None:
-        """One more lane, on the executor with the fewest; it owns nothing before the next opening."""
+        """One more lane, on the executor with the fewest; it owns nothing before it is opened."""
         places = choose_places([*(lane.executor for lane in self.lanes.values()), None], executors(self._spark))
         self.lanes = {**self.lanes, index: self._lane(index, name, places[-1])}
 
-    def remove_lane(self, index: int, timeout: float | None = _RESTART_SECONDS) -> None:
-        """Close what a lane keeps open, then the lane."""
-        self._close_lanes([index], timeout)
-        close_lanes([self.lanes[index]], timeout)
-        self.lanes = {i: lane for i, lane in self.lanes.items() if i != index}
+    def take_lane(self, index: int) -> Lane:
+        """Take a lane out of the fleet; whoever does that ends it, with `end_lane`."""
+        lane = self.lanes[index]
+        self.lanes = {i: other for i, other in self.lanes.items() if i != index}
+        self._answered.pop(index, None)
+        self._empty.discard(index)
+        return lane
+
+    def end_lane(self, index: int, lane: Lane, timeout: float = _RESTART_SECONDS) -> None:
+        """Close what a lane keeps open, then the lane; waits for that."""
+        with suppress(Exception):  # a worker that is gone has nothing left to close
+            lane.submit(partial(close_lane, self._application.key, index), f"{lane.name}: close", bytes).result(timeout)
+        close_lanes([lane], timeout)
 
     def replace_application(self, application: Application) -> None:
         """Run another plan: lanes open it anew, and close what they had of the old one."""
@@ -114,88 +154,122 @@ class Fleet:
         """The host of each lane; all the same where there is only one machine."""
         return {index: "" if lane.executor is None else host_of(lane.executor) for index, lane in self.lanes.items()}
 
-    @property
-    def is_well_placed(self) -> bool:
-        """Whether every lane is on an executor that lives, and none is crowded while another has room.
+    def place_lane(self, index: int) -> bool:
+        """See to it that a lane has an executor that lives, before it is opened; whether it has another one than before.
+
+        NoExecutorsError where there is none, SessionStoppedError where nothing lives any more.
+        """
+        self.check_session()
+        if is_local(self._spark):
+            return False
+        there, lane = executors(self._spark), self.lanes[index]
+        if not there:
+            if self._is_elastic:
+                request_executor(self._spark)
+            raise NoExecutorsError(f"{self._spark.master} gives the application no executor now, where {lane.name} could run")
+        if lane.executor in there:
+            return False
+        place = dict(zip(self.lanes, choose_places([lane.executor for lane in self.lanes.values()], there)))[index]
+        _log.info("%s moves from %s to %s", lane.name, lane.executor, place)
+        lane.move(place)
+        return True
+
+    def is_alive(self, index: int) -> bool:
+        """Whether the executor of a lane is still there."""
+        return is_local(self._spark) or self.lanes[index].executor in executors(self._spark)
+
+    def better_places(self) -> dict[int, str | None]:
+        """The lanes that should be elsewhere: an executor has come, or has gone, and another one is crowded.
 
         SessionStoppedError where nothing lives any more.
         """
-        self._check_session()
-        places = [lane.executor for lane in self.lanes.values()]
+        self.check_session()
         there = executors(self._spark)
-        return not there or choose_places(places, there) == places
-
-    def place(self) -> None:
-        """Give lanes whose executor is gone another one, and use executors that have come; called between turns."""
-        self._check_session()
-        if is_local(self._spark):
-            return
-        there = executors(self._spark) or wait_for_executors(self._spark, _RESTART_SECONDS)
+        if not there:
+            return {}
         places = dict(zip(self.lanes, choose_places([lane.executor for lane in self.lanes.values()], there)))
-        moving = {index: place for index, place in places.items() if place != self.lanes[index].executor}
-        # What moves away from an executor that lives is closed there: it would keep its folders locked.
-        self._close_lanes([index for index in moving if self.lanes[index].executor in there], _RESTART_SECONDS)
-        for index, place in moving.items():
-            lane = self.lanes[index]
-            _log.info("%s moves from %s to %s", lane.name, lane.executor, place)
-            lane.move(place)
+        return {index: place for index, place in places.items() if place != self.lanes[index].executor}
 
-    def open(self, owned: Mapping[int, Mapping[TaskId, Committed]], seconds: float = 2.0) -> dict[int, LaneAnswer]:
-        """Let each lane own exactly its tasks; called again until nothing is restoring.
+    def move_lane(self, index: int, place: str | None) -> None:
+        """Have a lane that owns nothing go to another executor; what it keeps open on the old one is closed there."""
+        lane = self.lanes[index]
+        _log.info("%s moves from %s to %s", lane.name, lane.executor, place)
+        lane.submit(partial(close_lane, self._application.key, index), f"{lane.name}: close", bytes)
+        lane.move(place)
+
+    def open(self, lane: int, tasks: Mapping[TaskId, Committed], seconds: float = 2.0) -> Future[LaneAnswer]:
+        """Let a lane own exactly these tasks, and restore for so long; called again until nothing is restoring.
 
         With dynamic allocation a lane that has nothing, and is to have nothing, is not asked: it would keep an executor, or have
         Spark ask for one. Its worker may be gone with its executor, but has left nothing open.
         """
-        if self._is_elastic:
-            owned = {lane: tasks for lane, tasks in owned.items() if tasks or lane not in self._empty}
-        turns = {
-            lane: self.lanes[lane].submit(
-                partial(
-                    run_turn, OpenTurn(self._application.key, lane, dict(tasks), self._packed, seconds, self.lanes[lane].executor)
-                ),
-                f"{self.lanes[lane].name}: open {', '.join(map(str, tasks)) or 'nothing'}",
-                read_answer,
-            )
-            for lane, tasks in owned.items()
-        }
-        answers = self._answers(turns)
-        self._answered.update(answers)
-        self._empty -= answers.keys()
-        self._empty |= {lane for lane, a in answers.items() if not owned[lane] and a.failure is None and not a.lost}
-        self._sockets |= {Path(a.query_address) for a in answers.values() if isinstance(a.query_address, str)}
-        return answers
+        if self._is_elastic and not tasks and lane in self._empty:
+            nothing: Future[LaneAnswer] = Future()
+            nothing.set_result(LaneAnswer("nobody"))
+            return nothing
+        found = self.lanes[lane]
+        turn = OpenTurn(self._application.key, lane, dict(tasks), self._packed, seconds, found.executor)
+        opening = found.submit(
+            partial(run_turn, turn), f"{found.name}: open {', '.join(map(str, tasks)) or 'nothing'}", read_answer
+        )
+        opening.add_done_callback(partial(self._opened, lane, not tasks))
+        return opening
 
-    def process(
-        self,
-        work: Mapping[int, Mapping[TaskId, TaskWork]],
-        upstream: Sequence[UpstreamWork],
-        owners: Mapping[TaskId, int],
-        group_metadata: bytes,
-        global_ends: Mapping[TopicPartition, int],
-        description: str,
-        *,
-        with_metrics: bool = True,
-    ) -> dict[int, LaneAnswer]:
-        """Run one turn; lanes with nothing to do are not asked."""
-        in_lane = upstream if len(work) <= 1 else ()
+    def _opened(self, lane: int, empty: bool, opening: Future[LaneAnswer]) -> None:
+        answer = None if opening.cancelled() or opening.exception() is not None else opening.result()
+        if answer is None or answer.failure is not None or answer.lost:
+            self._empty.discard(lane)
+            return
+        self._answered[lane] = answer
+        (self._empty.add if empty else self._empty.discard)(lane)
+        if isinstance(answer.query_address, str):
+            self._sockets.add(Path(answer.query_address))
+
+    def process(self, lane: int, work: LaneWork, rows: RDD[bytes] | None = None) -> Future[LaneAnswer]:
+        """Run one turn of a lane; `rows` are where it finds what a stage has brought."""
+        turn = ProcessTurn(
+            *(self._application.key, lane, dict(work.tasks), tuple(work.upstream), work.group_metadata, dict(work.global_ends)),
+            *(work.with_metrics, work.stages, work.read, work.restore_seconds),
+        )
+        found, name = self.lanes[lane], f"{self.lanes[lane].name}: {work.description}"
+        if rows is None:
+            return found.submit(partial(run_turn, turn), name, read_answer)
+        return found.submit_partition(rows, lane, partial(run_turn, turn), name, read_answer)
+
+    def stage(self, upstream: Sequence[UpstreamWork], targets: Mapping[TopicPartition, int], name: str) -> Future[Staged]:
+        """Run a stage before a shuffle; `targets` are the lanes of the partitions that it feeds, and of no others.
+
+        It is done when all of it has been read: lanes take their part when they are free. A failure is told here, to nobody else.
+        """
+        return self._stages.submit(self._stage, upstream, targets, name)
+
+    def _stage(self, upstream: Sequence[UpstreamWork], targets: Mapping[TopicPartition, int], name: str) -> Staged:
+        here = max(self.lanes, default=0) + 1
+        here = max(here, *(lane + 1 for lane in targets.values()))
+        self._spark.setJobGroup(f"{self._application.client_id}-shuffle", name)
+        self._spark.setLocalProperty(POOL, self._pool)
+        stage = partial(_run_stage, self._packed, dict(targets), here)
+        shares = even_shares(upstream, _STAGE_TASKS_PER_CORE * max(1, int(self._spark.defaultParallelism)))
+        rows = shuffled_bytes(self._spark.parallelize(shares, len(shares)), stage, here + 1)
+        told = read_blobs(all_of_partition(self._spark, rows, here))
+        return Staged(rows, told.failure, told.flow.logs)
+
+    def answer(self, turn: Future[LaneAnswer]) -> LaneAnswer:
+        """What a lane said that has answered; a job that failed as a whole (a worker or an executor died) is a lost lane."""
         try:
-            shuffled = self._shuffle(upstream, owners) if upstream and not in_lane else None
-        except Exception:
-            self._check_session()
-            raise
-        stages = () if shuffled is None else tuple(TaskId(part.subtopology, part.partition) for part in upstream)
-        turns, read = {}, read_by(upstream)
-        for lane, tasks in work.items():
-            turn = ProcessTurn(
-                *(self._application.key, lane, dict(tasks), tuple(in_lane), group_metadata, dict(global_ends), with_metrics),
-                *(stages, read),
-            )
-            name = f"{self.lanes[lane].name}: {description}"
-            if shuffled is None:
-                turns[lane] = self.lanes[lane].submit(partial(run_turn, turn), name, read_answer)
-            else:
-                turns[lane] = self.lanes[lane].submit_partition(shuffled, lane, partial(run_turn, turn), name, read_answer)
-        return self._answers(turns)
+            return turn.result(0)
+        except Exception as exc:  # noqa: BLE001 - Spark reports a dead worker as one of many exceptions
+            return LaneAnswer("gone", lost=True, failure=self.failure(exc))
+
+    def failure(self, error: BaseException) -> Failure:
+        """What it means that a job has failed as a whole."""
+        text = str(error) or type(error).__name__
+        return Failure("SessionStopped", text, text) if has_ended(self._spark) else _failure_of_job(text)
+
+    def check_session(self) -> None:
+        """Raise SessionStoppedError where the session is not there any more."""
+        if has_ended(self._spark):
+            raise SessionStoppedError
 
     @property
     def application(self) -> Application:
@@ -227,6 +301,7 @@ class Fleet:
     def close(self, timeout: float | None = None) -> None:
         """Close what the lanes keep open, then the lanes."""
         self.updaters.close(timeout)
+        self._stages.shutdown(wait=False)
         self._close_lanes(list(self.lanes), timeout)
         close_lanes(self.lanes.values(), timeout)
         self._remove_sockets()
@@ -235,25 +310,6 @@ class Fleet:
         """A worker that was killed, or that Spark has retired, could not remove the folder of its socket."""
         for folder in {path.parent for path in self._sockets if path.parent.name.startswith("penstock-")}:
             shutil.rmtree(folder, ignore_errors=True)
-
-    def _answers(self, turns: Mapping[int, Future[LaneAnswer]]) -> dict[int, LaneAnswer]:
-        """What each lane said; a job that failed as a whole (a worker or an executor died) counts as a lost lane."""
-        answers, waiting = {}, set(turns.values())
-        while waiting:
-            _, waiting = wait(waiting, _LOOK_SECONDS)
-            self.waits.look(self.lanes[lane].name for lane, future in turns.items() if future in waiting)
-        for lane, future in turns.items():
-            try:
-                answers[lane] = future.result()
-            except Exception as exc:  # noqa: BLE001 - Spark reports a dead worker as one of many exceptions
-                stopped = has_ended(self._spark)
-                failure = Failure("SessionStopped", str(exc), str(exc)) if stopped else _failure_of_job(str(exc))
-                answers[lane] = LaneAnswer("gone", lost=True, failure=failure)
-        return answers
-
-    def _check_session(self) -> None:
-        if has_ended(self._spark):
-            raise SessionStoppedError
 
     def _close_lanes(self, indices: Iterable[int], timeout: float | None) -> None:
         closing = [
@@ -266,25 +322,13 @@ class Fleet:
             except Exception:  # noqa: BLE001, S112 - a worker that is gone has nothing left to close
                 continue
 
-    def _shuffle(self, upstream: Sequence[UpstreamWork], owners: Mapping[TaskId, int]) -> RDD[bytes]:
-        """The map stage that all lanes share: run once, its blobs sorted by lane."""
-        plan = self._application.plan
-        targets: dict[TopicPartition, int] = {}
-        for task_id, lane in owners.items():
-            for topic in plan.subtopologies[task_id.subtopology].source_topics:
-                if topic in plan.shuffled:
-                    targets[TopicPartition(topic, task_id.partition)] = lane
-        stage = partial(_stage, self._packed, targets)
-        shares = even_shares(upstream, _STAGE_TASKS_PER_CORE * max(1, int(self._spark.defaultParallelism)))
-        return shuffled_bytes(self._spark.parallelize(shares, len(shares)), stage, max(self.lanes) + 1)
 
-
-def _stage(
-    application: bytes, targets: Mapping[TopicPartition, int], rows: Iterator[Sequence[UpstreamWork]]
+def _run_stage(
+    application: bytes, targets: Mapping[TopicPartition, int], here: int, rows: Iterator[Sequence[UpstreamWork]]
 ) -> Iterator[tuple[int, bytes]]:
     for share in rows:
         for work in share:
-            yield from run_stage(application, targets, work)
+            yield from run_stage(application, targets, here, work)
 
 
 def _failure_of_job(text: str) -> Failure:

@@ -76,6 +76,12 @@ class _OpenTask:
         self.source_logs: dict[TopicPartition, Mapping[str, int]] = {}
         """The ids of the topics that the shuffle behind a partition reads."""
 
+    @property
+    def left(self) -> int:
+        """How many changelog records there are still to be restored, at most."""
+        offsets = self.task.state_manager.changelog_offsets
+        return sum(max(0, log.end - max(log.start, offsets.get(partition, 0))) for partition, log in self.logs.items())
+
     def advance_position(self, committed: Committed) -> None:
         """Account what is committed to the input that the stores reflect: behind a shuffle, that of the sources."""
         for partition, offset in committed.items():
@@ -158,9 +164,12 @@ class LaneTasks:
         return self._admin.log_bounds(changelogs, self._restores_committed) if changelogs else {}
 
     def restore(self, deadline: float, answer: LaneAnswer) -> None:
-        """Bring stores up to the end of their changelogs until the deadline; tasks that are done go to work."""
+        """Bring stores up to the end of their changelogs until the deadline; tasks that are done go to work.
+
+        Those with the least left come first: they work while their neighbours are restored.
+        """
         self._await_decisions(deadline)
-        for task_id, opened in list(self._restoring.items()):
+        for task_id, opened in sorted(self._restoring.items(), key=lambda entry: entry[1].left):
             missing = self._restore_task(task_id, opened, deadline, answer)
             if missing:
                 answer.restoring += tuple(missing)

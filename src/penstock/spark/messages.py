@@ -123,7 +123,8 @@ class ProcessTurn:
     """Fetch, process, punctuate and commit these tasks, as one transaction under exactly-once.
 
     `stages` are the tasks before a shuffle whose records come through it; without all of them nothing is done. `read` tells, once
-    for all tasks, how far sources before a shuffle are read; a task that was further stays there.
+    for all tasks, how far sources before a shuffle are read; a task that was further stays there. Tasks that are being restored
+    are brought further for `restore_seconds`.
     """
 
     key: str
@@ -135,6 +136,7 @@ class ProcessTurn:
     with_metrics: bool = True
     stages: tuple[TaskId, ...] = ()
     read: Mapping[TopicPartition, int] = field(default_factory=dict)
+    restore_seconds: float = 0.0
 
 
 @dataclass

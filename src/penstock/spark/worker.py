@@ -57,12 +57,8 @@ def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[byte
     answer = LaneAnswer(f"{socket.gethostname()}:{os.getpid()}", own_executor_id())
     try:
         received = read_blobs(blobs)
-        answer.logs, received.flow.logs = received.flow.logs, ()
-        if received.failure is None:
-            received.check(turn.stages if isinstance(turn, ProcessTurn) else ())
-            _run(turn, received, answer)
-        else:
-            answer.failure = received.failure
+        received.check(turn.stages if isinstance(turn, ProcessTurn) else ())
+        _run(turn, received, answer)
     except Exception as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides
         answer.failure = _failure(exc)
         _drop_lane(turn)
@@ -88,32 +84,38 @@ def _run(turn: OpenTurn | ProcessTurn, received: Received, answer: LaneAnswer) -
                 answer.flow.add(received.flow)
 
 
-def run_stage(application: bytes, owners: Mapping[TopicPartition, int], work: UpstreamWork) -> Iterator[tuple[int, bytes]]:
-    """One task before a shuffle: its records as a blob for each target, addressed to the target's lane.
+def run_stage(
+    application: bytes, lanes: Mapping[TopicPartition, int], driver: int, work: UpstreamWork
+) -> Iterator[tuple[int, bytes]]:
+    """One task before a shuffle: its records as a blob for each target in `lanes`, addressed to the target's lane.
 
-    It changes nothing, so that Spark may repeat it; an error of the user's code travels to every lane instead.
+    What is for other targets is left out: they are fed apart. What is not for one target alone (the counts, and what went through
+    the topology) goes with what is for `side_target`, so that it is counted once.
+
+    It changes nothing, so that Spark may repeat it; an error of the user's code goes to the driver instead.
     """
     logs = kept_lines()
     try:
-        stage = _stage_lane(application).tasks
+        stage, side = _stage_lane(application).tasks, side_target(unpacked(application).plan, work)
         with _no_collections():
             started = time.perf_counter()
             batches, consumed = stage.upstream(work)
-            blobs = [(owners[target], batch_blob(target, batch)) for target, batch in batches.items()]
+            blobs = [(lanes[target], batch_blob(target, batch)) for target, batch in batches.items() if target in lanes]
             counts = stage.take_counts(TaskId(work.subtopology, work.partition), consumed, time.perf_counter() - started)
-            blobs.append((owners[side_target(unpacked(application).plan, work)], counts_blob(counts)))
+            if side in lanes:
+                blobs.append((lanes[side], counts_blob(counts)))
     except Exception as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides
-        failure = failure_blob(_failure(exc))
-        yield from ((lane, failure) for lane in sorted(set(owners.values())))
-        yield min(owners.values()), flow_blob(Flow(logs=logs.take()))
+        yield driver, failure_blob(_failure(exc))
+        yield driver, flow_blob(Flow(logs=logs.take()))
         return
     flow = stage.take_flow() or Flow()
-    flow.logs = logs.take()
-    if flow:
-        blobs.append((min(owners.values()), flow_blob(flow)))
+    if side in lanes and flow:
+        blobs.append((lanes[side], flow_blob(flow)))
+    if told := logs.take():
+        yield driver, flow_blob(Flow(logs=told))
     yield from blobs
     sent = Counter(lane for lane, _ in blobs)
-    yield from ((lane, end_blob(TaskId(work.subtopology, work.partition), sent[lane])) for lane in sorted(set(owners.values())))
+    yield from ((lane, end_blob(TaskId(work.subtopology, work.partition), sent[lane])) for lane in sorted(set(lanes.values())))
 
 
 @contextmanager
@@ -189,10 +191,16 @@ class LaneWorker:
         self.tasks.own(turn.tasks)
         answer.begun = tuple(self.tasks.ids - before)
         answer.created, answer.closed = len(answer.begun), len(before - self.tasks.ids)
-        self.tasks.restore(time.monotonic() + turn.seconds, answer)
-        answer.opened = tuple(self.tasks.running)
+        self._restore(turn.seconds, answer)
         answer.timers = {task_id: opened.task.next_timer() for task_id, opened in self.tasks.running.items()}
         answer.metrics = self.tasks.metrics.update()
+
+    def _restore(self, seconds: float, answer: LaneAnswer) -> None:
+        before = set(self.tasks.running)
+        self.tasks.restore(time.monotonic() + seconds, answer)
+        answer.opened = tuple(self.tasks.running)
+        for task_id in self.tasks.running.keys() - before:
+            answer.timers[task_id] = self.tasks.running[task_id].task.next_timer()
 
     def process(
         self,
@@ -227,6 +235,8 @@ class LaneWorker:
             for commit in commits:
                 self.tasks.post_commit(commit.task_id, self.producer)
             clock.lap("store")
+            if turn.restore_seconds:
+                self._restore(turn.restore_seconds, answer)
             answer.flow = self.tasks.take_flow()
             if turn.with_metrics:
                 answer.metrics = self.tasks.metrics.update()
@@ -255,7 +265,8 @@ class LaneWorker:
             for target, batch in batches.items():
                 parts.setdefault(target, []).append(batch)
         answer.records += self.tasks.fetch(turn.work)
-        whole = {target: ShuffledBatch.concat(batches) for target, batches in parts.items()}
+        wanted = {partition for work in turn.work.values() for partition in work.fed}
+        whole = {target: ShuffledBatch.concat(batches) for target, batches in parts.items() if target in wanted}
         answer.records += sum(batch.records for batch in whole.values())
         return whole
 

@@ -65,7 +65,7 @@ class History:
             if answer.flow is not None:
                 flow.add(answer.flow)
         topics: Counter[str] = Counter()
-        for read in turn.ranges:
+        for read in turn.told_ranges:
             topics[read.topic] += read.end - read.start
         with self._lock:
             start = now - now % _BUCKET_SECONDS

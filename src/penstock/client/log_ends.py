@@ -1,0 +1,57 @@
+"""Where logs end, asked for by whoever wants to read: one question at a time, on a thread of its own.
+
+A broker that takes long to answer keeps nobody from anything else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, Future
+from typing import NamedTuple
+
+from penstock.ids import TopicPartition
+from penstock.kafka.admin import Admin
+
+
+class Ends(NamedTuple):
+    """Where logs end, for those who asked, and how long it took to learn that."""
+
+    asked: tuple[TopicPartition, ...]
+    ends: Mapping[TopicPartition, int]
+    globals: Mapping[TopicPartition, int]
+    seconds: float
+
+
+class LogEnds:
+    """Asks the brokers for the ends of logs; `on_ends` is told what came of it, on any thread."""
+
+    def __init__(
+        self,
+        admin: Admin,
+        executor: Executor,
+        committed_only: bool,
+        committed_globals: bool,
+        on_ends: Callable[[Future[Ends]], None],
+    ) -> None:
+        self._admin = admin
+        self._executor = executor
+        self._committed_only, self._committed_globals = committed_only, committed_globals
+        self._on_ends = on_ends
+        self._asking: Future[Ends] | None = None
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question is under way."""
+        return self._asking is not None and not self._asking.done()
+
+    def ask(self, partitions: Iterable[TopicPartition], globals_: Iterable[TopicPartition]) -> None:
+        """Ask for the ends of some partitions, and of global topics."""
+        self._asking = self._executor.submit(self._ask, tuple(partitions), tuple(globals_))
+        self._asking.add_done_callback(self._on_ends)
+
+    def _ask(self, partitions: tuple[TopicPartition, ...], globals_: tuple[TopicPartition, ...]) -> Ends:
+        started = time.monotonic()
+        ends = self._admin.reachable_ends(partitions, self._committed_only) if partitions else {}
+        global_ends = self._admin.log_ends(globals_, self._committed_globals) if globals_ else {}
+        return Ends(partitions, ends, global_ends, time.monotonic() - started)

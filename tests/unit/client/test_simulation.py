@@ -1,0 +1,247 @@
+"""Whole turns, failures and moves over played lanes, in any order: nothing is left out, nothing twice, and nobody stands still."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from penstock.client.lane_changes import LaneChange
+from penstock.ids import TaskId, TopicPartition
+from tests.unit.client.simulated import WORDS, World
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("penstock.client.conductor.fence", lambda config, transactional_id: None)
+    return now
+
+
+def consumed_once(world: World) -> None:
+    missing = [entry for entry in world.wants() if not world.brokers.consumed[entry]]
+    assert (len(missing), missing[:1]) == (0, [])
+    twice = [entry for entry, times in world.brokers.consumed.items() if times > 1]
+    assert (len(twice), twice[:1]) == (0, [])
+
+
+@pytest.mark.parametrize("spread", ["always", "auto"])
+def test_should_consume_everything_once(clock: list[float], spread: str) -> None:
+    world = World(clock, lanes=3, **{"task.spread": spread})
+    for partition in range(3):
+        world.produce("lines", partition, 50)
+    world.produce("orders", 1, 7)
+    world.assign()
+    world.settle()
+    assert world.told == ["running"]
+    consumed_once(world)
+    world.produce("lines", 2, 5)
+    world.settle()
+    consumed_once(world)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_should_lose_nothing_and_repeat_nothing_whatever_fails(clock: list[float], seed: int) -> None:
+    chance = random.Random(seed)
+    world = World(clock, lanes=chance.randrange(1, 5), **{"task.spread": chance.choice(["always", "auto"])})
+    world.on_failure = lambda error, lane: True
+    world.fleet.restores = chance.randrange(3)
+    world.assign()
+    world.shake(chance, 600, failures=chance.choice([0.0, 0.1, 0.3]))
+    world.settle()
+    consumed_once(world)
+    assert world.told[-1] == "running"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_should_lose_nothing_while_lanes_come_and_go(clock: list[float], seed: int) -> None:
+    chance = random.Random(seed)
+    world = World(clock, lanes=2, **{"task.spread": "always"})
+    world.on_failure = lambda error, lane: True
+    world.assign()
+    lanes = {0, 1}
+    for _ in range(8):
+        world.shake(chance, 60, failures=0.1)
+        if len(lanes) > 1 and chance.random() < 0.5:
+            gone = chance.choice(sorted(lanes))
+            lanes.discard(gone)
+            world.conductor.change_lanes(LaneChange(gone))
+        elif (free := sorted(set(range(5)) - set(world.conductor.tasks.lanes))) and chance.random() < 0.8:
+            lanes.add(free[0])
+            world.conductor.change_lanes(LaneChange(free[0], f"t{free[0] + 1}"))
+    world.settle()
+    consumed_once(world)
+    assert {lane for lane, worker in world.fleet.workers.items() if worker.tasks} <= lanes
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_should_lose_nothing_from_generation_to_generation(clock: list[float], seed: int) -> None:
+    """Units go and come back; nobody else works on them meanwhile, so what is committed is where they go on."""
+    chance = random.Random(seed)
+    world = World(clock, lanes=2, **{"task.spread": chance.choice(["always", "auto"])})
+    world.on_failure = lambda error, lane: True
+    world.assign()
+    for _ in range(8):
+        world.shake(chance, 60, failures=0.1)
+        if chance.random() < 0.3:
+            world.conductor.revoked(lost=True)
+            world.shake(chance, 20, failures=0.1)
+        world.assign(*chance.sample(sorted(world.units), chance.randrange(1, len(world.units) + 1)))
+    world.assign()
+    world.settle()
+    consumed_once(world)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_should_lose_nothing_under_at_least_once(clock: list[float], seed: int) -> None:
+    chance = random.Random(seed)
+    world = World(clock, lanes=3, guarantee="at_least_once", **{"task.spread": "always"})
+    world.on_failure = lambda error, lane: True
+    world.assign()
+    world.shake(chance, 600, failures=0.2)
+    world.settle()
+    assert not [entry for entry in world.wants() if not world.brokers.consumed[entry]]
+
+
+def lane_of(world: World, task: TaskId) -> int:
+    return world.conductor.owners[task]
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_should_go_on_with_the_others_while_a_lane_is_slow(clock: list[float], guarantee: str) -> None:
+    world = World(clock, lanes=4, guarantee=guarantee, **{"task.spread": "always"})
+    world.assign()
+    world.settle(50)
+    slow = lane_of(world, TaskId(1, 0))
+    others = [TopicPartition(WORDS, p) for p in range(4) if lane_of(world, TaskId(1, p)) != slow]
+    world.fleet.deaf = {slow}
+    for round_ in range(20):
+        world.produce("lines", round_ % 3, 3)
+        world.settle(60)
+        behind = [entry for entry in world.wants() if entry[0] in others and not world.brokers.consumed[entry]]
+        assert not behind, f"after {round_} rounds"
+    world.fleet.deaf = set()
+    world.settle()
+    consumed_once(world)
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_should_fail_alone_and_commit_what_the_others_have_done(clock: list[float], guarantee: str) -> None:
+    world = World(clock, lanes=4, guarantee=guarantee, **{"task.spread": "always"})
+    world.on_failure = lambda error, lane: True
+    world.assign()
+    world.settle(50)
+    bad = lane_of(world, TaskId(1, 0))
+    alone = {task for task, lane in world.conductor.owners.items() if lane == bad}
+    for round_ in range(10):
+        world.produce("lines", round_ % 3, 3)
+        for _ in range(60):
+            world.step()
+            for job in world.jobs():
+                if job.lane == bad and job.changes:
+                    world.fleet.fail(job, committed=False, lost=False)
+                else:
+                    world.fleet.finish(job)
+            while world.beside.pending:
+                world.beside.run_one()
+            while world.fleet.stages:
+                world.run_stage()
+    done = {entry: times for entry, times in world.brokers.consumed.items() if not _is_of(entry[0], alone)}
+    assert set(done.values()) == {1}
+    assert done.keys() == {entry for entry in world.wants() if not _is_of(entry[0], alone)}
+    assert {lane for _, lane in world.failures} == {bad}
+    assert all(world.brokers.committed[partition] for partition, *_ in done)
+
+
+def _is_of(partition: TopicPartition, tasks: set[TaskId]) -> bool:
+    return TaskId(1 if partition.topic == WORDS else 2, partition.partition) in tasks
+
+
+def test_should_run_what_is_restored_while_its_neighbours_are_not(clock: list[float]) -> None:
+    world = World(clock, lanes=1)
+    world.fleet.restores = 3  # of four that wait, three wait longer
+    world.produce("lines", 0, 10)
+    world.assign()
+    seen: Counter[int] = Counter()
+    for _ in range(60):
+        world.step()
+        for job in world.jobs():
+            world.fleet.finish(job)
+        while world.beside.pending:
+            world.beside.run_one()
+        seen[sum(1 for entry, times in world.brokers.consumed.items() if times)] += 1
+        world.fleet.restores = max(0, world.fleet.restores - 1) if len(seen) > 1 else world.fleet.restores
+    world.settle()
+    consumed_once(world)
+
+
+def test_should_start_no_turn_while_paused_and_go_on_afterwards(clock: list[float]) -> None:
+    world = World(clock, lanes=2)
+    world.assign()
+    world.settle(50)
+    world.conductor.pause(True)
+    world.produce("lines", 0, 5)
+    world.settle(50)
+    assert not world.brokers.consumed
+    world.conductor.pause(False)
+    world.settle(50)
+    consumed_once(world)
+
+
+def test_should_wait_for_all_turns_before_it_gives_its_tasks_back_under_at_least_once(clock: list[float]) -> None:
+    world = World(clock, lanes=2, guarantee="at_least_once", **{"task.spread": "always"})
+    world.assign()
+    world.settle(50)
+    world.produce("orders", 0, 1)
+    world.produce("orders", 1, 1)
+    while not any(job.changes for job in world.jobs()):
+        world.step()
+        while world.beside.pending:
+            world.beside.run_one()
+    stopped = world.conductor.revoked()
+    assert not stopped.is_set()
+    world.settle(20)
+    assert stopped.is_set()
+    world.produce("orders", 0, 1)
+    world.settle(20)
+    assert not [job for job in world.jobs() if job.changes]
+    world.assign()
+    world.settle(50)
+    consumed_once(world)
+
+
+def test_should_end_when_the_turns_that_run_are_accounted_for(clock: list[float]) -> None:
+    world = World(clock, lanes=2, guarantee="at_least_once", **{"task.spread": "always"})
+    world.assign()
+    world.settle(50)
+    world.produce("orders", 0, 4)
+    while not any(job.changes for job in world.jobs()):
+        world.step()
+        while world.beside.pending:
+            world.beside.run_one()
+    world.conductor.stop()
+    world.settle(20)
+    assert world.brokers.committed[TopicPartition("orders", 0)].offset == 4
+
+
+def test_should_let_the_client_decide_on_a_failure_before_the_shuffle(clock: list[float]) -> None:
+    from penstock.spark.messages import Failure
+
+    world = World(clock, lanes=2, **{"task.spread": "always"})
+    answers: list[Any] = []
+    world.on_failure = lambda error, lane: bool(answers.append((str(error), lane))) or True
+    world.assign()
+    world.settle(50)
+    world.produce("lines", 0, 4)
+    while not world.fleet.stages:
+        world.step()
+        while world.beside.pending:
+            world.beside.run_one()
+    world.run_stage(Failure("ProcessingError", "a bad line", ""))
+    world.settle()
+    assert [lane for _, lane in answers] == [None]
+    consumed_once(world)
