@@ -65,6 +65,7 @@ _ALIVE_EVERY = 40.0
 # The longest the thread sleeps: so soon is noticed what nobody tells.
 _TICK = 0.1
 _FLUSH_MS = 60_000  # so long a producer waits for what it has written
+_MAX_POLL_INTERVAL_MS = 300_000  # Kafka's default
 # How long a lane restores in one go: while nothing else of it works, and between two turns of its other tasks.
 _RESTORE_SECONDS, _RESTORE_BETWEEN = 2.0, 0.2
 # Of what is done beside the loop, so much at a time: readings, questions to brokers, commits, lanes that close.
@@ -92,7 +93,7 @@ class Conductor:
         self._clock = SystemClock()
         self._spread = Spread(always=config["task.spread"] == "always")
         self._stuck = StuckPartitions()
-        self._longest_write = _longest_write(config)
+        self._longest_write, self._longest_job = _longest_write(config), _longest_job(config)
         self._globals: list[TopicPartition] = []
         self.member: GroupMember | None = None
         events.standbys.on_restore = events.on_restore
@@ -360,13 +361,14 @@ class Conductor:
         if not self._may_work or self._log_ends.is_asking:
             return
         for lane in self.tasks.lanes.values():
-            if lane.job is None and lane.is_open:
-                yield lane.poll_at
-                if timers := [at for task in lane.running if (at := self.tasks.timers.get(task)) is not None]:
-                    yield time.monotonic() + (min(timers) - self._clock.now_ms()) / 1000
+            if self._can_turn(lane):
+                yield max(lane.poll_at, self._poll_rests)
+                timers = [at for task in self._working(lane) if (at := self.tasks.timers.get(task)) is not None]
+                if timers:
+                    yield max(time.monotonic() + (min(timers) - self._clock.now_ms()) / 1000, self._poll_rests)
         for pipeline in self._pipelines.staged():
-            if not pipeline.under_way:
-                yield max(pipeline.poll_at, pipeline.health.rests_until)
+            if len(pipeline.under_way) < 2:
+                yield max(pipeline.poll_at, pipeline.health.rests_until, self._poll_rests)
 
     # -- the words of the group ----------------------------------------------------------------------------------------
 
@@ -506,8 +508,8 @@ class Conductor:
 
     def _drive(self, lane: LaneLoop) -> None:
         """The next step of a lane that is free; turns are planned when it is known where logs end."""
+        self._watch(lane)
         if lane.job is not None or lane.ends:
-            self._watch(lane)
             return
         if lane.state is LaneState.HEALING:
             if lane.health.rests:
@@ -632,7 +634,7 @@ class Conductor:
         now = time.monotonic()
         if not self._may_work or self._log_ends.is_asking or now < self._poll_rests:
             return
-        lanes = [lane for lane in self.tasks.lanes.values() if lane.job is None and lane.is_open and self._is_due(lane, now)]
+        lanes = [lane for lane in self.tasks.lanes.values() if self._can_turn(lane) and self._is_due(lane, now)]
         pipelines = [
             one for one in self._pipelines.staged() if now >= one.poll_at and not one.health.rests and len(one.under_way) < 2
         ]
@@ -643,12 +645,16 @@ class Conductor:
         self._asked = lanes, pipelines
         self._log_ends.ask(self._stuck.without(sources), self._globals)
 
+    def _can_turn(self, lane: LaneLoop) -> bool:
+        """Whether a lane is free, and has something that works; one without tasks may have global tables that are read."""
+        return lane.job is None and lane.is_open and (bool(lane.running) or bool(self._globals))
+
     def _is_due(self, lane: LaneLoop, now: float) -> bool:
         return now >= lane.poll_at or bool(lane.parts) or bool(self._timers_due(lane))
 
     def _timers_due(self, lane: LaneLoop) -> list[TaskId]:
-        now, owners = self._clock.now_ms(), self.tasks.owners
-        return [t for t in lane.running if self.tasks.timers.get(t, now + 1) <= now and owners.get(t) == lane.index]
+        now = self._clock.now_ms()
+        return [task for task in self._working(lane) if self.tasks.timers.get(task, now + 1) <= now]
 
     def _sources(self, lane: LaneLoop) -> Iterable[TopicPartition]:
         """What a lane reads itself."""
@@ -680,17 +686,12 @@ class Conductor:
                 self._stuck.note(partition, self.tasks.positions.start(partition), "its leader does not answer")
         self.tasks.ends = {**self.tasks.ends, **told.ends}
         gone = self.tasks.positions.out_of_range(told.ends)
-        self.tasks.follow_load(self._backlog(told.ends))
+        self.tasks.follow_load()
         for lane in lanes:
             if lane.job is None and lane.is_open:
                 self._guarded(lane, partial(self._plan_turn, lane, told, gone))
         for pipeline in pipelines:
             self._plan_stages(pipeline, told)
-
-    def _backlog(self, ends: Mapping[TopicPartition, int]) -> int:
-        positions = self.tasks.positions
-        known = {*positions.fetched, *(source for vector in positions.vectors.values() for source in vector)}
-        return sum(max(0, end - positions.start(partition)) for partition, end in ends.items() if partition in known)
 
     def _plan_turn(self, lane: LaneLoop, told: Ends, gone: Mapping[TopicPartition, OffsetOutOfRangeError]) -> None:
         """Start the next turn of a lane that is free, where there is anything to do."""
@@ -882,6 +883,17 @@ class Conductor:
 
     def _watch(self, lane: LaneLoop) -> None:
         """A job that takes longer than it may is ended: the lane has lost its worker then, and begins anew."""
+        job = lane.job
+        if job is None or lane.hangs or time.monotonic() - job.started < self._longest_job:
+            return
+        lane.hangs = True
+        self._do_beside(f"end the job of lane {lane.index}", partial(self._end_job, lane.index, str(job)))
+
+    def _end_job(self, lane: int, job: str) -> None:
+        doing = self._fleet.doing(lane) or "its worker does not answer"
+        reason = f"{job} has not ended within max.poll.interval.ms ({self._longest_job:.0f} s): {doing}"
+        _log.error("%s is taken for lost, and its tasks are opened anew: %s", self._fleet.lanes[lane].name, reason)
+        self._fleet.cancel(lane, reason)
 
     def _housekeeping(self) -> None:
         """Look where lanes are, show the lag of sources before a shuffle, and purge repartition topics."""
@@ -963,3 +975,9 @@ def _longest_write(config: StreamsConfig) -> float:
     """How many seconds the brokers give a turn to write what it has: under exactly-once the timeout of its transaction."""
     settings = producer_config(config, "writes")
     return int(settings.get("transaction.timeout.ms", _FLUSH_MS) if config.eos_enabled else _FLUSH_MS) / 1000
+
+
+def _longest_job(config: StreamsConfig) -> float:
+    """How many seconds a job of a lane may take before the lane is taken for lost."""
+    given = config.main_consumer_configs(config["application.id"], "longest")
+    return int(given.get("max.poll.interval.ms", _MAX_POLL_INTERVAL_MS)) / 1000

@@ -38,7 +38,7 @@ from penstock.spark.plan import Plan
 
 _log = logging.getLogger(__name__)
 
-_PLACED_EVERY = 1.0
+_PLACED_EVERY, _LOOKED_AT_EVERY = 1.0, 0.1
 _HIDDEN_EVERY = 10.0
 
 
@@ -102,7 +102,8 @@ class OwnedTasks:
         self.copies = Copies(config, plan, units, fleet, admin, events.standbys)
         self.lanes: dict[int, LaneLoop] = {}
         self.owners: dict[TaskId, int] = {}
-        """The lane where each task should be."""
+        """The lane where each task should be; replaced, never changed, so that others may read it."""
+        self._by_lane: tuple[dict[TaskId, int], dict[int, list[TaskId]]] = ({}, {})
         self.adopted: Membership | None = None
         self.timers: dict[TaskId, int] = {}
         self.ends: dict[TopicPartition, int] = {}
@@ -212,9 +213,11 @@ class OwnedTasks:
 
     def give_up(self, tasks: Iterable[TaskId]) -> None:
         """These are not ours, or not where we left them; lanes that have them open close them next."""
-        given = list(tasks)
+        given = set(tasks)
+        if not given:
+            return
+        self.owners = {task: lane for task, lane in self.owners.items() if task not in given}
         for task in given:
-            self.owners.pop(task, None)
             self.timers.pop(task, None)
             for known in (self._readings, self._being_read, self._read_under):
                 known.pop(task, None)
@@ -293,19 +296,24 @@ class OwnedTasks:
         elif self.adopted is not None:
             self.copies.keep(self.adopted, self.owners)
 
-    def follow_load(self, backlog: int) -> None:
-        """Move tasks if the load asks for it."""
+    def follow_load(self) -> None:
+        """Move tasks if the load asks for it; looked at now and then."""
         over_hosts, now = self._is_over_hosts, time.monotonic()
-        spread = self._spread.wants(backlog, moves_are_dear=over_hosts)
-        if not self.owners:
+        # Over hosts it takes a look at the changelogs, and copies do not come by the turn.
+        if not self.owners or now - self._placed_at < (_PLACED_EVERY if over_hosts else _LOOKED_AT_EVERY):
             return
-        if over_hosts:
-            # Over hosts it takes a look at the changelogs, and copies do not come by the turn.
-            if now - self._placed_at < _PLACED_EVERY:
-                return
-            self._placed_at = now
+        self._placed_at = now
+        spread = self._spread.wants(self.backlog(), moves_are_dear=over_hosts)
         placement = self.copies.placement(list(self.owners), spread, self.owners)
         self._take_placement(placement, f"{'over all lanes' if spread else 'together'} ({self._spread.reason})")
+
+    def backlog(self) -> int:
+        """How many records wait, as far as is known where logs end."""
+        starts: dict[TopicPartition, int] = dict(self.positions.fetched)
+        for vector in self.positions.vectors.values():
+            for source, at in vector.items():
+                starts[source] = min(at, starts.get(source, at))
+        return sum(max(0, self.ends[partition] - start) for partition, start in starts.items() if partition in self.ends)
 
     @property
     def _is_over_hosts(self) -> bool:
@@ -338,7 +346,13 @@ class OwnedTasks:
 
     def wanted(self, lane: LaneLoop) -> list[TaskId]:
         """All that should be in a lane."""
-        return [task for task, index in self.owners.items() if index == lane.index]
+        owners, by_lane = self._by_lane
+        if owners is not self.owners:  # asked for each lane with every step
+            by_lane = {}
+            for task, index in self.owners.items():
+                by_lane.setdefault(index, []).append(task)
+            self._by_lane = self.owners, by_lane
+        return by_lane.get(lane.index, [])
 
     def to_own(self, lane: LaneLoop) -> dict[TaskId, int]:
         """What a lane should own exactly, now: what is wanted of it, has been read, and is held by nobody else.
