@@ -50,6 +50,8 @@ class Application:
 class OpenTurn:
     """Own exactly these tasks: close the others, open the missing ones and restore them, for at most `seconds`.
 
+    With none nothing is restored, and what is opened does not work yet: the application is paused.
+
     `executor` is the one the lane was given; elsewhere nothing is opened.
     """
 

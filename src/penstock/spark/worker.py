@@ -191,7 +191,9 @@ class LaneWorker:
         self.tasks.own(turn.tasks)
         answer.begun = tuple(self.tasks.ids - before)
         answer.created, answer.closed = len(answer.begun), len(before - self.tasks.ids)
-        self._restore(turn.seconds, answer)
+        if turn.seconds:
+            self._restore(turn.seconds, answer)
+        answer.opened = tuple(self.tasks.running)
         answer.timers = {task_id: opened.task.next_timer() for task_id, opened in self.tasks.running.items()}
         answer.metrics = self.tasks.metrics.update()
 
