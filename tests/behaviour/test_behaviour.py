@@ -12,8 +12,15 @@ from tests.behaviour import join_cases, stateful_cases, stateless_cases  # noqa:
 from tests.behaviour.case import BASE, CASES, Case, Out
 from tests.harness.kafka import Kafka, Message, unique, wait_until
 
+# Each case under one guarantee, by turns; under the other ones in the slow suite.
 _ON_SPARK = [
-    pytest.param(case, guarantee, id=f"{case.name}-{guarantee}") for case in CASES.values() for guarantee in case.guarantees
+    pytest.param(
+        *(case, guarantee),
+        id=f"{case.name}-{guarantee}",
+        marks=[] if guarantee == case.guarantees[number % len(case.guarantees)] else [pytest.mark.slow],
+    )
+    for number, case in enumerate(CASES.values())
+    for guarantee in case.guarantees
 ]
 
 

@@ -18,6 +18,7 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.mark.slow  # a cluster of its own that grows
 def test_should_use_an_executor_that_comes_later_and_keep_lanes_on_theirs(cluster: Cluster, kafka: Any, tmp_path: Path) -> None:
     with ClusterRun(cluster, kafka, tmp_path) as run:
         run.feed(200)

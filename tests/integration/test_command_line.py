@@ -174,6 +174,7 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow  # it waits for one for half a minute
 def test_should_say_in_one_sentence_that_no_broker_answers(tmp_path: Path) -> None:
     done = penstock("run", "examples.wordcount:topology", "-c", "application.id=a", "-c", "bootstrap.servers=127.0.0.1:1")
     assert done.returncode == 1

@@ -166,7 +166,7 @@ def every_client(source: str, table: str, sink: str) -> Topology:
     ("broker", "guarantee"),
     [
         ("with_sasl", "exactly_once_v2"),
-        ("with_tls", "at_least_once"),
+        pytest.param("with_tls", "at_least_once", marks=pytest.mark.slow),
         ("with_oauth", "exactly_once_v2"),
         pytest.param("with_oauth", "at_least_once", marks=pytest.mark.slow),
         pytest.param("with_sasl", "at_least_once", marks=pytest.mark.slow),

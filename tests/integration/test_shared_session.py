@@ -83,6 +83,7 @@ def test_should_take_a_session_of_the_users_as_it_is_leave_it_and_end_with_it(ka
         assert not process.do("has_session")
 
 
+@pytest.mark.slow  # a process and a session of its own
 def test_should_go_on_in_its_pool_while_tasks_of_the_users_wait_for_cores(kafka: Kafka, tmp_path: Path) -> None:
     allocations = tmp_path / "fairscheduler.xml"
     allocations.write_text(ALLOCATIONS)

@@ -14,11 +14,13 @@ import os
 import pickle
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import pyspark.daemon
 from py4j.protocol import Py4JError
 from pyspark import RDD, SparkContext, cloudpickle
 from pyspark.core.rdd import _prepare_for_python_RDD
@@ -367,11 +369,23 @@ def _kept(spark: SparkContext) -> _Kept:
 # -- Python workers -----------------------------------------------------------------------------------------------------------
 
 
+class _Quiet:
+    """pyspark's daemon prints whatever ends a worker. That Spark does not want it any more is none of the user's business."""
+
+    def print_exc(self) -> None:
+        if not isinstance(sys.exc_info()[1], (EOFError, ConnectionError)):
+            traceback.print_exc()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(traceback, name)
+
+
 def run_daemon() -> None:
     """Become Spark's Python daemon in this process, which forks the workers; returns when Spark has ended.
 
-    Without it each worker imports everything by itself, which takes a second.
+    Without it each worker imports everything by itself, which takes a second. What the daemon prints goes through `_Quiet`.
     """
+    pyspark.daemon.traceback = _Quiet()
     manager()
 
 
