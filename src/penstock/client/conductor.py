@@ -267,6 +267,11 @@ class Conductor:
         """Whether a task of this instance is open and restored: what it has committed can be read."""
         return not self._closing and self.tasks.is_ready(task)
 
+    def has_globals(self, lane: int) -> bool:
+        """Whether a lane is open, and its copy of the global tables with it."""
+        loop = self.tasks.lanes.get(lane)
+        return loop is not None and loop.is_open and not self._closing
+
     @property
     def standby_hosts(self) -> Mapping[TaskId, str]:
         """The host of each standby task that this instance keeps; empty for the driver's own."""
@@ -509,6 +514,7 @@ class Conductor:
     def _drive(self, lane: LaneLoop) -> None:
         """The next step of a lane that is free; turns are planned when it is known where logs end."""
         self._watch(lane)
+        self._settle(lane)
         if lane.job is not None or lane.ends:
             return
         if lane.state is LaneState.HEALING:
@@ -531,8 +537,6 @@ class Conductor:
             self._open(lane, wanted)  # Spark ends workers that are idle for a minute, and with them what they hold in memory
         elif lane.state is LaneState.RESTORING and not lane.running and not self._paused:
             self._open(lane, wanted)
-        else:
-            self._settle(lane)
 
     def _open(self, lane: LaneLoop, tasks: Mapping[TaskId, int]) -> None:
         seconds = 0.0 if self._paused else _RESTORE_BETWEEN if lane.running else _RESTORE_SECONDS

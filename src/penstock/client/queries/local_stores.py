@@ -114,7 +114,7 @@ class LocalStores:
         store = self.store(name)
         if self.is_global(name):
             lane = min(self._conductor.owners.values(), default=0)
-            return [LocalPartition(self._reader(store, GLOBAL_TASK_ID, lane), True, self._conductor.is_open)]
+            return [LocalPartition(self._reader(store, GLOBAL_TASK_ID, lane), True, self._conductor.has_globals(lane))]
         tasks = self.tasks_of(name)
         owners, is_ready = self._conductor.owners, self._conductor.is_ready
         found = [LocalPartition(self._reader(store, t, owners[t]), True, is_ready(t)) for t in tasks if t in owners]
@@ -133,10 +133,16 @@ class LocalStores:
         """Where Spark's tasks read the active partitions of a store that are here."""
         store = self.store(name)
         owners = self._conductor.owners
-        tasks = [t for t in self.tasks_of(name) if t in owners]
-        if not self._conductor.is_open or not all(self._conductor.is_ready(task) for task in tasks):
+        placed = (
+            {GLOBAL_TASK_ID: min(owners.values(), default=0)}
+            if self.is_global(name)
+            else {task: owners[task] for task in self.tasks_of(name) if task in owners}
+        )
+        ready = (
+            map(self._conductor.has_globals, placed.values()) if self.is_global(name) else map(self._conductor.is_ready, placed)
+        )
+        if not self._conductor.owners or not all(ready):
             raise StreamsRebalancingError(f"store {name} cannot be read now: its tasks are being opened; ask again later")
-        placed = {GLOBAL_TASK_ID: min(owners.values(), default=0)} if self.is_global(name) else {t: owners[t] for t in tasks}
         return [
             Source(
                 task,
