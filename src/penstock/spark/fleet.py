@@ -38,6 +38,7 @@ from penstock.spark.placement import (
     is_local,
     wait_for_executors,
 )
+from penstock.spark.query_client import ask_doing
 from penstock.spark.scheduling import POOL, CoreWaits
 from penstock.spark.updaters import Updaters
 from penstock.spark.worker import close_lane, packed, run_stage, run_turn, warm_stage
@@ -223,6 +224,16 @@ class Fleet:
         if isinstance(answer.query_address, str):
             return answer.query_address
         return "localhost" if executor is None else split_place(executor)[0], answer.query_address
+
+    def doing(self, lane: int) -> str | None:
+        """What a lane's worker does now, also in the midst of a turn, as a sentence for the log.
+
+        None where it does not tell within two seconds: it is being opened for the first time, is gone, or code that is not Python
+        keeps all of it busy.
+        """
+        address = self.query_address(lane)
+        told = None if address is None else ask_doing(address, self._application)
+        return None if told is None else str(told)
 
     def close(self, timeout: float | None = None) -> None:
         """Close what the lanes keep open, then the lanes."""
