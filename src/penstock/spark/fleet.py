@@ -235,6 +235,10 @@ class Fleet:
         told = None if address is None else ask_doing(address, self._application)
         return None if told is None else str(told)
 
+    def cancel(self, lane: int, reason: str) -> None:
+        """End the job that runs in a lane, with its worker: see `Lane.cancel`. Its tasks have to be opened again."""
+        self.lanes[lane].cancel(reason)
+
     def close(self, timeout: float | None = None) -> None:
         """Close what the lanes keep open, then the lanes."""
         self.updaters.close(timeout)

@@ -175,6 +175,19 @@ def groups_waiting(spark: SparkContext) -> set[str]:
     to ten seconds late: a task that begins within 100 ms of its stage is not counted before the next heartbeat. Without it nobody
     could tell a lane that waits for a core from one that works.
     """
+    return {group for group, count in _running_tasks(spark).items() if count == 0}
+
+
+def group_runs(spark: SparkContext, group: str) -> bool:
+    """Whether a task of a group of jobs runs, those of jobs that were cancelled included: they run until their worker is gone.
+
+    Without it nobody could tell when what a cancelled job did has ended.
+    """
+    return _running_tasks(spark).get(group, 0) > 0
+
+
+def _running_tasks(spark: SparkContext) -> dict[str, int]:
+    """How many tasks run of each group of jobs that the scheduler has tasks of."""
     context: Any = spark._jsc.sc()
     pools = context.getAllPools()  # without the fair scheduler these are the sets of tasks themselves
     running: dict[str, int] = {}
@@ -186,7 +199,7 @@ def groups_waiting(spark: SparkContext) -> set[str]:
             group = None if properties is None else properties.getProperty(_JOB_GROUP)
             if group is not None:
                 running[group] = running.get(group, 0) + tasks.runningTasks()
-    return {group for group, count in running.items() if count == 0}
+    return running
 
 
 def _executor_summaries(spark: SparkContext) -> list[Any]:

@@ -14,7 +14,10 @@ from penstock import Consumed, Grouped, Materialized, Produced, Serde, Serdes, S
 from penstock.ids import TaskId
 from penstock.metrics import Metrics
 from penstock.processor import Processor, PunctuationType
+from penstock.spark import fleet
 from penstock.spark.doing import Doing, Work
+from penstock.spark.fleet import Fleet
+from penstock.spark.messages import Application
 from penstock.wire import Codec
 from tests.unit.runtime.harness import Forwarder, Harness, config, pipeline
 
@@ -171,3 +174,12 @@ def test_should_be_short_and_plain_whatever_the_names_are() -> None:
 @pytest.mark.parametrize("said", [None, "text", (), ("process",) * 7, ("process",) * 6 + (True,), (1, 2, 3)])
 def test_should_take_nothing_else_for_an_answer(said: Any) -> None:
     assert Doing.told(said) is None
+
+
+def test_should_tell_it_of_a_lane_as_a_sentence_and_nothing_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Fleet.__new__(Fleet)
+    asked._application = Application("key", config(), None, None, "p", "c")  # type: ignore[arg-type]
+    answers = {"socket-0": Doing("process", "0_1", "KSTREAM-MAPVALUES-0000000002"), "socket-1": None}
+    monkeypatch.setattr(Fleet, "query_address", lambda _, lane: f"socket-{lane}" if lane < 2 else None)
+    monkeypatch.setattr(fleet, "ask_doing", lambda address, application: answers[address])
+    assert [asked.doing(lane) for lane in range(3)] == ["task 0_1 in KSTREAM-MAPVALUES-0000000002", None, None]
