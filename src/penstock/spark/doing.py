@@ -146,8 +146,7 @@ def _runs(frame: FrameType) -> tuple[TaskId | None, Node | None]:
 
 
 def _place(frame: FrameType) -> tuple[str, str, int]:
-    code = frame.f_code
-    return getattr(code, "co_qualname", code.co_name).rpartition("<locals>.")[2], code.co_filename, frame.f_lineno or 0
+    return frame.f_code.co_name, frame.f_code.co_filename, frame.f_lineno or 0
 
 
 def _is_frame_of_turn(frame: FrameType) -> bool:
