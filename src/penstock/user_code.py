@@ -21,10 +21,10 @@ def call_site() -> CallSite:
     """The innermost call from outside of penstock; without one (the library calls itself) the outermost frame's."""
     frame: FrameType | None = sys._getframe(1)
     function = "penstock"
-    while frame is not None and _is_ours(frame):
+    while frame is not None and is_of_penstock(frame):
         function = frame.f_code.co_name
         frame = frame.f_back
-    return CallSite(function, "" if frame is None else f"{_shown(frame.f_code.co_filename)}:{frame.f_lineno}")
+    return CallSite(function, "" if frame is None else f"{shown_path(frame.f_code.co_filename)}:{frame.f_lineno}")
 
 
 def misuse(problem: str, function: str | None = None) -> TypeError:
@@ -38,7 +38,7 @@ def outer_stack_level() -> int:
     """The `stacklevel` with which a warning of the caller's points to the user's code."""
     frame: FrameType | None = sys._getframe(1)
     level = 1
-    while frame is not None and _is_ours(frame):
+    while frame is not None and is_of_penstock(frame):
         frame = frame.f_back
         level += 1
     return level
@@ -53,7 +53,8 @@ def added_at(line: str) -> str:
     return f" (added at {line})" if line else ""
 
 
-def _is_ours(frame: FrameType) -> bool:
+def is_of_penstock(frame: FrameType) -> bool:
+    """Whether a frame runs code of this package."""
     filename = frame.f_code.co_filename
     if filename.startswith(_PACKAGE):
         return True
@@ -61,7 +62,7 @@ def _is_ours(frame: FrameType) -> bool:
     return filename == "<string>" and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "penstock"
 
 
-def _shown(filename: str) -> str:
+def shown_path(filename: str) -> str:
     """The path as one would type it here: below the current folder from there, otherwise in full."""
     try:
         relative = os.path.relpath(filename)

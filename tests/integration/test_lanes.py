@@ -6,7 +6,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from penstock.ids import TopicPartition
+from penstock.spark.doing import Doing
+from penstock.spark.lanes import Lane, LaneCancelledError
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
-from tests.integration.topologies import count_by_key, joined_in_time, remembering, slow_count, word_count
+from tests.integration.topologies import count_by_key, joined_in_time, remembering, slow_count, stuck_count, word_count
 
 Run = Callable[..., Any]
 
@@ -165,3 +167,54 @@ def test_should_read_again_what_waited_in_a_worker_that_ended_between_two_turns(
     kafka.feed(right, keyed("abcdefghijk"))
     kafka.feed(left, keyed("z"))  # later than all of the right side, which is processed while this one waits
     assert sorted((message.key or b"").decode() for message in kafka.read(out, 11)) == sorted("abcdefghijk")
+
+
+@pytest.mark.parametrize(
+    ("pause", "known"), [(3600.0, False), (0.0, True)], ids=["asleep in its first job", "busy in a worker that is known"]
+)
+def test_should_end_a_job_that_does_not_return_and_go_on_in_a_new_worker(
+    pause: float, known: bool, spark: Any, tmp_path: Path
+) -> None:
+    def which(rows: Iterator[Any]) -> Iterator[bytes]:
+        list(rows)
+        yield str(os.getpid()).encode()
+
+    def stuck(rows: Iterator[Any]) -> Iterator[bytes]:
+        told = tmp_path / "told"
+        told.write_bytes(b"".join(which(rows)))
+        told.rename(tmp_path / "worker")
+        while True:
+            time.sleep(pause) if pause else None
+
+    lane = Lane(spark.sparkContext, unique("stuck"))
+    try:
+        if known:
+            lane.submit(which, "tell who it is", bytes).result(120)
+        job = lane.submit(stuck, "run for ever", bytes)
+        wait_until((tmp_path / "worker").exists, "the job runs")
+        worker = int((tmp_path / "worker").read_text())
+        assert Path(f"/proc/{worker}/exe").exists()
+        lane.cancel("it took too long")
+        with pytest.raises(LaneCancelledError, match="it took too long"):
+            job.result(120)
+        assert not Path(f"/proc/{worker}/exe").exists(), "it could still write"
+        assert int(lane.submit(which, "tell who it is", bytes).result(120)) != worker
+    finally:
+        lane.close().result(120)
+
+
+def test_should_tell_what_a_turn_that_does_not_end_is_doing_and_go_on_when_it_is_cancelled(
+    kafka: Kafka, run: Run, tmp_path: Path
+) -> None:
+    source, out = topics(kafka, "in", "out", partitions=1)
+    config = {"application.id": unique("hanging"), "processing.guarantee": "exactly_once_v2", "num.stream.threads": 1}
+    fleet = run(stuck_count(source, out, tmp_path), config)._fleet
+    kafka.feed(source, keyed("aab"))
+    wait_until(lambda: "stuck()" in (fleet.doing(0) or ""), "the turn is in the user's function")
+    told = fleet.doing(0)
+    assert told.startswith("task 0_0 in KSTREAM-MAPVALUES-0000000001 (added at "), told
+    assert "topologies.py:" in told.partition(", at stuck() (")[2], told
+    (tmp_path / "repaired").touch()
+    fleet.cancel(0, f"it took too long: {told}")
+    assert counts(kafka, out, 3) == up_to(a=2, b=1)
+    wait_until(lambda: fleet.doing(0) == str(Doing()), "nothing is left to do")

@@ -69,6 +69,22 @@ def slowly(value: str, seconds: float) -> str:
     return value
 
 
+def stuck_count(source: str, sink: str, folder: Path) -> Topology:
+    """The same; while there is no file `repaired` in the folder, a record does not come to its end."""
+    builder = StreamsBuilder()
+    stream = builder.stream(source, TEXT).map_values(partial(stuck, str(folder)))
+    counts = stream.group_by_key(BY_TEXT).count(Materialized("counts", string, long))
+    counts.to_stream().to(sink, Produced(string, long))
+    return builder.build()
+
+
+def stuck(folder: str, value: str) -> str:
+    """The same, never."""
+    if not Path(folder, "repaired").exists():
+        time.sleep(3600)
+    return value
+
+
 def count_slowly(source: str, sink: str, folder: Path) -> Topology:
     """The same; while there is a file `slow` in the folder, a record makes a file `begun` there and takes 3 seconds."""
     builder = StreamsBuilder()

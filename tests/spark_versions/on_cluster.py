@@ -3,20 +3,53 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyspark
 from pyspark.sql import SparkSession
 
 from penstock.spark import internals
+from penstock.spark.lanes import Lane
 
 
 def where(rows: Iterator[Any]) -> Iterable[bytes]:
     list(rows)
     yield internals.own_executor_id().encode()
+
+
+def which(rows: Iterator[Any]) -> Iterable[bytes]:
+    list(rows)
+    yield str(os.getpid()).encode()
+
+
+def stuck(path: str, rows: Iterator[Any]) -> Iterable[bytes]:
+    Path(f"{path}.part").write_bytes(b"".join(which(rows)))
+    Path(f"{path}.part").rename(path)
+    time.sleep(3600)
+    yield b""
+
+
+def cancelled(context: Any, place: str) -> dict[str, Any]:
+    """What comes of a lane's job that does not return, on an executor with one core, which it keeps."""
+    lane = Lane(context, "cancelled", place)
+    with tempfile.TemporaryDirectory() as folder:
+        job, path = lane.submit(partial(stuck, f"{folder}/worker"), "run for ever", bytes), Path(folder, "worker")
+        while not path.exists():
+            time.sleep(0.05)
+        worker, started = int(path.read_text()), time.monotonic()
+        lane.cancel("it took too long")
+        error = job.exception(60)
+        seconds, is_there = time.monotonic() - started, Path(f"/proc/{worker}/exe").exists()
+    another = int(lane.submit(which, "tell who it is", bytes).result(60)) != worker
+    lane.close().result(60)
+    return {"error": str(error), "gone": not is_there, "another": another, "seconds": seconds}
 
 
 def main() -> None:
@@ -40,6 +73,7 @@ def main() -> None:
         "executors": hosts,
         "placed": [executor.decode() for executor in placed],
         "lanes": lanes,
+        "cancelled": cancelled(context, places["0"]),
         "version": pyspark.__version__,
     }
     session.stop()

@@ -7,13 +7,16 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyspark
 import pytest
+from py4j.protocol import Py4JError
 
 from penstock.spark import internals
 from penstock.spark.lanes import shuffled_bytes
@@ -159,6 +162,33 @@ def test_should_stop_the_daemon_of_an_environment_and_start_it_again(context: An
     assert internals.stop_workers(context, "PENSTOCK_TEST", "stopped") == 1
 
 
+def test_should_end_the_worker_of_a_job_that_is_cancelled_without_an_interrupt(context: Any, tmp_path: Path) -> None:
+    def stuck(rows: Iterator[Any]) -> Iterable[bytes]:
+        facts = tmp_path / "part"
+        facts.write_bytes(b"".join(worker_facts(rows)))
+        facts.rename(tmp_path / "facts")
+        time.sleep(3600)
+        yield b""
+
+    def run() -> None:
+        context.setJobGroup("stuck", "a job that does not return")
+        facts_in(context, internals.worker_environment(context, {"PENSTOCK_TEST": "stuck"}), function=stuck)
+
+    with ThreadPoolExecutor(1) as thread:
+        job = thread.submit(run)
+        wait_until((tmp_path / "facts").exists, "the job runs")
+        facts = json.loads((tmp_path / "facts").read_text())
+        assert internals.group_runs(context, "stuck")
+        assert not internals.group_runs(context, "another")
+        assert "stuck" not in internals.groups_waiting(context)
+        context.cancelJobGroup("stuck")
+        with pytest.raises(Py4JError):
+            job.result(60)
+    wait_until(lambda: not internals.group_runs(context, "stuck"), "Spark has no task of it any more")
+    assert not Path(f"/proc/{facts['pid']}/exe").exists()
+    assert Path(f"/proc/{facts['parent']}/exe").exists(), "its daemon makes the next one"
+
+
 def test_should_pickle_functions_of_the_main_module() -> None:
     number = 41
     assert internals.cloudpickle.loads(internals.cloudpickle.dumps(lambda: number + 1))() == 42
@@ -172,4 +202,6 @@ def test_should_place_rows_on_executors_that_know_their_id() -> None:
     assert set(told["executors"].values()) == {"127.0.0.1"}
     assert told["placed"] == ["1", "0", "1", "0"]
     assert told["lanes"] == ["0", "1", "0"]
+    assert told["cancelled"]["error"] == "the job of cancelled was ended: it took too long"
+    assert (told["cancelled"]["gone"], told["cancelled"]["another"]) == (True, True)
     assert told["version"] == pyspark.__version__

@@ -43,7 +43,7 @@ from penstock.config import StreamsConfig
 from penstock.errors import BrokerError, PenstockError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
-from penstock.kafka.clients import global_consumer_config, producer_config, reads_committed
+from penstock.kafka.clients import global_consumer_config, max_poll_seconds, producer_config, reads_committed
 from penstock.kafka.fetch import Short, StuckPartitionsError
 from penstock.kafka.membership import GroupMember, Membership, Stopped
 from penstock.kafka.produce import fence
@@ -65,7 +65,6 @@ _ALIVE_EVERY = 40.0
 # The longest the thread sleeps: so soon is noticed what nobody tells.
 _TICK = 0.1
 _FLUSH_MS = 60_000  # so long a producer waits for what it has written
-_MAX_POLL_INTERVAL_MS = 300_000  # Kafka's default
 # How long a lane restores in one go: while nothing else of it works, and between two turns of its other tasks.
 _RESTORE_SECONDS, _RESTORE_BETWEEN = 2.0, 0.2
 # Of what is done beside the loop, so much at a time: readings, questions to brokers, commits, lanes that close.
@@ -93,7 +92,7 @@ class Conductor:
         self._clock = SystemClock()
         self._spread = Spread(always=config["task.spread"] == "always")
         self._stuck = StuckPartitions()
-        self._longest_write, self._longest_job = _longest_write(config), _longest_job(config)
+        self._longest_write, self._longest_job = _longest_write(config), max_poll_seconds(config)
         self._globals: list[TopicPartition] = []
         self.member: GroupMember | None = None
         events.standbys.on_restore = events.on_restore
@@ -890,11 +889,13 @@ class Conductor:
         job = lane.job
         if job is None or lane.hangs or time.monotonic() - job.started < self._longest_job:
             return
+        if self._fleet.lanes[lane.index].name in self._fleet.waits.seconds:
+            return  # it has not begun: it waits for a core
         lane.hangs = True
         self._do_beside(f"end the job of lane {lane.index}", partial(self._end_job, lane.index, str(job)))
 
     def _end_job(self, lane: int, job: str) -> None:
-        doing = self._fleet.doing(lane) or "its worker does not answer"
+        doing = self._fleet.doing(lane) or "its worker does not tell what it does"
         reason = f"{job} has not ended within max.poll.interval.ms ({self._longest_job:.0f} s): {doing}"
         _log.error("%s is taken for lost, and its tasks are opened anew: %s", self._fleet.lanes[lane].name, reason)
         self._fleet.cancel(lane, reason)
@@ -979,9 +980,3 @@ def _longest_write(config: StreamsConfig) -> float:
     """How many seconds the brokers give a turn to write what it has: under exactly-once the timeout of its transaction."""
     settings = producer_config(config, "writes")
     return int(settings.get("transaction.timeout.ms", _FLUSH_MS) if config.eos_enabled else _FLUSH_MS) / 1000
-
-
-def _longest_job(config: StreamsConfig) -> float:
-    """How many seconds a job of a lane may take before the lane is taken for lost."""
-    given = config.main_consumer_configs(config["application.id"], "longest")
-    return int(given.get("max.poll.interval.ms", _MAX_POLL_INTERVAL_MS)) / 1000

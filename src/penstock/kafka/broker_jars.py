@@ -20,6 +20,7 @@ from penstock.kafka.jar_hashes import PINNED, check_jars, pinned_hashes, write_p
 
 KAFKA_VERSION = "4.3.0"
 _COORDINATES = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"
+_FETCH_SECONDS = 900.0  # a slow network is no reason to give up
 
 
 def broker_class_path() -> str:
@@ -55,13 +56,20 @@ def _spark_jars() -> list[str]:
 def _resolve(folder: Path) -> list[str]:
     # Nothing is imported from the folder that the user happens to be in (Python 3.11 and later know the variable).
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}
-    done = subprocess.run(  # noqa: S603 - this interpreter, with names of our own
-        [sys.executable, "-m", "penstock.spark.resolver", _COORDINATES, str(folder / "ivy")],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-    )
+    try:
+        done = subprocess.run(  # noqa: S603 - this interpreter, with names of our own
+            [sys.executable, "-m", "penstock.spark.resolver", _COORDINATES, str(folder / "ivy")],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+            timeout=_FETCH_SECONDS,
+        )
+    except subprocess.TimeoutExpired as exc:
+        raise BrokerError(
+            f"the development broker's jars ({_COORDINATES}) did not come from Maven Central within {_FETCH_SECONDS:.0f} s: try "
+            "again with a better network, or set bootstrap.servers to a broker you have"
+        ) from exc
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise BrokerError(

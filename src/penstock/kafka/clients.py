@@ -44,6 +44,7 @@ _JAVA_ONLY = frozenset({
 })
 # fmt: on
 
+_DEFAULT_MAX_POLL_SECONDS = 300.0  # Kafka's
 _TOKEN_PATIENCE = 10.0  # as long as Java's clients try
 
 _UNKNOWN = re.compile(r'No such configuration property: "([^"]+)"')
@@ -98,6 +99,12 @@ def producer_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     if "producer.linger.ms" not in config.originals and "linger.ms" not in config.originals:
         translated["linger.ms"] = 5  # a turn hands over all it has at once and flushes: Kafka Streams' 100 ms would only delay it
     return translated
+
+
+def max_poll_seconds(config: StreamsConfig) -> float:
+    """How long a turn of a lane may take before the lane counts as lost: `max.poll.interval.ms` of the main consumer."""
+    given = config.main_consumer_configs(config["application.id"], "").get("max.poll.interval.ms")
+    return _DEFAULT_MAX_POLL_SECONDS if given is None else int(_plain(given)) / 1000
 
 
 def reads_committed(consumer: Mapping[str, Any]) -> bool:

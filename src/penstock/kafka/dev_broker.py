@@ -22,6 +22,7 @@ from penstock.kafka.broker_jars import broker_class_path
 from penstock.kafka.guard import GuardedProcess
 
 _HOST = "127.0.0.1"
+_FORMAT_SECONDS = 120.0  # it takes one
 
 _SERVER = {
     "process.roles": "broker,controller",
@@ -159,9 +160,15 @@ class DevBroker:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # Interpreted and first-tier code only: half the time for a program that runs a second.
         command = [*_java(properties.parent), "-XX:TieredStopAtLevel=1", "-cp", class_path, "kafka.tools.StorageTool"]
-        done = subprocess.run(  # noqa: S603 - java of the PATH, with settings of whoever starts the broker
-            [*command, "format", f"--cluster-id={cluster_id}", "-c", str(properties)], capture_output=True, text=True, check=False
-        )
+        formatting = [*command, "format", f"--cluster-id={cluster_id}", "-c", str(properties)]
+        try:
+            done = subprocess.run(  # noqa: S603 - java of the PATH, with settings of whoever starts the broker
+                formatting, capture_output=True, text=True, check=False, timeout=_FORMAT_SECONDS
+            )
+        except subprocess.TimeoutExpired as exc:
+            raise BrokerError(
+                f"the development broker has not formatted {properties.parent / 'data'} within {_FORMAT_SECONDS:.0f} s"
+            ) from exc
         if done.returncode != 0:
             raise BrokerError(
                 f"the development broker could not format {properties.parent / 'data'}: {done.stderr.strip()[-500:]}"

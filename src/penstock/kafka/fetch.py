@@ -15,6 +15,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from penstock.columns import RawColumns
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
+from penstock.kafka.abandon import close_within
 from penstock.kafka.clients import open_client, refused
 
 _log = logging.getLogger(__name__)
@@ -135,7 +136,7 @@ class RangeFetcher:
         """Close the consumers."""
         for reader in (self._short, self._long):
             if reader is not None:
-                reader.consumer.close()
+                close_within("a consumer", reader.consumer.close)
         self._short = self._long = None
 
     def _reader(self, settings: Mapping[str, Any]) -> _Reader:

@@ -21,12 +21,14 @@ from penstock.config import StreamsConfig
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
 from penstock.kafka import member_codec as codec
+from penstock.kafka.abandon import AbandonedError, call_within, close_within
 from penstock.kafka.clients import group_admin_config
 from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
 from penstock.kafka.member_codec import AssignmentFrame, MemberFrame
 from penstock.kafka.members import Decision, MemberInfo
 
 _PATIENCE = 30.0
+_ANSWER_SECONDS = 90.0  # the client gives each request request.timeout.ms, 30 s unless it is told otherwise, and may need two
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Groups:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._client.close()
+        close_within("the group's admin client", self._client.close)
 
     def status(self, group: str) -> GroupStatus:
         """The state of a group and its members."""
@@ -125,7 +127,9 @@ class Groups:
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
-                return request()
+                return call_within(_ANSWER_SECONDS, request)
+            except AbandonedError as exc:
+                raise BrokerError(f"{what}: {exc}") from exc
             except ClientError as exc:
                 if not exc.retriable or time.monotonic() > deadline:
                     raise BrokerError(f"{what}: {exc}") from exc

@@ -14,6 +14,9 @@ _GUARD = """exec 3<&0; trap : TERM; "$@" </dev/null & child=$!
 while kill -0 $child 2>/dev/null; do wait $child; done"""
 
 
+_KILLED_SECONDS = 30.0  # what was killed ends at once, unless the system itself is stuck
+
+
 class GuardedProcess:
     """A running command in a process group of its own, with its output in a file."""
 
@@ -57,6 +60,6 @@ class GuardedProcess:
             os.killpg(self._process.pid, number)  # the group is the guard, the command and its children, nobody else
 
     def _release(self) -> None:
-        self._process.wait()
+        self._process.wait(_KILLED_SECONDS)
         assert self._process.stdin is not None
         self._process.stdin.close()

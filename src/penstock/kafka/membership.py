@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 from kafka import KafkaConsumer
@@ -44,6 +45,7 @@ from kafka.structs import TopicPartition as ClientPartition
 
 from penstock.errors import BrokerAccessError, BrokerError, ConfigError, TaskMigratedError
 from penstock.ids import TopicPartition
+from penstock.kafka.abandon import AbandonedError, call_within
 from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
 from penstock.kafka.group_protocol import DEFAULT_LIMIT, AssignUnits, GroupProtocol, Joined, RefusedError
 from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, Identity, MemberInfo, Membership, Shares
@@ -61,6 +63,7 @@ _JOIN_TIMEOUT_MS = 5_000
 _REVOKE_STEP = 0.005
 _RETRY_SECONDS = 0.5
 _LEAVE_SECONDS = 60.0
+_GRACE_SECONDS = 5.0  # the client keeps its own limits, as long as its loop runs
 
 # A member that tells something else than before makes the whole group join: one that is refused asks again soon, then rarely.
 _REFUSED_SECONDS = 1.0
@@ -145,7 +148,8 @@ class GroupMember:
             positions = {ClientPartition(*p): ClientOffset(o.offset, o.metadata, -1) for p, o in part.items()}
             try:
                 with self._errors(timeout):
-                    coordinator._net.run(coordinator._commit_offsets_sync_async, positions, int(timeout * 1000))
+                    commit, limit = coordinator._commit_offsets_sync_async, timeout + _GRACE_SECONDS
+                    call_within(limit, coordinator._net.run, commit, positions, int(timeout * 1000))
             except BrokerError as exc:
                 if isinstance(exc.__cause__, OffsetMetadataTooLargeError):
                     raise metadata_refused(part) from exc
@@ -159,7 +163,8 @@ class GroupMember:
         asked = [ClientPartition(*p) for p in partitions]
         coordinator = self._coordinator()
         with self._errors(timeout):
-            found = coordinator.fetch_committed_offsets(asked, int(timeout * 1000))
+            fetch = partial(coordinator.fetch_committed_offsets, asked, int(timeout * 1000))
+            found = call_within(timeout + _GRACE_SECONDS, fetch)
         # What librdkafka commits in a transaction has the text's closing zero byte in it.
         return {
             TopicPartition(p.topic, p.partition): OffsetAndMetadata(o.offset, (o.metadata or "").rstrip("\0"))
@@ -229,14 +234,14 @@ class GroupMember:
         done: Future[None] = Future()
         self._requests.put((request, done))
         with self._errors(timeout):
-            done.result(timeout + 5)
+            done.result(timeout + _GRACE_SECONDS)
 
     @contextmanager
     def _errors(self, timeout: float) -> Iterator[None]:
         """What the client raises, in penstock's words."""
         try:
             yield
-        except (ClientTimeout, TimeoutError, FutureTimeout) as exc:
+        except (AbandonedError, ClientTimeout, TimeoutError, FutureTimeout) as exc:
             raise BrokerError(f"the group {self._config.get('group_id')} did not answer within {timeout:.0f} s") from exc
         except ClientError as exc:
             if type(exc).__name__ in (

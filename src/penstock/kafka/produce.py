@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import groupby, islice
 from typing import Any, NamedTuple, NoReturn
@@ -14,7 +15,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from penstock.columns import Produced, ProducedColumns
 from penstock.errors import BrokerError, ProductionError, TaskMigratedError
 from penstock.ids import TopicPartition
-from penstock.kafka.abandon import AbandonedError, call_within
+from penstock.kafka.abandon import AbandonedError, call_within, close_within
 from penstock.kafka.batch_limits import largest_batch
 from penstock.kafka.clients import is_access_error, open_client, refused
 from penstock.kafka.offset_parts import metadata_refused, offset_parts
@@ -148,7 +149,7 @@ class LaneProducer:
         """Open the turn's transaction."""
         if self.alone:
             self.alone = False
-            self._producer.close()
+            self._close()
             self._open()
         self._begin()
 
@@ -202,13 +203,13 @@ class LaneProducer:
         self._topics.update(topic for topic, _ in last)
         for i, (topic, partition, key, value, timestamp, headers) in enumerate(records):
             callback = acknowledged if last[topic, partition] == i else others
-            where = -1 if partition is None else partition
+            where, full_since = -1 if partition is None else partition, 0.0
             while True:
                 try:
                     produce(topic, value, key, where, callback, None, timestamp, list(headers) if headers else None)
                     break
                 except BufferError:
-                    self._producer.poll(0.05)
+                    full_since = self._wait_for_room(topic, full_since)
                 except KafkaException as exc:
                     if refused is None or exc.args[0].code() in _FAILED_STATE:
                         self._raise_refusal(records[i], exc)
@@ -216,6 +217,17 @@ class LaneProducer:
                     break
             if not i % _CHUNK:
                 self._producer.poll(0)
+
+    def _wait_for_room(self, topic: str, since: float) -> float:
+        """The queue is full, since some time, or 0 where that is new: wait a moment for the brokers; returns since when it is."""
+        now = time.monotonic()
+        if since and now > since + _TIMEOUT:
+            self._raise_failure(self._failures)
+            raise BrokerError(
+                f"writing to {topic}: no record that waits for the brokers was taken within {_TIMEOUT:.0f} s: check that they run"
+            )
+        self._producer.poll(0.05)
+        return since or now
 
     def write_one_by_one(self, records: Sequence[ProducedRecord]) -> dict[int, Verdict]:
         """Write records with a report for each; which ones the brokers refuse, by their index.
@@ -236,14 +248,14 @@ class LaneProducer:
                 self._failures.append((message.topic(), error))
 
         for index, (topic, partition, key, value, timestamp, headers) in enumerate(records):
-            where = -1 if partition is None else partition
+            where, full_since = -1 if partition is None else partition, 0.0
             while not (verdicts and self.transactional):
                 try:
                     report = partial(acknowledged, index)
                     self._producer.produce(topic, value, key, where, report, None, timestamp, list(headers) if headers else None)
                     break
                 except BufferError:
-                    self._producer.poll(0.05)
+                    full_since = self._wait_for_room(topic, full_since)
                 except KafkaException as exc:
                     waiting.discard(index)
                     if exc.args[0].code() not in _FAILED_STATE:
@@ -271,9 +283,10 @@ class LaneProducer:
         self._raise_failure(self._failures)
 
     def _send_offsets(self, positions: Sequence[ClientPartition], group_metadata: bytes) -> None:
-        send, close = self._producer.send_offsets_to_transaction, self._producer.close
+        producer = self._producer
         try:
-            call_within(_OFFSETS_ABANDONED, send, positions, group_metadata, _OFFSETS_TIMEOUT, late=close)
+            send = partial(producer.send_offsets_to_transaction, positions, group_metadata, _OFFSETS_TIMEOUT)
+            call_within(_OFFSETS_ABANDONED, send, late=producer.close)
         except AbandonedError as exc:
             # The transaction is left to its next epoch, which aborts it; even closing this producer might not return.
             self._abandoned = True
@@ -297,7 +310,7 @@ class LaneProducer:
             self._config |= largest_batch(self._client_config, reason.topics)
         self.alone = self.alone or alone or (reason is not None and reason.of_a_batch)
         # Anew in any case: after a refusal librdkafka may go on with sequence numbers that the broker does not expect.
-        self._producer.close()
+        self._close()
         self._open()
         self._begin()
 
@@ -315,7 +328,18 @@ class LaneProducer:
     def close(self) -> None:
         """Release the connections."""
         if not self._abandoned:
-            self._producer.close()
+            self._close()
+
+    def _close(self) -> None:
+        """What is still queued belongs to no turn any more: it would be waited for as long as delivery.timeout.ms allows."""
+        producer = self._producer
+
+        def close() -> None:
+            with suppress(KafkaException):
+                producer.purge()
+            producer.close()
+
+        close_within("a producer", close)
 
     def end_of(self, partition: TopicPartition) -> int | None:
         """The position after the last record this turn wrote to a partition; None where it wrote none."""

@@ -131,16 +131,16 @@ class Channel:
         self.close()
 
 
-def connect(address: Address, key: bytes, codec: Codec, identity: Identity | None) -> Channel:
-    """A channel to whoever listens there, who knows the key as we do; over a network within TLS."""
-    connected = _connected(address)
+def connect(address: Address, key: bytes, codec: Codec, identity: Identity | None, seconds: float = PROOF_SECONDS) -> Channel:
+    """A channel to whoever listens there, who knows the key as we do, within so many seconds; over a network within TLS."""
+    deadline = time.monotonic() + seconds
+    connected = _connected(address, min(seconds, _CONNECT_SECONDS))
     try:
-        deadline = time.monotonic() + PROOF_SECONDS
         if not isinstance(address, str):
             if identity is None:
                 raise ChannelError("what crosses a network is encrypted, and there is no certificate to do it with")
             connected = encrypted = identity.client_side(connected)
-            identity.greet(encrypted, PROOF_SECONDS)
+            identity.greet(encrypted, max(0.001, deadline - time.monotonic()))
         _prove_as_reader(connected, key, deadline)
     except BaseException:
         connected.close()
@@ -197,14 +197,14 @@ def socket_path(path: str) -> Iterator[str]:
         os.close(descriptor)
 
 
-def _connected(address: Address) -> socket.socket:
+def _connected(address: Address, seconds: float) -> socket.socket:
     if not isinstance(address, str):
-        connected = socket.create_connection(address, _CONNECT_SECONDS)
+        connected = socket.create_connection(address, seconds)
         send_at_once(connected)
         return connected
     connected = socket.socket(socket.AF_UNIX)
     try:
-        connected.settimeout(_CONNECT_SECONDS)
+        connected.settimeout(seconds)
         with socket_path(address) as path:
             connected.connect(path)
     except OSError:

@@ -20,6 +20,7 @@ from pyspark import RDD
 from pyspark.sql import SparkSession
 
 from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.clients import max_poll_seconds
 from penstock.log_lines import LogLine
 from penstock.spark.allocation import Allocation, request_executor
 from penstock.spark.answers import read_answer
@@ -45,6 +46,7 @@ from penstock.spark.placement import (
     host_of,
     is_local,
 )
+from penstock.spark.query_client import ask_doing
 from penstock.spark.scheduling import POOL, CoreWaits
 from penstock.spark.updaters import Updaters
 from penstock.spark.worker import close_lane, packed, run_stage, run_turn, warm_stage
@@ -216,7 +218,7 @@ class Fleet:
         return opening
 
     def _opened(self, lane: int, empty: bool, opening: Future[LaneAnswer]) -> None:
-        answer = None if opening.cancelled() or opening.exception() is not None else opening.result()
+        answer = None if opening.cancelled() or opening.exception(0) is not None else opening.result(0)
         if answer is None or answer.failure is not None or answer.lost:
             self._empty.discard(lane)
             return
@@ -251,7 +253,7 @@ class Fleet:
         stage = partial(_run_stage, self._packed, dict(targets), here)
         shares = even_shares(upstream, _STAGE_TASKS_PER_CORE * max(1, int(self._spark.defaultParallelism)))
         rows = shuffled_bytes(self._spark.parallelize(shares, len(shares)), stage, here + 1)
-        told = read_blobs(all_of_partition(self._spark, rows, here))
+        told = read_blobs(all_of_partition(self._spark, rows, here, max_poll_seconds(self._application.config)))
         return Staged(rows, told.failure, told.flow.logs)
 
     def answer(self, turn: Future[LaneAnswer]) -> LaneAnswer:
@@ -297,6 +299,20 @@ class Fleet:
         if isinstance(answer.query_address, str):
             return answer.query_address
         return "localhost" if executor is None else split_place(executor)[0], answer.query_address
+
+    def doing(self, lane: int) -> str | None:
+        """What a lane's worker does now, also in the midst of a turn, as a sentence for the log.
+
+        None where it does not tell within two seconds: it is being opened for the first time, is gone, or code that is not Python
+        keeps all of it busy.
+        """
+        address = self.query_address(lane)
+        told = None if address is None else ask_doing(address, self._application)
+        return None if told is None else str(told)
+
+    def cancel(self, lane: int, reason: str) -> None:
+        """End the job that runs in a lane, with its worker: see `Lane.cancel`. Its tasks have to be opened again."""
+        self.lanes[lane].cancel(reason)
 
     def close(self, timeout: float | None = None) -> None:
         """Close what the lanes keep open, then the lanes."""

@@ -21,7 +21,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import pyspark.daemon
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import RDD, SparkContext, cloudpickle
 from pyspark.core.rdd import _prepare_for_python_RDD
 from pyspark.daemon import manager
@@ -177,6 +177,19 @@ def groups_waiting(spark: SparkContext) -> set[str]:
     to ten seconds late: a task that begins within 100 ms of its stage is not counted before the next heartbeat. Without it nobody
     could tell a lane that waits for a core from one that works.
     """
+    return {group for group, count in _running_tasks(spark).items() if count == 0}
+
+
+def group_runs(spark: SparkContext, group: str) -> bool:
+    """Whether a task of a group of jobs runs, those of jobs that were cancelled included: they run until their worker is gone.
+
+    Without it nobody could tell when what a cancelled job did has ended.
+    """
+    return _running_tasks(spark).get(group, 0) > 0
+
+
+def _running_tasks(spark: SparkContext) -> dict[str, int]:
+    """How many tasks run of each group of jobs that the scheduler has tasks of."""
     context: Any = spark._jsc.sc()
     pools = context.getAllPools()  # without the fair scheduler these are the sets of tasks themselves
     running: dict[str, int] = {}
@@ -188,7 +201,7 @@ def groups_waiting(spark: SparkContext) -> set[str]:
             group = None if properties is None else properties.getProperty(_JOB_GROUP)
             if group is not None:
                 running[group] = running.get(group, 0) + tasks.runningTasks()
-    return {group for group, count in running.items() if count == 0}
+    return running
 
 
 def _executor_summaries(spark: SparkContext) -> list[Any]:
@@ -327,12 +340,20 @@ def first_of_partition(spark: SparkContext, java_rdd: Any, partition: int | None
     return bytes(java_rdd.collectAsync().get().get(0))
 
 
-def all_of_partition(spark: SparkContext, rows: RDD[bytes], partition: int) -> list[bytes]:
+def all_of_partition(spark: SparkContext, rows: RDD[bytes], partition: int, seconds: float) -> list[bytes]:
     """Run a job over one partition of what nobody pickles, in the JVM alone, and give all that is in it.
 
-    Without it a stage before a shuffle could be run only by whoever takes a part of it.
+    TimeoutError where it takes longer than so many seconds; it is ended then. Without it a stage before a shuffle could be run
+    only by whoever takes a part of it.
     """
-    found = _only_partition(spark, rows._jrdd, partition).collectAsync().get()
+    job = _only_partition(spark, rows._jrdd, partition).collectAsync()
+    try:
+        found = job.get(int(seconds * 1000), jvm_of(spark).java.util.concurrent.TimeUnit.MILLISECONDS)
+    except Py4JJavaError as exc:
+        if "TimeoutException" not in str(exc.java_exception.getClass().getName()):
+            raise
+        job.cancel(True)
+        raise TimeoutError(f"a job has not ended within {seconds:.0f} s") from None
     return [bytes(found.get(index)) for index in range(found.size())]
 
 

@@ -22,9 +22,11 @@ from typing import Any, TypeVar
 
 from pyspark import RDD, SparkContext
 
+from penstock.errors import StreamsError
 from penstock.spark.internals import (
     bytes_in_environment,
     first_of_partition,
+    group_runs,
     keyed_bytes,
     shuffled_by_key,
     stop_workers,
@@ -37,6 +39,7 @@ from penstock.spark.lane_process import (
     LaneProcess,
     end_daemon,
     end_daemon_on,
+    end_process,
     read_from_lane,
     run_in_lane,
     wait_for_end,
@@ -48,6 +51,11 @@ _log = logging.getLogger(__name__)
 
 # How often a daemon is looked for on its executor: Spark may put the job elsewhere when that has no core to spare.
 _ATTEMPTS = 3
+
+# Spark looks every two seconds whether a job was cancelled, and gives its Python two more (spark.python.task.killTimeout).
+_SPARK_ENDS_IN = 6.0
+# What is left then is ended as at the end of a lane, which takes a core.
+_ENDED_WITHIN = 10.0
 
 T = TypeVar("T")
 LaneFunction = Callable[[Iterator[Any]], Iterable[bytes]]
@@ -63,6 +71,25 @@ def shuffled_bytes(
 def _with_keys(function: Callable[[Iterator[Any]], Iterable[tuple[int, bytes]]], rows: Iterator[Any]) -> Iterator[bytes]:
     for partition, data in function(rows):
         yield from keyed_bytes(partition, data)
+
+
+class LaneCancelledError(StreamsError):
+    """A job of a lane was ended before it was done, and its worker with it."""
+
+
+class _Job:
+    """A job that runs in a lane."""
+
+    def __init__(self, description: str) -> None:
+        self.description = description
+        self.cancelled: str | None = None
+        """Why it is to be ended."""
+        self.is_over = threading.Event()
+        """Spark has said what came of it."""
+        self.is_done = False
+        """It came to its end: its worker may live on."""
+        self.has_ended = threading.Event()
+        """Nothing of it runs any more, where it was cancelled."""
 
 
 class Lane:
@@ -88,6 +115,8 @@ class Lane:
         self._environment = worker_environment(spark, {VARIABLE: self._worker_name})
         self._process: LaneProcess | None = None
         self._closing: Future[None] | None = None
+        self._job: _Job | None = None
+        self._job_lock = threading.Lock()
         self.executor: str | None = None
         self.move(executor)
 
@@ -121,25 +150,90 @@ class Lane:
 
     def abandon(self) -> None:
         """End the worker of a lane that does not close, whatever runs in it: what is not committed is done again elsewhere."""
+        self.cancel("the lane is closed, and does not come to its end")  # on a cluster the rest may have to wait for its core
         threading.Thread(
             target=self._end_process, args=(self.executor, self._process), name=f"{self.name}-abandoned", daemon=True
         ).start()
+
+    @property
+    def running(self) -> str | None:
+        """The description of the job that runs now; None where none does."""
+        job = self._job
+        return None if job is None else job.description
+
+    def cancel(self, reason: str) -> None:
+        """End the job that runs now, whatever it does, and the worker that runs it; returns at once.
+
+        Its future ends with a `LaneCancelledError` within about five seconds, when the worker is gone and can write nothing more;
+        or with its result, where that came first. The next job gets a new worker then, in which nothing is open. Where no job
+        runs, nothing happens.
+        """
+        with self._job_lock:
+            job = self._job
+            if job is None or job.cancelled is not None:
+                return
+            job.cancelled = reason
+        threading.Thread(target=self._cancel, args=(job,), name=f"{self.name}-cancelled", daemon=True).start()
 
     def _run(
         self, rows: RDD[Any], function: LaneFunction, partition: int | None, description: str, read: Callable[[bytes], T]
     ) -> T:
         self.last_used = time.monotonic()
-        self._spark.setJobGroup(self.name, description)
+        # Not to be interrupted where it is cancelled: then Spark would let go of the worker, and leave it running.
+        self._spark.setJobGroup(self.name, description, interruptOnCancel=False)
         self._spark.setLocalProperty(POOL, self._pool)  # None: the session's default
         in_lane = partial(run_in_lane, self._worker_name, self._process, function)
-        java_rdd = bytes_in_environment(rows, in_lane, self._environment)
-        self._process, ended, said = read_from_lane(first_of_partition(self._spark, java_rdd, partition))
+        job = self._job = _Job(description)
+        try:
+            java_rdd = bytes_in_environment(rows, in_lane, self._environment)
+            self._process, ended, said = read_from_lane(first_of_partition(self._spark, java_rdd, partition))
+            job.is_done = True
+        except Exception as exc:
+            if job.cancelled is not None:
+                raise LaneCancelledError(f"the job of {self.name} was ended: {job.cancelled}") from exc
+            raise
+        finally:
+            self._await_end(job)
         if ended:
             _log.warning(
                 "Spark has given %s to process %d; process %d, which had it before, has been ended",
                 *(self.name, self._process.process, ended),
             )
         return read(said)
+
+    def _await_end(self, job: _Job) -> None:
+        """Spark's job is over: where it was cancelled, wait until nothing of it runs any more; the next must not meet it."""
+        with self._job_lock:
+            self._job = None
+            job.is_over.set()
+        if job.cancelled is not None and not job.has_ended.wait(_ENDED_WITHIN):
+            _log.warning("the worker of %s has not ended in %.0f s after its job was cancelled", self.name, _ENDED_WITHIN)
+
+    def _cancel(self, job: _Job) -> None:
+        """Cancel Spark's job first, so that the task is not tried again; then see that its worker ends.
+
+        Spark ends it by itself, on any executor and without a core for it; on this machine there is no need to wait for that.
+        """
+        deadline = time.monotonic() + _SPARK_ENDS_IN
+        try:
+            while True:
+                self._spark.cancelJobGroup(self.name)
+                if job.is_over.wait(0.2) or time.monotonic() > deadline:  # again: it may not have been there yet
+                    break
+            if job.is_done:
+                return
+            if is_local(self._spark):
+                if self._process is not None:
+                    end_process(self._worker_name, self._process.process)  # whatever it does about other signals
+                self._end_process(None, self._process)
+            while (runs := group_runs(self._spark, self.name)) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            if runs:
+                self._end_process(self.executor, self._process)
+        except Exception as exc:  # noqa: BLE001 - with the session its workers end too
+            _log.debug("the job of %s could not be cancelled: %s", self.name, exc)
+        finally:
+            job.has_ended.set()
 
     def _end(self) -> None:
         self._end_process(self.executor, self._process)

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import StateStoreNotAvailableError
+from penstock.errors import PenstockError, StateStoreNotAvailableError
 from penstock.ids import TaskId
 from penstock.query.position import Position
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
 from penstock.runtime.queries.patience import current
 from penstock.spark.channel import GONE, Address, Channel, answer_of, connect
+from penstock.spark.doing import Doing
 from penstock.spark.entry_forms import entries_of
 from penstock.spark.messages import Application
 from penstock.spark.query_listener import CODEC
@@ -23,6 +24,7 @@ from penstock.state.iterators import PeekingIterator
 from penstock.state.store import StateStore, StateStoreContext
 
 _ANSWER_SECONDS = 60.0
+_DOING_SECONDS = 2.0
 
 
 class LanePartition(StorePartition):
@@ -203,6 +205,18 @@ class LaneEngine(StateStore):
         except GONE as exc:
             self._iterating = True  # what may still come is nobody's answer any more
             raise StateStoreNotAvailableError(f"store {self._name}: its lane went away while it was read ({exc})") from exc
+
+
+def ask_doing(address: Address, application: Application, seconds: float = _DOING_SECONDS) -> Doing | None:
+    """What a lane does now; None where it does not tell in time: it is gone, or code that is not Python keeps all of it busy."""
+    deadline = time.monotonic() + seconds
+    try:
+        with connect(address, application.query_key, CODEC, application.identity, seconds) as channel:
+            channel.send("doing")
+            answer = answer_of(channel.receive(max(0.001, deadline - time.monotonic())))
+            return Doing.told(answer[1]) if len(answer) == 2 else None
+    except (*GONE, PenstockError):
+        return None
 
 
 def _ask(channel: Channel, *request: Any) -> tuple[Any, ...]:

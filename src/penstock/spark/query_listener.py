@@ -4,7 +4,8 @@ In-memory stores live in the lane's process, and on a cluster the files of a sto
 lane's process listens for readers that know the application's key (`channel.py`); each gets a thread of its own. Stores on disk
 are read as secondaries, past the tasks; stores in memory between turns (`live_store.py`).
 
-A reader says `lease`, then `call`s, then `release`; entries of an iterator come in parts, the next of them on `next`.
+A reader says `lease`, then `call`s, then `release`; entries of an iterator come in parts, the next of them on `next`. The driver
+says `doing`, and is told at once what runs (`doing.py`), also in the midst of a turn.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
 from penstock.spark.channel import Channel, send_error
+from penstock.spark.doing import Work
 from penstock.spark.entry_forms import parts_of
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.listening import Listening
@@ -73,9 +75,10 @@ class QueryListener:
     `host` is the lane's, as the driver reaches it; None where the driver is on this one.
     """
 
-    def __init__(self, application: Application, tasks: LaneTasks, host: str | None) -> None:
+    def __init__(self, application: Application, tasks: LaneTasks, host: str | None, work: Work | None = None) -> None:
         self._application = application
         self._tasks = tasks
+        self._work = work or Work()
         self.turn = threading.Lock()
         """Held while a turn runs: in-memory stores then hold what is not committed."""
         self._disk: dict[tuple[TaskId, str], StorePartition] = {}
@@ -114,6 +117,8 @@ class QueryListener:
                         channel.send("value", lease.position.to_json())
                     elif request == "call" and lease is not None:
                         _call(channel, lease, *arguments)
+                    elif request == "doing":
+                        channel.send("value", tuple(self._work.now()))
                     elif request == "release":
                         _release(lease)
                         lease = None

@@ -34,6 +34,7 @@ from penstock.runtime.task_metrics import TaskCounts
 from penstock.spark.answers import write_answer
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.blobs import Received, batch_blob, counts_blob, end_blob, failure_blob, flow_blob, read_blobs
+from penstock.spark.doing import Work
 from penstock.spark.internals import cloudpickle, own_executor_id, split_place
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, UpstreamWork
@@ -71,14 +72,14 @@ def _run(turn: OpenTurn | ProcessTurn, received: Received, answer: LaneAnswer) -
     if isinstance(turn, OpenTurn):
         _refuse_wrong_executor(turn)
         lane = _lane_for(turn)
-        with lane.queries.turn, _no_collections():
+        with lane.queries.turn, _no_collections(), lane.work.turn("open"):
             lane.open(turn, answer)
         answer.query_address, answer.site = lane.queries.address, site_here()
     elif (turn.key, turn.lane) not in _LANES:
         answer.lost = True
     else:
         lane = _LANES[turn.key, turn.lane]
-        with lane.queries.turn, _no_collections():
+        with lane.queries.turn, _no_collections(), lane.work.turn("fetch"):
             lane.process(turn, received.batches, answer, received.counts)
             if answer.flow is not None:
                 answer.flow.add(received.flow)
@@ -183,7 +184,8 @@ class LaneWorker:
         self.tasks = LaneTasks(application, self.client_id)
         transactional_id = application.transactional_id(lane) if config.eos_enabled else None
         self.producer = LaneProducer(producer_config(config, f"{self.client_id}-producer"), transactional_id)
-        self.queries = QueryListener(application, self.tasks, host)
+        self.work = Work()
+        self.queries = QueryListener(application, self.tasks, host, self.work)
 
     def open(self, turn: OpenTurn, answer: LaneAnswer) -> None:
         """Own exactly the tasks of the turn; restore as much as its time allows."""
@@ -198,6 +200,7 @@ class LaneWorker:
         answer.metrics = self.tasks.metrics.update()
 
     def _restore(self, seconds: float, answer: LaneAnswer) -> None:
+        self.work.step = "restore"
         before = set(self.tasks.running)
         self.tasks.restore(time.monotonic() + seconds, answer)
         answer.opened = tuple(self.tasks.running)
@@ -230,10 +233,13 @@ class LaneWorker:
             fed = self._fetch(turn, fed, answer)
             answer.short = self.tasks.short
             clock.lap("fetch")
+            self.work.step = "process"
             commits = self._process(turn, fed, answer)
             clock.lap("process")
+            self.work.step = "commit"
             self._commit(turn, commits, answer)
             clock.lap("commit")
+            self.work.step = "store"
             for commit in commits:
                 self.tasks.post_commit(commit.task_id, self.producer)
             clock.lap("store")

@@ -232,8 +232,7 @@ class Fleet:
             return answer
         upstream = work.upstream
         if rows is not None:
-            brought, targets = rows
-            upstream = (*upstream, *brought)
+            upstream = (*upstream, *rows[0])
         for task, some in work.tasks.items():
             for r in some.ranges:
                 partition = TopicPartition(r.topic, r.partition)

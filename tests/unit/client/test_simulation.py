@@ -1,4 +1,4 @@
-"""Whole turns, failures and moves over played lanes, in any order: nothing is left out, nothing twice, and nobody stands still."""
+"""Whole turns, failures and moves over played lanes, in any order: nothing is lost, nothing twice, and nobody stands still."""
 
 from __future__ import annotations
 

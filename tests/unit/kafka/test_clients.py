@@ -15,6 +15,7 @@ from penstock.kafka.clients import (
     consumer_config,
     global_consumer_config,
     is_access_error,
+    max_poll_seconds,
     member_config,
     open_client,
     producer_config,
@@ -132,3 +133,17 @@ def test_should_say_which_setting_a_client_refuses() -> None:
 )
 def test_should_tell_a_refused_login_from_a_line_that_broke(told: str, is_one: bool) -> None:
     assert is_access_error(KafkaError(KafkaError._AUTHENTICATION, told)) == is_one
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        ({}, 300.0),
+        ({"max.poll.interval.ms": 1500}, 1.5),
+        ({"consumer.max.poll.interval.ms": "2000"}, 2.0),
+        ({"main.consumer.max.poll.interval.ms": timedelta(seconds=3), "consumer.max.poll.interval.ms": 1}, 3.0),
+        ({"restore.consumer.max.poll.interval.ms": 1}, 300.0),
+    ],
+)
+def test_should_know_how_long_a_turn_may_take(given: dict[str, Any], seconds: float) -> None:
+    assert max_poll_seconds(config(**given)) == seconds

@@ -29,6 +29,7 @@ from penstock.log_bounds import LogBounds
 from penstock.record import Headers, RawRecord
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.blobs import batch_blob, read_blobs
+from penstock.spark.doing import Work
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, LaneAnswer, ProcessTurn
 from penstock.spark.plan import make_plan
@@ -202,7 +203,7 @@ class Lane(LaneWorker):
 
     def __init__(self, application: Application, lane: int, brokers: Brokers, reached: Callable[[int, Step], None]) -> None:
         self.application, self.lane, self.client_id = application, lane, f"client-{lane}"
-        self.tasks = lane_tasks(application, brokers)
+        self.tasks, self.work = lane_tasks(application, brokers), Work()
         self.dead = False
         self._on_step = reached
         self._written: list[TaskId] = []

@@ -34,10 +34,11 @@ from penstock.runtime.queries.entries import all_entries
 from penstock.runtime.queries.reader_context import ReaderContext
 from penstock.runtime.queries.views import ReadOnlyKeyValueStore, ReadOnlySessionStore, ReadOnlyWindowStore
 from penstock.spark.channel import answer_of, connect
+from penstock.spark.doing import Doing, Work
 from penstock.spark.live_store import FIRST_PART
 from penstock.spark.messages import Application
 from penstock.spark.plan import make_plan
-from penstock.spark.query_client import LanePartition
+from penstock.spark.query_client import LanePartition, ask_doing
 from penstock.spark.query_listener import CODEC, QueryListener, readable_store
 from penstock.state.read_order import ReadOrder
 from penstock.state.reading import innermost
@@ -90,7 +91,9 @@ class Lane:
         identity = None if on_this_host else openssl_identity()
         self.application = Application("key", config, plan, None, "p", "c", (), b"secret", identity)
         self.tasks = Tasks(folder)
-        self.listener = QueryListener(self.application, self.tasks, None if on_this_host else "127.0.0.1")  # type: ignore[arg-type]
+        self.work = Work()
+        host = None if on_this_host else "127.0.0.1"
+        self.listener = QueryListener(self.application, self.tasks, host, self.work)  # type: ignore[arg-type]
 
     @property
     def address(self) -> Any:
@@ -165,6 +168,29 @@ def test_should_read_versions_through_the_lane(lane: Lane) -> None:
         assert [v.value for v in lease.store.get_versions("a")] == ["new", "old"]
         assert [(key, v.value) for key, v in lease.store.scan_latest()] == [("a", "new")]
     reader.close()
+
+
+def test_should_tell_what_it_does_in_the_midst_of_a_turn(lane: Lane) -> None:
+    with lane.listener.turn, lane.work.turn("fetch"):
+        doing = ask_doing(lane.address, lane.application, 30)
+    assert doing is not None
+    assert doing.step == "fetch"
+    assert ask_doing(lane.address, lane.application, 30) == Doing()
+
+
+def test_should_know_nothing_of_a_lane_that_is_gone_or_not_ours(lane: Lane) -> None:
+    assert ask_doing(lane.address, replace(lane.application, query_key=b"another")) is None
+    lane.listener.close()
+    assert ask_doing(lane.address, lane.application) is None
+
+
+def test_should_not_wait_for_a_lane_that_cannot_answer(lane: Lane, tmp_path: Path) -> None:
+    """Code that is not Python may keep the whole process busy: connections are taken by the system, and nobody answers."""
+    silent = socket.socket(socket.AF_UNIX)
+    silent.bind(str(tmp_path / "silent"))
+    silent.listen(1)
+    assert ask_doing(str(tmp_path / "silent"), lane.application, 0.2) is None
+    silent.close()
 
 
 def test_should_wait_for_the_end_of_a_turn_before_it_reads_memory(lane: Lane) -> None:

@@ -1,0 +1,172 @@
+"""Jobs of a lane that are cancelled; Spark is played."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.spark import lanes as module
+from penstock.spark.lanes import Lane, LaneCancelledError, close_lanes
+
+ANSWER = b"12 7 0 a.host\nsaid"
+
+
+class Spark:
+    """Runs one job at a time, until it is told what comes of it; a worker outlives its cancelled job until it is ended."""
+
+    master = "local[2]"
+
+    def __init__(self) -> None:
+        self.begun, self.over = threading.Event(), threading.Event()
+        self.answer: bytes | None = None
+        self.worker_runs = False
+        self.ended = 0
+        self.groups: list[tuple[str, bool]] = []
+
+    def setJobGroup(self, group: str, description: str, interruptOnCancel: bool = False) -> None:
+        self.groups.append((group, interruptOnCancel))
+
+    def setLocalProperty(self, key: str, value: str | None) -> None:
+        """Nothing looks at it."""
+
+    def cancelJobGroup(self, group: str) -> None:
+        assert group == self.groups[-1][0]
+        self.over.set()
+
+    def job(self, *_: Any) -> bytes:
+        assert not self.worker_runs, "a worker is still there"
+        self.worker_runs = True
+        self.begun.set()
+        assert self.over.wait(60)
+        if self.answer is None:
+            raise RuntimeError("Job 3 cancelled part of cancelled job group")
+        self.worker_runs = False
+        return self.answer
+
+    def end(self, *_: Any) -> int:
+        self.ended += 1
+        self.worker_runs = False
+        return 1
+
+    def again(self, answer: bytes) -> None:
+        self.begun.clear()
+        self.answer = answer
+        self.over.set()
+
+
+@pytest.fixture
+def spark(monkeypatch: pytest.MonkeyPatch) -> Spark:
+    played = Spark()
+    monkeypatch.setattr(module, "worker_environment", lambda *_: None)
+    monkeypatch.setattr(module, "located", lambda *_: None)
+    monkeypatch.setattr(module, "bytes_in_environment", lambda *_: None)
+    monkeypatch.setattr(module, "first_of_partition", played.job)
+    monkeypatch.setattr(module, "stop_workers", played.end)
+    monkeypatch.setattr(module, "group_runs", lambda *_: played.worker_runs)
+    monkeypatch.setattr(module, "wait_for_end", lambda *_: None)
+    return played
+
+
+@pytest.fixture
+def lane(spark: Spark) -> Iterator[Lane]:
+    made = Lane(spark, "app-StreamThread-1", worker_name="app-1")  # type: ignore[arg-type]
+    yield made
+    spark.over.set()
+    made.close().result(60)
+
+
+def submitted(lane: Lane) -> Future[bytes]:
+    return lane.submit(lambda rows: [], "a turn", bytes)
+
+
+def test_should_end_a_job_with_its_reason_and_its_worker_before_the_next_begins(lane: Lane, spark: Spark) -> None:
+    job = submitted(lane)
+    assert spark.begun.wait(60)
+    assert lane.running == "a turn"
+    lane.cancel("it took longer than max.poll.interval.ms")
+    lane.cancel("told twice")
+    with pytest.raises(LaneCancelledError, match=r"the job of app-StreamThread-1 was ended: it took longer than max\.poll"):
+        job.result(60)
+    assert (spark.ended, spark.worker_runs, lane.running) == (1, False, None)
+    spark.again(ANSWER)
+    assert submitted(lane).result(60) == b"said"
+    assert spark.groups == [("app-StreamThread-1", False)] * 2, "interrupted, Spark would leave the worker running"
+
+
+def test_should_end_what_runs_in_a_lane_that_does_not_close(lane: Lane, spark: Spark, caplog: pytest.LogCaptureFixture) -> None:
+    job = submitted(lane)
+    assert spark.begun.wait(60)
+    close_lanes([lane], 0.01)
+    with pytest.raises(LaneCancelledError, match="the lane is closed"):
+        job.result(60)
+    assert "its worker is ended" in caplog.text
+
+
+def test_should_leave_a_lane_alone_that_runs_nothing(lane: Lane, spark: Spark) -> None:
+    spark.again(ANSWER)
+    assert submitted(lane).result(60) == b"said"
+    lane.cancel("too late")
+    assert submitted(lane).result(60) == b"said"
+    assert spark.ended == 0
+
+
+def test_should_keep_the_result_of_a_job_that_was_done_before_it_could_be_cancelled(lane: Lane, spark: Spark) -> None:
+    job = submitted(lane)
+    assert spark.begun.wait(60)
+    spark.answer = ANSWER
+    lane.cancel("too late")
+    assert job.result(60) == b"said"
+    assert spark.ended == 0
+
+
+def test_should_wait_for_spark_to_end_the_worker_of_an_executor(
+    lane: Lane, spark: Spark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spark.master = "spark://host:7077"
+    looked: list[bool] = []
+
+    def group_runs(*_: Any) -> bool:
+        looked.append(spark.worker_runs)
+        if len(looked) == 3:
+            spark.worker_runs = False
+        return spark.worker_runs
+
+    monkeypatch.setattr(module, "group_runs", group_runs)
+    monkeypatch.setattr(module, "executors", lambda _: [])
+    job = submitted(lane)
+    assert spark.begun.wait(60)
+    lane.cancel("it took too long")
+    with pytest.raises(LaneCancelledError):
+        job.result(60)
+    assert looked == [True] * 3
+
+
+def test_should_end_a_worker_that_spark_does_not_end(lane: Lane, spark: Spark, monkeypatch: pytest.MonkeyPatch) -> None:
+    spark.master = "spark://host:7077"
+    ended: list[str] = []
+
+    def collect() -> list[bytes]:
+        ended.append("executor_host_0")
+        spark.worker_runs = False
+        return [b"ended"]
+
+    monkeypatch.setattr(module, "_SPARK_ENDS_IN", 0.05)
+    monkeypatch.setattr(module, "executors", lambda _: ["executor_host_0"])
+    monkeypatch.setattr(module, "yielding_bytes", lambda *_: SimpleNamespace(collect=collect))
+    spark.again(ANSWER)
+    assert submitted(lane).result(60) == b"said"  # by now it is known which process it is
+    lane.move("executor_host_0")
+    spark.answer = None
+    spark.over.clear()
+    spark.begun.clear()
+    job = submitted(lane)
+    assert spark.begun.wait(60)
+    lane.cancel("it took too long")
+    with pytest.raises(LaneCancelledError):
+        job.result(60)
+    assert ended == ["executor_host_0"]
