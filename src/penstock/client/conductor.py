@@ -125,7 +125,7 @@ class Conductor:
         self._outside_error: BaseException | None = None
         # What only the thread knows.
         self._adopted_at = -1
-        self._health = Health()
+        self._health, self._polls = Health(), Health()
         self._has_left_shuffle = False
         self._told_running = False
         self._busy_beside: set[str] = set()
@@ -402,6 +402,7 @@ class Conductor:
         try:
             self.tasks.take(future.result(0))
             self._events.on_assigned()
+            self._health.went_well()
         except Exception:
             self.tasks.failed_to_read(reading)
             self._read_rests = time.monotonic() + 2 * _TICK
@@ -676,14 +677,13 @@ class Conductor:
         (lanes, pipelines), self._asked = self._asked, ([], [])
         try:
             told = future.result(0)
+            self._polls.went_well()
         except Exception as exc:
-            self._poll_rests = time.monotonic() + _TICK
-            if is_transient(exc):
-                # Those who asked have failed: each is allowed to for as long as any other failure may last.
-                for lane in lanes:
-                    self._guarded(lane, partial(_raise, exc))
-                return
-            raise
+            self._poll_rests = time.monotonic() + self._polls.failed()
+            if not is_transient(exc) or self._polls.failing_seconds > self._config["task.timeout.ms"] / 1000:
+                raise
+            _log.warning("where logs end cannot be told now, and is asked again: %s", exc)
+            return
         for partition in told.asked:
             if partition not in told.ends:
                 self._stuck.note(partition, self.tasks.positions.start(partition), "its leader does not answer")
@@ -842,9 +842,8 @@ class Conductor:
         """What concerns no single lane."""
         if isinstance(error, SessionStoppedError):
             self._session_lost(error)
-        elif isinstance(error, TaskMigratedError) or is_transient(error):
+        elif is_transient(error):
             self._health.failed()
-            self._read_rests = self._health.rests_until
             if not self._survives(error, None, self._health.failing_seconds):
                 self._failed = True
         elif not self._events.on_failure(error, None):
@@ -970,10 +969,6 @@ class _NoTurns:
     def is_set(self) -> bool:
         """Whether nothing runs that changes anything."""
         return not self._conductor._runs_turns
-
-
-def _raise(error: BaseException) -> None:
-    raise error
 
 
 def _longest_write(config: StreamsConfig) -> float:

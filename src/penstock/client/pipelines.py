@@ -176,9 +176,12 @@ class Pipelines:
         limit: Callable[[LaneLoop, int], int],
     ) -> Stage | None:
         fed = {lanes[task].index: lanes[task] for task in window.feeds}
-        return plan_stage(
-            self._tasks.plan, pipeline.unit, window, vectors, lambda backlog: min(limit(lane, backlog) for lane in fed.values())
-        )
+
+        def at_most(backlog: int) -> int:
+            """What is read is shared by the lanes."""
+            return len(fed) * min(limit(lane, backlog // len(fed)) for lane in fed.values())
+
+        return plan_stage(self._tasks.plan, pipeline.unit, window, vectors, at_most)
 
     def _feeds(self, pipeline: Pipeline) -> tuple[dict[TaskId, list[TopicPartition]], dict[TaskId, LaneLoop]]:
         """The tasks of a pipeline that work, with their lanes."""
