@@ -58,6 +58,7 @@ from penstock.spark.plan import Plan
 _log = logging.getLogger(__name__)
 
 _PLACES_EVERY = 5.0
+_SESSION_EVERY = 0.2
 _METRICS_EVERY = 1.0
 _LOOK_EVERY = 1.0
 _LAG_EVERY = 1.0
@@ -129,7 +130,7 @@ class Conductor:
         self._has_left_shuffle = False
         self._told_running = False
         self._busy_beside: set[str] = set()
-        self._last = dict.fromkeys(("lag", "look", "globals"), 0.0) | dict.fromkeys(("purge", "places"), time.monotonic())
+        self._last = dict.fromkeys(("lag", "look", "session"), 0.0) | dict.fromkeys(("purge", "places"), time.monotonic())
 
     # -- told from outside ---------------------------------------------------------------------------------------------
 
@@ -780,7 +781,8 @@ class Conductor:
             pipeline.poll_at = now
 
     def _on_stage(self, pipeline: Pipeline, stage: Stage, targets: Mapping[TopicPartition, int], future: Future[Staged]) -> None:
-        self._pipelines.ended(pipeline, stage)
+        if not self._pipelines.ended(pipeline, stage):
+            return
         try:
             staged = future.result(0)
             failure = staged.failure
@@ -905,6 +907,9 @@ class Conductor:
         now = time.monotonic()
         if self._probe_at is not None and now > self._probe_at and self.member is not None and self.member.is_leader:
             self._probe()
+        if now - self._last["session"] > _SESSION_EVERY:
+            self._last["session"] = now
+            self._fleet.check_session()
         if now - self._last["places"] > _PLACES_EVERY:
             self._last["places"] = now
             self._do_beside("places", self._fleet.better_places, self._on_better_places)

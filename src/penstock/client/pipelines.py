@@ -214,12 +214,15 @@ class Pipelines:
         owners = self._tasks.owners
         return {partition: owners[task] for task, fed in stage.feeds.items() for partition in fed}
 
-    def ended(self, pipeline: Pipeline, stage: Stage) -> None:
-        """A stage does not run any more."""
+    def ended(self, pipeline: Pipeline, stage: Stage) -> bool:
+        """A stage does not run any more; whether it is one that is waited for."""
+        if self._known.get(pipeline.unit) is not pipeline:
+            return False
         if pipeline.front is stage:
             pipeline.front = None
         elif pipeline.catch_up is stage:
             pipeline.catch_up = None
+        return True
 
     def bring(self, pipeline: Pipeline, stage: Stage, targets: Mapping[TopicPartition, int], staged: Staged) -> None:
         """Put what a stage has read where lanes find it: of those tasks that are still where it was read for."""
