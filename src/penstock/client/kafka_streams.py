@@ -37,7 +37,7 @@ from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
 from penstock.client.thread_summary import TurnSummary
 from penstock.client.turns import Turn
-from penstock.client.units import units_of
+from penstock.client.units import is_stateful, tasks_in, units_of
 from penstock.client.web.service import WebService
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
@@ -126,6 +126,7 @@ class KafkaStreams(QueryMethods):
             lambda: self._state,
             self._threads,
             lambda: self._conductor,
+            self._stateful_tasks,
         )
         self._summary = TurnSummary(self._config["log.summary.interval.ms"], self._thread_name)
         self._metrics_server: MetricsServer | None = None
@@ -267,6 +268,13 @@ class KafkaStreams(QueryMethods):
         lanes, tags = len(self._threads.alive()), self._config.client_tags
         return MemberInfo(self._process_id, lanes, server, *self._conductor.holdings(), tags, error_code)
 
+    def _stateful_tasks(self) -> list[TaskId]:
+        """The tasks with state that the group has given to this instance, open or not."""
+        membership = None if self._conductor is None else self._conductor.membership
+        if membership is None:
+            return []
+        return [task for task in tasks_in(self._units, membership.units) if is_stateful(self._prepared.plan, task)]
+
     def _group_limit(self) -> int:
         """How large the record of a group may be; Kafka's default where the brokers do not say."""
         return self._admin.max_message_bytes("__consumer_offsets") or DEFAULT_LIMIT
@@ -380,16 +388,22 @@ class KafkaStreams(QueryMethods):
         directory.close()
 
     def pause(self) -> None:
-        """Process nothing until `resume`."""
-        self._paused = True
-        if self._conductor is not None:
-            self._conductor.pause(True)
+        """Process nothing until `resume`, restore nothing and let copies of state stay as they are; returns at once.
+
+        The instance stays in its group, and what it has can be read. Called before `start`, the application starts paused.
+        """
+        self._pause(True)
 
     def resume(self) -> None:
         """Go on after `pause`."""
-        self._paused = False
+        self._pause(False)
+
+    def _pause(self, paused: bool) -> None:
+        self._paused = paused
+        self._metrics.paused(paused)
         if self._conductor is not None:
-            self._conductor.pause(False)
+            self._conductor.pause(paused)
+            self._conductor.standbys.pause(paused)
 
     @property
     def is_paused(self) -> bool:
@@ -519,7 +533,7 @@ class KafkaStreams(QueryMethods):
 
     def _conduct(self) -> None:
         assert self._conductor is not None
-        self._conductor.pause(self._paused)
+        self._pause(self._paused)
         self._conductor.run()
         self._close_to_error(with_page=False)
 
