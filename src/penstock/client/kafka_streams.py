@@ -16,6 +16,7 @@ from typing import Any
 
 from penstock import __version__
 from penstock.client.assignment import GroupAssignor
+from penstock.client.close_options import CloseOptions
 from penstock.client.conductor import Conductor
 from penstock.client.events import Events
 from penstock.client.lane_changes import LaneChange
@@ -132,6 +133,7 @@ class KafkaStreams(QueryMethods):
         self._metrics_server: MetricsServer | None = None
         self._wishes_shutdown = False
         self._paused = False
+        self._leave_group: bool | None = None
         self._ended = threading.Event()
         self.failure: BaseException | None = None
 
@@ -363,12 +365,22 @@ class KafkaStreams(QueryMethods):
         if self._queries is not None:
             self._queries.stores.forget()
 
-    def close(self, timeout: timedelta | float | None = None) -> bool:
-        """Commit what is processed and stop; True where that was done within `timeout` (timedelta or milliseconds)."""
-        seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000  # type: ignore[arg-type]
-        if self._set_state(State.PENDING_SHUTDOWN):
+    def close(self, timeout: CloseOptions | timedelta | int | None = None) -> bool:
+        """Commit what is processed and stop; True where that was done within the timeout (timedelta or milliseconds).
+
+        `CloseOptions` also say whether the instance leaves its group; of several calls the first decides that.
+
+            streams.close(CloseOptions(timeout=timedelta(seconds=30), leave_group=True))
+        """
+        options = CloseOptions.of(timeout)
+        with self._lock:
+            told = self._change_state(State.PENDING_SHUTDOWN)
+            if told is not None:
+                self._leave_group = options.leave_group
+        self._tell(told)
+        if told is not None:
             threading.Thread(target=self._shut_down, name=f"{self._client_id}-close", daemon=True).start()
-        ended = self._wait_for_end(seconds)
+        ended = self._wait_for_end(options.seconds)
         if ended and self._web is not None:
             self._web.close()  # after a failure it was left to tell of it
         return ended
@@ -654,7 +666,7 @@ class KafkaStreams(QueryMethods):
             self._fleet.close(30)
         self._threads.set_all(ThreadState.DEAD)
         if self._member is not None:
-            self._member.close()
+            self._member.close(leave=self._leave_group)
         if self._directory is not None:
             self._directory.close()
         if self._metrics_server is not None:

@@ -129,6 +129,7 @@ class GroupMember:
         self._on_revoked, self._on_assigned, self._on_double = on_revoked, on_assigned, on_double
         self._requests: queue.SimpleQueue[tuple[Callable[[KafkaConsumer], None], Future[None]]] = queue.SimpleQueue()
         self._closing = threading.Event()
+        self._leaves: bool | None = None
         self._consumer: KafkaConsumer | None = None
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -214,8 +215,12 @@ class GroupMember:
         else:
             self._requests.put((self._subscribe, Future()))
 
-    def close(self, timeout: float = 10.0) -> None:
-        """Leave the group; a static member only goes away, and is waited for until its session ends."""
+    def close(self, timeout: float = 10.0, leave: bool | None = None) -> None:
+        """End the membership. Who does not leave the group is waited for by it until the session ends.
+
+        Without a word on it a static member stays and any other leaves.
+        """
+        self._leaves = leave
         self._closing.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(timeout)
@@ -316,6 +321,8 @@ class GroupMember:
                 self._announce(consumer)
         finally:
             self._consumer = None
+            if self._leaves is not None:
+                _set_leaving(consumer._coordinator, self._leaves)
             consumer.close(autocommit=False, timeout_ms=5_000)
 
     def _serve(self, consumer: KafkaConsumer) -> None:
@@ -473,6 +480,11 @@ def _look_after(coordinator: Any, member: GroupMember) -> None:
         await complete(generation, member_id, protocol, cleaned)
 
     coordinator._perform_assignment, coordinator._on_join_complete_async = perform_assignment, on_join_complete
+
+
+def _set_leaving(coordinator: Any, leaves: bool) -> None:
+    """Whether the client tells the brokers that it goes: it does where it takes itself for a dynamic member, with all its ids."""
+    coordinator.is_dynamic_member = lambda: leaves
 
 
 def group_metadata(group: str, generation: int, member: str, instance: str | None = None) -> bytes:
