@@ -133,6 +133,7 @@ class KafkaStreams(QueryMethods):
         self._metrics_server: MetricsServer | None = None
         self._wishes_shutdown = False
         self._paused = False
+        self._pausing = threading.RLock()
         self._leave_group: bool | None = None
         self._ended = threading.Event()
         self.failure: BaseException | None = None
@@ -411,11 +412,12 @@ class KafkaStreams(QueryMethods):
         self._pause(False)
 
     def _pause(self, paused: bool) -> None:
-        self._paused = paused
-        self._metrics.paused(paused)
-        if self._conductor is not None:
-            self._conductor.pause(paused)
-            self._conductor.standbys.pause(paused)
+        with self._pausing:
+            self._paused = paused
+            self._metrics.paused(paused)
+            if self._conductor is not None:
+                self._conductor.pause(paused)
+                self._conductor.standbys.pause(paused)
 
     @property
     def is_paused(self) -> bool:
@@ -545,7 +547,8 @@ class KafkaStreams(QueryMethods):
 
     def _conduct(self) -> None:
         assert self._conductor is not None
-        self._pause(self._paused)
+        with self._pausing:
+            self._pause(self._paused)
         self._conductor.run()
         self._close_to_error(with_page=False)
 
