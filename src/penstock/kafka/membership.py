@@ -198,13 +198,14 @@ class GroupMember:
         return consumer is not None and bool(consumer._coordinator._is_leader)
 
     def leave(self) -> None:
-        """Give up all work and stay out of the group until told to join again; returns at once."""
+        """Give up all work and stay out of the group until told to join again, also as a static member; returns at once."""
 
         def give_up_and_leave(consumer: KafkaConsumer) -> None:
             stopped, deadline = self._on_revoked(True), time.monotonic() + _LEAVE_SECONDS
             while not stopped.is_set() and time.monotonic() < deadline:
                 time.sleep(_REVOKE_STEP)
-            consumer.unsubscribe()
+            with _leaving(consumer._coordinator, True):
+                consumer.unsubscribe()
 
         self._requests.put((give_up_and_leave, Future()))
 
@@ -321,9 +322,8 @@ class GroupMember:
                 self._announce(consumer)
         finally:
             self._consumer = None
-            if self._leaves is not None:
-                _set_leaving(consumer._coordinator, self._leaves)
-            consumer.close(autocommit=False, timeout_ms=5_000)
+            with _leaving(consumer._coordinator, self._leaves):
+                consumer.close(autocommit=False, timeout_ms=5_000)
 
     def _serve(self, consumer: KafkaConsumer) -> None:
         """Handle requests; wait a moment for the first so that commits do not wait for a poll."""
@@ -482,9 +482,17 @@ def _look_after(coordinator: Any, member: GroupMember) -> None:
     coordinator._perform_assignment, coordinator._on_join_complete_async = perform_assignment, on_join_complete
 
 
-def _set_leaving(coordinator: Any, leaves: bool) -> None:
-    """Whether the client tells the brokers that it goes: it does where it takes itself for a dynamic member, with all its ids."""
-    coordinator.is_dynamic_member = lambda: leaves
+@contextmanager
+def _leaving(coordinator: Any, leaves: bool | None) -> Iterator[None]:
+    """Whether the client tells the brokers that it goes; None leaves it to the client, which does so as a dynamic member only."""
+    if leaves is None:
+        yield
+        return
+    coordinator.is_dynamic_member = lambda: leaves  # all that it looks at; it says both its ids where it goes
+    try:
+        yield
+    finally:
+        del coordinator.is_dynamic_member
 
 
 def group_metadata(group: str, generation: int, member: str, instance: str | None = None) -> bytes:
