@@ -62,8 +62,9 @@ bench: setup      ## Measure beside Kafka Streams (Java), all jobs; about an hou
 bench-quick: setup      ## WordCount and latency beside Kafka Streams, in under 6 minutes.
 	@$(BIN)/python -m bench --quick
 
-bench-elastic: setup    ## Output while instances and executors come, go and die, beside Kafka Streams; about 15 minutes.
+bench-elastic: setup    ## Output while instances and executors come, go and die, and tasks have trouble; about half an hour.
 	@$(BIN)/python -m bench.elastic
+	@$(BIN)/python -m bench.elastic.neighbours
 
 lock: setup       ## Pin with hashes what pyproject.toml and the bench need beyond what is pinned.
 	@$(PIN) --group pyproject.toml:build -o requirements-build.lock

@@ -40,6 +40,8 @@ def main() -> None:
                 f"{'; '.join(curves[-1].notes)}",
                 flush=True,
             )
+            for gaps in curves[-1].by_event() if curves[-1].places else ():
+                print(f"  {gaps}", flush=True)
         keep(name, curves, made, {"rate": arguments.rate, "ahead": arguments.ahead})
     print(write_page())
 

@@ -77,6 +77,7 @@ def main(application: str, brokers: str, folder: str, source: str, sink: str, *s
             "TASKS": tuple(sorted(str(task.task_id) for thread in threads for task in thread.active_tasks)),
             "STANDBYS": tuple(sorted(str(task.task_id) for thread in threads for task in thread.standby_tasks)),
             "EXECUTORS": _executors(streams),
+            "PLACES": _places(streams),
         }
         for what, words in now.items():
             if words != told.get(what, ()):
@@ -98,6 +99,16 @@ def _executors(streams: KafkaStreams) -> tuple[str, ...]:
         return ()
     lanes = set(conductor.owners.values())
     return tuple(sorted({lane.executor for index, lane in conductor._fleet.lanes.items() if index in lanes and lane.executor}))
+
+
+def _places(streams: KafkaStreams) -> tuple[str, ...]:
+    """The thread of each task and the executor that it is on, on a cluster."""
+    conductor = streams._conductor
+    if conductor is None:
+        return ()
+    lanes = conductor._fleet.lanes
+    owners = {task: lane for task, lane in conductor.owners.items() if lane in lanes and lanes[lane].executor}
+    return tuple(sorted(f"{task}={lane}@{lanes[lane].executor}" for task, lane in owners.items()))
 
 
 if __name__ == "__main__":

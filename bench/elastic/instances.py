@@ -16,7 +16,14 @@ from bench.processes import end_session
 class Instance:
     """A process that runs one instance; ended by closing its input, or killed with all the processes it has started."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None, log: Path, on_restored: Any) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None,
+        log: Path,
+        on_restored: Callable[[int], None],
+        on_placed: Callable[[dict[int, str]], None],
+    ) -> None:
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
                 command,
@@ -27,8 +34,9 @@ class Instance:
                 env=environment,
                 start_new_session=True,
             )
-        self._on_restored: Callable[[int], None] = on_restored
+        self._on_restored, self._on_placed = on_restored, on_placed
         self.is_running = False
+        self.failures = 0
         self.tasks: frozenset[str] = frozenset()
         self.standbys: frozenset[str] = frozenset()
         self.executors: list[str] = []
@@ -61,6 +69,8 @@ class Instance:
             what, *words = line.split() or [""]
             if what == "RUNNING":
                 self.is_running = True
+            elif what == "FAILED":
+                self.failures += 1
             elif what == "RESTORED":
                 self._on_restored(int(words[0]))
             elif what == "TASKS":
@@ -69,6 +79,8 @@ class Instance:
                 self.standbys = frozenset(words)
             elif what == "EXECUTORS":
                 self.executors = words
+            elif what == "PLACES":
+                self._on_placed({int(task.rpartition("_")[2]): at for task, _, at in (word.partition("=") for word in words)})
 
 
 class Library:
@@ -85,17 +97,23 @@ class Library:
         settings: Mapping[str, Any],
         on_restored: Callable[[int], None],
         environment: Mapping[str, str] | None = None,
+        on_placed: Callable[[dict[int, str]], None] = lambda _: None,
     ) -> Instance:
         """Start an instance; returns at once."""
         folder.mkdir(parents=True, exist_ok=True)
         arguments = [application, brokers, str(folder), f"{application}-in", f"{application}-out"]
         given = [f"{key}={value}" for key, value in settings.items()]
-        return Instance([*self._command, *arguments, *given], environment, folder / "log.txt", on_restored)
+        return Instance([*self._command, *arguments, *given], environment, folder / "log.txt", on_restored, on_placed)
 
 
 def penstock() -> Library:
     """This tree."""
     return Library("penstock", [sys.executable, "-m", "bench.elastic.instance"])
+
+
+def troubled() -> Library:
+    """This tree, with an application that has trouble in one task."""
+    return Library("penstock", [sys.executable, "-m", "bench.elastic.troubled"])
 
 
 def kafka_streams() -> Library:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 import struct
 import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -17,6 +18,21 @@ from penstock.kafka.admin import Admin
 
 PARTITIONS, KEYS, STEP = 6, 5_000, 0.1
 _PATIENCE = 120.0
+
+
+class EventGaps(NamedTuple):
+    """The longest gaps after an event, in seconds, apart for partitions whose lane stayed and those whose lane moved."""
+
+    at: float
+    what: str
+    stayed: float | None
+    moved: float | None
+    partitions: tuple[int, ...]
+
+    def __str__(self) -> str:
+        stayed, moved = ("none" if gap is None else f"{gap:.1f} s" for gap in (self.stayed, self.moved))
+        which = f" (partitions {', '.join(map(str, self.partitions))})" if self.partitions else ""
+        return f"{self.what}: gap where the lane stayed {stayed}, where it moved {moved}{which}"
 
 
 @dataclass
@@ -30,11 +46,14 @@ class Curve:
     restored: list[tuple[float, int]] = field(default_factory=list)
     exact: str = "not checked"
     notes: list[str] = field(default_factory=list)
+    places: list[tuple[float, dict[int, str]]] = field(default_factory=list)
+    """The thread and the executor of each partition's task, whenever they changed; empty where there are no executors."""
 
-    def gap_of(self, partition: int, start: float = 0.0) -> tuple[float, float]:
-        """The longest time a partition was without output after a moment, and when that began; the end of the load counts too."""
-        times = [step * STEP for step in sorted(self.output.get(partition, ())) if start < step * STEP < self.seconds]
-        marks = [start, *times, max(self.seconds, start)]
+    def gap_of(self, partition: int, start: float = 0.0, end: float = math.inf) -> tuple[float, float]:
+        """The longest time a partition was without output between two moments, and when that began; the load's end counts too."""
+        end = min(end, self.seconds)
+        times = [step * STEP for step in sorted(self.output.get(partition, ())) if start < step * STEP < end]
+        marks = [start, *times, max(end, start)]
         return max(((later - earlier, earlier) for earlier, later in itertools.pairwise(marks)), default=(0.0, start))
 
     def longest_gap(self, start: float = 0.0) -> float:
@@ -46,6 +65,29 @@ class Curve:
         steps = {step for output in self.output.values() for step in output}
         marks = [start, *(step * STEP for step in sorted(steps) if start < step * STEP < self.seconds), max(self.seconds, start)]
         return max(later - earlier for earlier, later in itertools.pairwise(marks))
+
+    def moved(self, start: float, end: float) -> set[int]:
+        """The partitions whose tasks were in another thread or on another executor after a moment than at it."""
+        before = next((places for at, places in reversed(self.places) if at <= start), {})
+        return {
+            partition
+            for at, places in self.places
+            if start < at <= end
+            for partition, place in places.items()
+            if partition in before and before[partition] != place
+        }
+
+    def by_event(self) -> list[EventGaps]:
+        """After each event, until the next: the longest gaps of partitions that stayed where they were, and of others."""
+        found = []
+        ends = [*(at for at, _ in self.events[1:]), self.seconds]
+        for (at, what), end in zip(self.events, ends, strict=False):
+            moved = self.moved(at, end)
+            gaps = {partition: self.gap_of(partition, at, end)[0] for partition in range(PARTITIONS)}
+            stayed = max((gap for partition, gap in gaps.items() if partition not in moved), default=None)
+            gone = max((gap for partition, gap in gaps.items() if partition in moved), default=None)
+            found.append(EventGaps(at, what, stayed, gone, tuple(sorted(moved))))
+        return found
 
     def replayed(self, start: float = 0.0) -> int:
         """How many records of changelogs tasks have read before they ran, after a moment."""
@@ -94,6 +136,7 @@ class Load:
     def begin(self) -> None:
         """Start to write and to read; returns when what was written at once has come out."""
         self._started = time.monotonic()
+        self.curve.places = [(0.0, places) for _, places in self.curve.places[-1:]]
         for thread in self._threads:
             thread.start()
         self.wait(lambda: self._read >= self._ahead, "the first output", _PATIENCE)

@@ -23,6 +23,8 @@ of a second or two means nothing.
 
 - **Longest gap**: the longest time any partition of the output was without a committed record, from the first event on. A
   partition is a task, so a gap is seen also if all others go on.
+- **Stayed, moved**: on a cluster the same apart, for partitions whose lane stayed where it was after an event, and for those
+  whose lane moved.
 - **Silence**: the longest time there was no output at all.
 - **Replayed**: records of changelogs that were read before tasks could run, from the first event on; not what standbys read
   meanwhile.
@@ -69,8 +71,8 @@ def write_page() -> str:
     """The pictures and the page of all scenarios that were run so far."""
     names = ["penstock", "Kafka Streams"]
     rows = [
-        "| scenario | | longest gap (s) | silence (s) | replayed | exact |",
-        "|---|---|---:|---:|---:|---|",
+        "| scenario | | longest gap (s) | stayed (s) | moved (s) | silence (s) | replayed | exact |",
+        "|---|---|---:|---:|---:|---:|---:|---|",
     ]
     pictures, sources = [], []
     for name in SCENARIOS:
@@ -85,10 +87,12 @@ def write_page() -> str:
             beside = curve.name != "penstock" and SCENARIOS[name].java is not None
             rows.append(
                 f"| {name} | {curve.name}{' (instances)' if beside else ''} | {curve.longest_gap(start):.1f} | "
-                f"{curve.silence(start):.1f} | {curve.replayed(start):,} | {curve.exact} |"
+                f"{_apart(curve)} | {curve.silence(start):.1f} | {curve.replayed(start):,} | {curve.exact} |"
             )
             if curve.notes and not beside:
                 pictures.append(f"{curve.name}: {'; '.join(curve.notes)}.\n")
+            if curve.places and not beside:
+                pictures.append("\n".join(f"- {gaps}" for gaps in curve.by_event()) + "\n")
         made, load = data["made"], data["load"]
         settings = {**SCENARIOS[name].settings, **{f"{k} (Kafka Streams)": v for k, v in SCENARIOS[name].java_settings.items()}}
         sources.append(
@@ -105,6 +109,13 @@ def write_page() -> str:
     return "\n".join(rows)
 
 
+def _apart(curve: Curve) -> str:
+    """Two cells: the longest gap of partitions whose lane stayed, and of those whose lane moved."""
+    events = curve.by_event() if curve.places else []
+    gaps = [[gap for gap in found if gap is not None] for found in ([e.stayed for e in events], [e.moved for e in events])]
+    return " | ".join(f"{max(found):.1f}" if found else "-" for found in gaps)
+
+
 def _curve(data: Mapping[str, Any]) -> Curve:
     return Curve(
         data["name"],
@@ -114,4 +125,5 @@ def _curve(data: Mapping[str, Any]) -> Curve:
         [(at, records) for at, records in data["restored"]],
         data["exact"],
         list(data["notes"]),
+        [(at, {int(partition): place for partition, place in places.items()}) for at, places in data.get("places", ())],
     )

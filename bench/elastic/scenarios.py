@@ -37,9 +37,12 @@ class Stage:
         def restored(records: int) -> None:
             self.load.curve.restored.append((self.load.now, records))
 
+        def placed(places: dict[int, str]) -> None:
+            self.load.curve.places.append((self.load.now, places))
+
         settings = {**self.settings, **(cluster.settings if cluster else {})}
         environment = cluster.environment if cluster else None
-        made = self.library.start(self.application, self.brokers, own, settings, restored, environment)
+        made = self.library.start(self.application, self.brokers, own, settings, restored, environment, placed)
         self.instances.append(made)
         return made
 

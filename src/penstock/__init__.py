@@ -15,6 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from penstock.client.close_options import CloseOptions
 from penstock.client.listeners import StateRestoreListener
 from penstock.client.metadata import LagInfo, TaskMetadata, ThreadMetadata
 from penstock.client.state import State
@@ -292,6 +293,7 @@ __all__ = [
     "RocksDBConfigSetter",
     # Running
     "KafkaStreams",
+    "CloseOptions",
     "State",
     "StateRestoreListener",
     "StandbyUpdateListener",

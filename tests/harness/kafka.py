@@ -153,6 +153,10 @@ class Kafka:
         answer = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(60)
         return {(p.topic, p.partition): p.offset for p in answer.topic_partitions}
 
+    def members(self, group: str) -> set[str]:
+        """The client ids of those who are in a group now."""
+        return {member.client_id for member in self.admin.describe_consumer_groups([group])[group].result(60).members}
+
     def has_consumed(self, group: str, *topics: str) -> bool:
         """Whether the group has committed the ends of these topics."""
         done = self.committed(group)

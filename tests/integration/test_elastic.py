@@ -164,6 +164,39 @@ def test_should_warm_up_elsewhere_before_tasks_move(kafka: Kafka, run: Run, tmp_
     assert counts(kafka, out, 6 * len(KEYS)) == up_to(**dict.fromkeys(KEYS, 6))
 
 
+def test_should_let_copies_stand_still_while_paused_and_say_so(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out")
+    config = {"application.id": unique("paused"), "num.standby.replicas": 1, **QUICK}
+    updates = [Updates(), Updates()]
+    instances = [
+        run(count_by_key(source, out), {**config, "state.dir": str(tmp_path / str(i))}, set_standby_update_listener=updates[i])
+        for i in range(2)
+    ]
+    wait_until(lambda: [len(running(i)) for i in instances] == [1, 1] == [len(copied(i)) for i in instances], "each has a copy")
+
+    def tasks(streams: Any) -> list[Any]:
+        names = ("active-paused-tasks", "standby-paused-tasks", "standby-updating-tasks")
+        return [value(streams, name, "stream-state-updater-metrics") for name in names]
+
+    kafka.feed(source, keyed(KEYS))
+    counts(kafka, out, len(KEYS))
+    wait_until(lambda: updates[0].loaded + updates[1].loaded == len(KEYS), "the copies have followed")
+    _, paused = instances
+    paused.pause()
+    assert tasks(paused) == [0, 1, 0]
+    time.sleep(1.0)  # a turn that was under way
+    before, done = updates[1].loaded, len(kafka.read(out))
+    kafka.feed(source, keyed(KEYS))
+    counts(kafka, out, done + 1)  # the other goes on
+    time.sleep(3.0)  # longer than an updater rests
+    assert updates[1].loaded == before
+    assert not updates[1].suspended
+    paused.resume()
+    assert counts(kafka, out, 2 * len(KEYS)) == up_to(**dict.fromkeys(KEYS, 2))
+    wait_until(lambda: updates[0].loaded + updates[1].loaded == 2 * len(KEYS), "the copies have followed")
+    assert tasks(paused) == [0, 0, 1]
+
+
 def test_should_move_nothing_when_static_members_are_restarted(kafka: Kafka, run: Run, tmp_path: Path) -> None:
     source, out = topics(kafka, "in", "out", partitions=4)
     config = {"application.id": unique("static"), **QUICK, "session.timeout.ms": 30_000}

@@ -112,6 +112,33 @@ def test_should_keep_the_part_of_a_static_member_that_comes_back(join: Any) -> N
     assert after.group_metadata != before.group_metadata  # a new member id
 
 
+@pytest.mark.parametrize("static", [None, "shop-2"], ids=["dynamic", "static"])
+@pytest.mark.parametrize("leave", [True, False])
+def test_should_leave_the_group_or_stay_in_it_as_told(static: str | None, leave: bool, join: Any, kafka: Kafka) -> None:
+    group = unique("told")
+    first, second = join(group, "a", KEYS), join(group, "b", KEYS, static=static)
+    for member in (first, second):
+        member.wait_for_hosts("a", "b")
+    second.member.close(leave=leave)
+    assert kafka.members(group) == ({"a"} if leave else {"a", "b"})
+    if leave:
+        assert first.wait_for_hosts("a").units == ("0_0",)
+
+
+def test_should_leave_and_come_back_as_a_static_member_too(join: Any, kafka: Kafka) -> None:
+    group = unique("back")
+    first, second = join(group, "a", KEYS), join(group, "b", KEYS, static="shop-2")
+    for member in (first, second):
+        member.wait_for_hosts("a", "b")
+    second.member.leave()
+    wait_until(lambda: kafka.members(group) == {"a"}, "it is out of the group", 5)
+    first.wait_for_hosts("a")
+    second.member.join_again()
+    first.wait_for_hosts("a", "b")
+    second.member.close()
+    assert kafka.members(group) == {"a", "b"}  # a static member is waited for again
+
+
 def test_should_give_a_member_with_another_token_nothing(join: Any, kafka: Kafka, caplog: Any) -> None:
     caplog.set_level(logging.WARNING)
     group = unique("tokens")

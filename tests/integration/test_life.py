@@ -5,16 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock import KafkaStreams, LockError, ProcessingError, State, StreamsError, StreamThreadExceptionResponse
+from penstock import CloseOptions, KafkaStreams, LockError, ProcessingError, State, StreamsError, StreamThreadExceptionResponse
 from penstock.state.directory import PROCESS_FILE
 from tests.conftest import application_config, wait_until_running
 from tests.harness.kafka import Kafka, Message, unique, wait_until
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
+from tests.integration.test_metrics import value
 from tests.integration.topologies import count_by_key, numbers, pipe, word_count
 
 Run = Callable[..., Any]
@@ -61,15 +63,21 @@ def test_should_start_paused_and_stay_so(kafka: Kafka, spark: Any, tmp_path: Pat
     source, out = topics(kafka, "in", "out")
     config = application_config(kafka, tmp_path, {"application.id": unique("paused")})
     kafka.feed(source, texts(("a", "x")))
-    with KafkaStreams(pipe(source, out), config, spark=spark) as streams:
+    with KafkaStreams(count_by_key(source, out), config, spark=spark) as streams:
+
+        def unrestored() -> Any:
+            return value(streams, "active-paused-tasks", "stream-state-updater-metrics")
+
         streams.pause()
         streams.start()
-        time.sleep(2)
+        wait_until(lambda: unrestored() == 2, "it has tasks")
+        time.sleep(1)
         assert streams.is_paused
         assert streams.state is State.REBALANCING
         assert kafka.read(out) == []
         streams.resume()
-        assert kafka.read(out, 1)[0].value == b"X"
+        assert unrestored() == 0
+        assert counts(kafka, out, 1) == up_to(a=1)
         assert streams.state is State.RUNNING
 
 
@@ -87,6 +95,20 @@ def test_should_give_up_waiting_for_the_end_after_the_timeout(kafka: Kafka, run:
     streams = run(pipe(source, out), {"application.id": unique("close")})
     assert streams.close(timeout=0) is False
     assert streams.close() is True
+
+
+def test_should_leave_its_group_or_stay_in_it_as_close_is_told(kafka: Kafka, run: Run) -> None:
+    source, out = topics(kafka, "in", "out")
+    static = {"application.id": unique("static"), "group.instance.id": "one", "session.timeout.ms": 60_000}
+    dynamic = {"application.id": unique("dynamic"), "session.timeout.ms": 60_000}
+    for config, leave, stays in (
+        (static, True, False),
+        (dynamic, False, True),
+        (dynamic | {"application.id": unique("left")}, None, False),
+    ):
+        streams = run(pipe(source, out), config)
+        assert streams.close(CloseOptions(timedelta(seconds=60), leave_group=leave))
+        assert bool(kafka.members(config["application.id"])) is stays
 
 
 def test_should_process_nothing_while_paused(kafka: Kafka, run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +60,14 @@ class Copies:
 
         wait_until(reached, f"the copies are at {offsets}")
 
+    def pause(self, *tasks: TaskId) -> None:
+        assert self._updater is not None
+        self._updater.keep(tasks, {}, paused=True)
+
+    def offsets(self) -> dict[TaskId, int]:
+        assert self._updater is not None
+        return {loaded.task_id: loaded.offset for loaded in self._updater.report().copies}
+
     def close(self) -> None:
         if self._updater is not None:
             self._updater.close()
@@ -115,3 +124,17 @@ def test_should_begin_anew_where_the_changelog_is_another_one_than_the_copy_was_
     copies.follow(5, 5)
     copies.close()
     assert copies.keys() == ["vwxyz", "vwxyz"]
+
+
+def test_should_stand_still_while_paused_and_close_what_is_given_up(copies: Copies) -> None:
+    copies.write(*"abc")
+    copies.follow(3, 3)
+    copies.pause(*TASKS)
+    copies.write(*"de")
+    time.sleep(1.0)
+    assert copies.offsets() == {TASKS[0]: 3, TASKS[1]: 3}
+    copies.pause(TASKS[0])
+    assert copies.offsets() == {TASKS[0]: 3}
+    copies.pause(*TASKS)  # opened when it goes on
+    assert copies.offsets() == {TASKS[0]: 3}
+    copies.follow(5, 5)

@@ -31,7 +31,7 @@ STORES = """
     DslStoreSuppliers RocksDBDslStoreSuppliers InMemoryDslStoreSuppliers RocksDBConfigSetter
 """
 RUNNING = """
-    KafkaStreams State StateRestoreListener StandbyUpdateListener SuspendReason StreamThreadExceptionResponse
+    KafkaStreams CloseOptions State StateRestoreListener StandbyUpdateListener SuspendReason StreamThreadExceptionResponse
     StreamsConfig UnknownConfigWarning Metric MetricName Metrics Sensor ThreadMetadata TaskMetadata LagInfo
     TaskAssignor TaskInfo TaskTopicPartition ApplicationState KafkaStreamsState AssignmentConfigs AssignedTask
     KafkaStreamsAssignment TaskAssignment AssignmentError TaskAssignmentUtils StickyTaskAssignor

@@ -16,6 +16,7 @@ from typing import Any
 
 from penstock import __version__
 from penstock.client.assignment import GroupAssignor
+from penstock.client.close_options import CloseOptions
 from penstock.client.conductor import Conductor
 from penstock.client.events import Events
 from penstock.client.lane_changes import LaneChange
@@ -38,7 +39,7 @@ from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
 from penstock.client.thread_summary import TurnSummary
 from penstock.client.turns import Turn
-from penstock.client.units import units_of
+from penstock.client.units import is_stateful, tasks_in, units_of
 from penstock.client.web.service import WebService
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
@@ -127,11 +128,14 @@ class KafkaStreams(QueryMethods):
             lambda: self._state,
             self._threads,
             lambda: self._conductor,
+            self._stateful_tasks,
         )
         self._summary = TurnSummary(self._config["log.summary.interval.ms"], self._thread_name)
         self._metrics_server: MetricsServer | None = None
         self._wishes_shutdown = False
         self._paused = False
+        self._pausing = threading.RLock()
+        self._leave_group: bool | None = None
         self._ended = threading.Event()
         self.failure: BaseException | None = None
 
@@ -269,6 +273,13 @@ class KafkaStreams(QueryMethods):
         lanes, tags = len(self._threads.alive()), self._config.client_tags
         return MemberInfo(self._process_id, lanes, server, *self._conductor.holdings(), tags, error_code)
 
+    def _stateful_tasks(self) -> list[TaskId]:
+        """The tasks with state that the group has given to this instance, open or not."""
+        membership = None if self._conductor is None else self._conductor.membership
+        if membership is None:
+            return []
+        return [task for task in tasks_in(self._units, membership.units) if is_stateful(self._prepared.plan, task)]
+
     def _group_limit(self) -> int:
         """How large the record of a group may be; Kafka's default where the brokers do not say."""
         return self._admin.max_message_bytes("__consumer_offsets") or DEFAULT_LIMIT
@@ -357,12 +368,22 @@ class KafkaStreams(QueryMethods):
         if self._queries is not None:
             self._queries.stores.forget()
 
-    def close(self, timeout: timedelta | float | None = None) -> bool:
-        """Commit what is processed and stop; True where that was done within `timeout` (timedelta or milliseconds)."""
-        seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000  # type: ignore[arg-type]
-        if self._set_state(State.PENDING_SHUTDOWN):
+    def close(self, timeout: CloseOptions | timedelta | int | None = None) -> bool:
+        """Commit what is processed and stop; True where that was done within the timeout (timedelta or milliseconds).
+
+        `CloseOptions` also say whether the instance leaves its group; of several calls the first decides that.
+
+            streams.close(CloseOptions(timeout=timedelta(seconds=30), leave_group=True))
+        """
+        options = CloseOptions.of(timeout)
+        with self._lock:
+            told = self._change_state(State.PENDING_SHUTDOWN)
+            if told is not None:
+                self._leave_group = options.leave_group
+        self._tell(told)
+        if told is not None:
             threading.Thread(target=self._shut_down, name=f"{self._client_id}-close", daemon=True).start()
-        ended = self._wait_for_end(seconds)
+        ended = self._wait_for_end(options.seconds)
         if ended and self._web is not None:
             self._web.close()  # after a failure it was left to tell of it
         return ended
@@ -382,16 +403,23 @@ class KafkaStreams(QueryMethods):
         directory.close()
 
     def pause(self) -> None:
-        """Process nothing until `resume`."""
-        self._paused = True
-        if self._conductor is not None:
-            self._conductor.pause(True)
+        """Process nothing until `resume`, restore nothing and let copies of state stay as they are; returns at once.
+
+        The instance stays in its group, and what it has can be read. Called before `start`, the application starts paused.
+        """
+        self._pause(True)
 
     def resume(self) -> None:
         """Go on after `pause`."""
-        self._paused = False
-        if self._conductor is not None:
-            self._conductor.pause(False)
+        self._pause(False)
+
+    def _pause(self, paused: bool) -> None:
+        with self._pausing:
+            self._paused = paused
+            self._metrics.paused(paused)
+            if self._conductor is not None:
+                self._conductor.pause(paused)
+                self._conductor.standbys.pause(paused)
 
     @property
     def is_paused(self) -> bool:
@@ -521,7 +549,8 @@ class KafkaStreams(QueryMethods):
 
     def _conduct(self) -> None:
         assert self._conductor is not None
-        self._conductor.pause(self._paused)
+        with self._pausing:
+            self._pause(self._paused)
         self._conductor.run()
         self._close_to_error(with_page=False)
 
@@ -649,7 +678,7 @@ class KafkaStreams(QueryMethods):
             self._fleet.close(30)
         self._threads.set_all(ThreadState.DEAD)
         if self._member is not None:
-            self._member.close()
+            self._member.close(leave=self._leave_group)
         if self._directory is not None:
             self._directory.close()
         if self._metrics_server is not None:

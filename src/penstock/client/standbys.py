@@ -2,6 +2,8 @@
 
 A thread of the driver asks the updaters how far they are, short job by short job, and tells who wants to know. The conductor
 only says what is to be kept and reads what is known; it never waits for a copy.
+
+While the application is paused copies stay as they are, also those of tasks that are brought back. They are still let go.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ _log = logging.getLogger(__name__)
 # Between two looks at the updaters: while something waits for a copy, and while copies only follow. A job takes a core for
 # some 20 ms; Spark ends a worker that has had none for a minute.
 _SOON, _SELDOM = 0.2, 2.0
+# While paused a job only keeps the workers, with the stores they have open, from being ended.
+_ALIVE_EVERY = 40.0
 _JOB_SECONDS = 60.0
 
 MIGRATED, PROMOTED = "MIGRATED", "PROMOTED"
@@ -61,6 +65,7 @@ class Standbys:
         self._restored: dict[TopicPartition, int] = {}
         self._left: dict[TaskId, int] = {}
         self._urgent = False
+        self._paused = False
         self._closing = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -79,9 +84,11 @@ class Standbys:
             if copies == self._wanted and frozenset(restoring) == self._restoring:
                 return
             self._wanted, self._restoring = dict(copies), frozenset(restoring)
-            self._version += 1
             if not self._thread.is_alive() and (copies or gone):
                 self._thread.start()
+            if self._paused and not self._letting_go:
+                return  # what is new is begun when it goes on
+            self._version += 1
             self._changed.notify_all()
 
     def is_letting_go(self, task: TaskId) -> bool:
@@ -94,6 +101,15 @@ class Standbys:
         with self._changed:
             if urgent != self._urgent:
                 self._urgent = urgent
+                if not self._paused:
+                    self._changed.notify_all()
+
+    def pause(self, paused: bool) -> None:
+        """Let no copy come further until it is told to go on; returns at once. Copies can be let go meanwhile."""
+        with self._changed:
+            if paused != self._paused:
+                self._paused = paused
+                self._version += 1
                 self._changed.notify_all()
 
     def remember(self, offsets: Mapping[TaskId, int]) -> None:
@@ -152,9 +168,9 @@ class Standbys:
             with self._changed:
                 if self._closing:
                     return
-                wanted, version = dict(self._wanted), self._version
+                wanted, version, paused = dict(self._wanted), self._version, self._paused
             try:
-                self._look(wanted)
+                self._look(wanted, paused)
             except Exception as exc:  # noqa: BLE001 - an executor that is gone shows as one of many exceptions; copies are not urgent
                 _log.warning("copies of state could not be looked after now: %s", str(exc).partition("\n")[0])
             with self._changed:
@@ -165,17 +181,24 @@ class Standbys:
                 self._events.on_let_go()
             with self._changed:
                 if self._version == version and not self._closing:
-                    self._changed.wait(_SOON if self._urgent or self._restoring else _SELDOM if wanted else 60.0)
+                    self._changed.wait(self._rest(wanted, paused))
 
-    def _look(self, wanted: Mapping[TaskId, str]) -> None:
+    def _rest(self, wanted: Mapping[TaskId, str], paused: bool) -> float:
+        """How long until the next look."""
+        if not wanted:
+            return 60.0
+        return _ALIVE_EVERY if paused else _SOON if self._urgent or self._restoring else _SELDOM
+
+    def _look(self, wanted: Mapping[TaskId, str], paused: bool) -> None:
         by_host: dict[str, list[TaskId]] = {host: [] for host in self._used}
         for task, host in wanted.items():
-            by_host.setdefault(host, []).append(task)
-        limits = self._limits() if wanted else {}
+            if not paused or host in by_host:  # where there is no copy yet, none is begun
+                by_host.setdefault(host, []).append(task)
+        limits = self._limits() if wanted and not paused else {}
         asked: dict[str, Future[UpdateAnswer]] = {}
         for host, tasks in by_host.items():
             try:
-                asked[host] = self._updaters.update(host, sorted(tasks), limits)
+                asked[host] = self._updaters.update(host, sorted(tasks), limits, paused=paused)
             except Exception as exc:  # noqa: BLE001 - the host is gone, and its copies with it
                 _log.warning("copies on %s are lost: %s", host, exc)
         self._used = {host for host, tasks in by_host.items() if tasks}

@@ -132,6 +132,7 @@ class GroupMember:
         self._on_revoked, self._on_assigned, self._on_double = on_revoked, on_assigned, on_double
         self._requests: queue.SimpleQueue[tuple[Callable[[KafkaConsumer], None], Future[None]]] = queue.SimpleQueue()
         self._closing = threading.Event()
+        self._leaves: bool | None = None
         self._consumer: KafkaConsumer | None = None
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -202,13 +203,14 @@ class GroupMember:
         return consumer is not None and bool(consumer._coordinator._is_leader)
 
     def leave(self) -> None:
-        """Give up all work and stay out of the group until told to join again; returns at once."""
+        """Give up all work and stay out of the group until told to join again, also as a static member; returns at once."""
 
         def give_up_and_leave(consumer: KafkaConsumer) -> None:
             stopped, deadline = self._on_revoked(True), time.monotonic() + _LEAVE_SECONDS
             while not stopped.is_set() and time.monotonic() < deadline:
                 time.sleep(_REVOKE_STEP)
-            consumer.unsubscribe()
+            with _leaving(consumer._coordinator, True):
+                consumer.unsubscribe()
 
         self._requests.put((give_up_and_leave, Future()))
 
@@ -219,8 +221,12 @@ class GroupMember:
         else:
             self._requests.put((self._subscribe, Future()))
 
-    def close(self, timeout: float = 10.0) -> None:
-        """Leave the group; a static member only goes away, and is waited for until its session ends."""
+    def close(self, timeout: float = 10.0, leave: bool | None = None) -> None:
+        """End the membership. Who does not leave the group is waited for by it until the session ends.
+
+        Without a word on it a static member stays and any other leaves.
+        """
+        self._leaves = leave
         self._closing.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(timeout)
@@ -321,7 +327,8 @@ class GroupMember:
                 self._announce(consumer)
         finally:
             self._consumer = None
-            consumer.close(autocommit=False, timeout_ms=5_000)
+            with _leaving(consumer._coordinator, self._leaves):
+                consumer.close(autocommit=False, timeout_ms=5_000)
 
     def _serve(self, consumer: KafkaConsumer) -> None:
         """Handle requests; wait a moment for the first so that commits do not wait for a poll."""
@@ -478,6 +485,19 @@ def _look_after(coordinator: Any, member: GroupMember) -> None:
         await complete(generation, member_id, protocol, cleaned)
 
     coordinator._perform_assignment, coordinator._on_join_complete_async = perform_assignment, on_join_complete
+
+
+@contextmanager
+def _leaving(coordinator: Any, leaves: bool | None) -> Iterator[None]:
+    """Whether the client tells the brokers that it goes; None leaves it to the client, which does so as a dynamic member only."""
+    if leaves is None:
+        yield
+        return
+    coordinator.is_dynamic_member = lambda: leaves  # all that it looks at; it says both its ids where it goes
+    try:
+        yield
+    finally:
+        del coordinator.is_dynamic_member
 
 
 def group_metadata(group: str, generation: int, member: str, instance: str | None = None) -> bytes:

@@ -46,12 +46,16 @@ _UPDATERS: dict[str, StandbyUpdater] = {}
 
 @dataclass(frozen=True)
 class UpdateTurn:
-    """Keep copies of exactly these tasks. `limits` holds back changelogs that are input topics to what was committed."""
+    """Keep copies of exactly these tasks. `limits` holds back changelogs that are input topics to what was committed.
+
+    While `paused` copies stay as they are: none is opened and none comes further, but those not asked for are closed.
+    """
 
     key: str
     application: bytes
     tasks: tuple[TaskId, ...]
     limits: Mapping[TopicPartition, int] = field(default_factory=dict)
+    paused: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ def run_updates(turn: UpdateTurn, rows: Iterator[Any]) -> Iterator[bytes]:
         for key in [k for k in _UPDATERS if k.rpartition("#")[0] == turn.key.rpartition("#")[0]]:
             _UPDATERS.pop(key).close()  # an earlier start of the same application, or an earlier plan of it
         updater = _UPDATERS[turn.key] = StandbyUpdater(unpacked(turn.application))
-    updater.keep(turn.tasks, turn.limits)
+    updater.keep(turn.tasks, turn.limits, paused=turn.paused)
     yield write_update(updater.report())
 
 
@@ -152,6 +156,7 @@ class StandbyUpdater:
         self._changed = threading.Condition()
         self._wanted: tuple[TaskId, ...] = ()
         self._limits: Mapping[TopicPartition, int] = {}
+        self._paused = self._rests = False
         self._copies: dict[TaskId, _Copy] = {}
         self._batches: list[Loaded] = []
         self._failures: dict[TaskId, str] = {}
@@ -164,12 +169,14 @@ class StandbyUpdater:
 
     # -- asked by jobs -------------------------------------------------------------------------------------------------
 
-    def keep(self, tasks: tuple[TaskId, ...], limits: Mapping[TopicPartition, int], timeout: float = 30.0) -> None:
-        """Keep copies of exactly these; returns when all others are closed and their folders free."""
+    def keep(
+        self, tasks: tuple[TaskId, ...], limits: Mapping[TopicPartition, int], timeout: float = 30.0, *, paused: bool = False
+    ) -> None:
+        """Keep copies of exactly these; returns when all others are closed, their folders free, and none moves that is paused."""
         with self._changed:
-            self._wanted, self._limits = tasks, limits
+            self._wanted, self._limits, self._paused = tasks, limits, paused
             self._changed.notify_all()
-            self._changed.wait_for(lambda: set(self._copies) <= set(tasks), timeout)
+            self._changed.wait_for(lambda: set(self._copies) <= set(tasks) and (self._rests or not paused), timeout)
 
     def report(self) -> UpdateAnswer:
         """What has happened since the last report."""
@@ -195,25 +202,27 @@ class StandbyUpdater:
     def _run(self) -> None:
         while True:
             with self._changed:
-                closing, wanted = self._closing, self._wanted
-            self._reconcile(wanted)
+                closing, wanted, paused = self._closing, self._wanted, self._paused
+                self._rests = paused
+                self._changed.notify_all()
+            self._reconcile(wanted, paused)
             if closing:
                 self._fetcher.close()
                 return
             try:
-                moved = self._load_some()
+                moved = not paused and self._load_some()
             except Exception as exc:  # noqa: BLE001 - brokers that are away come back; the copies only get older
                 _log.warning("copies of %s could not be updated now: %s", self._application.config["application.id"], exc)
                 moved = False
                 time.sleep(_RETRY_SECONDS)
             with self._changed:
-                if not moved and not self._closing and self._wanted == wanted:
-                    self._changed.wait(_LOOK_SECONDS if self._copies else 1.0)
+                if not moved and not self._closing and (self._wanted, self._paused) == (wanted, paused):
+                    self._changed.wait(_LOOK_SECONDS if self._copies and not paused else 1.0)
 
-    def _reconcile(self, wanted: tuple[TaskId, ...]) -> None:
+    def _reconcile(self, wanted: tuple[TaskId, ...], paused: bool) -> None:
         for task_id in [task for task in self._copies if task not in wanted]:
             self._close_copy(task_id)
-        for task_id in wanted:
+        for task_id in () if paused else wanted:
             if task_id not in self._copies and time.monotonic() >= self._retry_at.get(task_id, 0.0):
                 try:
                     copy = self._open_copy(task_id)

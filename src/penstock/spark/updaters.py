@@ -45,10 +45,15 @@ class Updaters:
         return [HERE] if self.is_local else sorted({host_of(executor) for executor in executors(self._spark)})
 
     def update(
-        self, host: str, tasks: Sequence[TaskId], limits: Mapping[TopicPartition, int] | None = None
+        self,
+        host: str,
+        tasks: Sequence[TaskId],
+        limits: Mapping[TopicPartition, int] | None = None,
+        *,
+        paused: bool = False,
     ) -> Future[UpdateAnswer]:
-        """Let a host keep copies of exactly these tasks; the answer tells how far they are."""
-        turn = UpdateTurn(self._application.key, self._packed, tuple(tasks), dict(limits or {}))
+        """Let a host keep copies of exactly these tasks, as they are where they are paused; the answer tells how far they are."""
+        turn = UpdateTurn(self._application.key, self._packed, tuple(tasks), dict(limits or {}), paused)
         name = f"copies of {', '.join(map(str, tasks)) or 'nothing'}"
         return self._lane(host).submit(partial(run_updates, turn), name, read_update)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any
@@ -23,16 +24,18 @@ class Updaters:
 
     def __init__(self) -> None:
         self.offset = 0
-        self.asked: list[tuple[str, tuple[TaskId, ...]]] = []
+        self.asked: list[tuple[tuple[TaskId, ...], bool]] = []
+        self._has: set[TaskId] = set()
 
-    def update(self, host: str, tasks: Any, limits: Any = None) -> Future[UpdateAnswer]:
-        self.asked.append((host, tuple(tasks)))
+    def update(self, host: str, tasks: Any, limits: Any = None, *, paused: bool = False) -> Future[UpdateAnswer]:
+        self.asked.append((tuple(tasks), paused))
+        self._has = self._has & set(tasks) if paused else set(tasks)
         answer: Future[UpdateAnswer] = Future()
         batches: tuple[Loaded, ...] = ()
-        if TASK in tasks and self.offset < 100:
+        if TASK in tasks and not paused and self.offset < 100:
             self.offset += 10
             batches = (Loaded(TASK, "counts", CHANGELOG, 0, self.offset, 100, 10),)
-        copies = (Loaded(TASK, "counts", CHANGELOG, 0, self.offset, 100),) if TASK in tasks else ()
+        copies = (Loaded(TASK, "counts", CHANGELOG, 0, self.offset, 100),) if TASK in self._has else ()
         answer.set_result(UpdateAnswer("worker", copies, batches))
         return answer
 
@@ -58,8 +61,13 @@ def heard() -> Heard:
 
 
 @pytest.fixture
-def standbys(heard: Heard) -> Iterator[Standbys]:
-    found = Standbys(Updaters(), standby_events(lambda: heard), "copies", dict)  # type: ignore[arg-type]
+def updaters() -> Updaters:
+    return Updaters()
+
+
+@pytest.fixture
+def standbys(heard: Heard, updaters: Updaters) -> Iterator[Standbys]:
+    found = Standbys(updaters, standby_events(lambda: heard), "copies", dict)  # type: ignore[arg-type]
     found.hurry(True)
     yield found
     found.close()
@@ -118,6 +126,59 @@ def test_should_tell_restoring_to_the_restore_listener_instead(heard: Heard) -> 
     assert [what for what, _, _ in restored[1:-1]] == ["batch"] * 10
     assert restored[-1] == ("done", 100, 100)
     assert not heard.events
+
+
+# -- paused ------------------------------------------------------------------------------------------------------------
+
+OTHER = TaskId(0, 2)
+
+
+def told_to_pause(updaters: Updaters) -> Callable[[], bool]:
+    return lambda: bool(updaters.asked) and updaters.asked[-1][1]
+
+
+def test_should_tell_the_updaters_once_and_ask_for_nothing_while_paused(standbys: Standbys, updaters: Updaters) -> None:
+    standbys.want({TASK: ""})
+    wait_until(lambda: updaters.offset >= 20, "the copy follows")
+    standbys.pause(True)
+    wait_until(told_to_pause(updaters), "the updaters are told")
+    jobs, reached = len(updaters.asked), updaters.offset
+    standbys.hurry(False)
+    standbys.hurry(True)
+    standbys.want({TASK: "", OTHER: ""}, restoring=[OTHER])  # begun when it goes on
+    time.sleep(0.5)
+    assert (len(updaters.asked), updaters.offset) == (jobs, reached)
+    standbys.pause(False)
+    wait_until(caught_up(standbys), "the copy is complete")
+    assert updaters.asked[jobs] == ((TASK, OTHER), False)
+
+
+def test_should_let_go_of_a_copy_while_paused(standbys: Standbys, updaters: Updaters, heard: Heard) -> None:
+    standbys.want({TASK: "", OTHER: ""})
+    wait_until(caught_up(standbys), "the copy is complete")
+    standbys.pause(True)
+    standbys.want({OTHER: ""}, promoted=[TASK])
+    assert updaters.asked[-1] == ((OTHER,), True)
+    assert heard.events[-1] == ("suspended", CHANGELOG, "counts", 99, 100, SuspendReason.PROMOTED)
+
+
+def test_should_begin_no_copy_while_paused(standbys: Standbys, updaters: Updaters) -> None:
+    standbys.pause(True)
+    standbys.want({TASK: ""})
+    time.sleep(0.3)
+    assert updaters.asked == []
+    assert standbys.lag(TASK) is None  # so that nobody takes it for caught up
+    standbys.pause(False)
+    wait_until(caught_up(standbys), "the copy is complete")
+
+
+def test_should_keep_workers_alive_while_paused(standbys: Standbys, updaters: Updaters, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.client.standbys._ALIVE_EVERY", 0.05)
+    standbys.want({TASK: ""})
+    wait_until(caught_up(standbys), "the copy is complete")
+    standbys.pause(True)
+    wait_until(lambda: updaters.asked[-3:] == [((TASK,), True)] * 3, "they are asked now and then")
+    assert standbys.lag(TASK) == 0
 
 
 def test_should_spread_copies_over_hosts() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penstock.client.conductor import Conductor
@@ -23,7 +23,10 @@ from penstock.spark.standby_worker import Loaded
 
 
 class ApplicationMetrics:
-    """What `KafkaStreams.metrics()` shows. Written by the conductor's thread, read by anybody."""
+    """What `KafkaStreams.metrics()` shows. Written by the conductor's thread, read by anybody.
+
+    `stateful` tells which tasks with changelogs the group has given to this instance.
+    """
 
     def __init__(
         self,
@@ -35,6 +38,7 @@ class ApplicationMetrics:
         state: Callable[[], State],
         threads: StreamThreads,
         conductor: Callable[[], Conductor | None],
+        stateful: Callable[[], Iterable[TaskId]] = tuple,
     ) -> None:
         self._config = config
         self._process_id = process_id
@@ -42,7 +46,10 @@ class ApplicationMetrics:
         self._registry = Metrics.from_config(config)
         self._turns = TurnMetrics(self._registry, client_id, self._waiting_for_core)
         self._conductor = conductor
-        self._updater = StateUpdaterMetrics(self._registry, client_id, self._standbys, self._threads_of_tasks)
+        self._stateful = stateful
+        self._updater = StateUpdaterMetrics(
+            self._registry, client_id, self._standbys, self._threads_of_tasks, unrestored=self._unrestored
+        )
         self._of_threads: dict[int, tuple[StreamThread, ThreadMetrics]] = {}
         self._of_lanes: dict[int, MetricsReceiver] = {}
         self._tags = {"client-id": client_id}
@@ -115,6 +122,11 @@ class ApplicationMetrics:
         with self._lock:
             self._updater.worked(seconds)
 
+    def paused(self, paused: bool) -> None:
+        """The application is paused, or goes on."""
+        with self._lock:
+            self._updater.paused(paused)
+
     def metrics(self) -> dict[MetricName, Metric]:
         """All metrics as they are now."""
         with self._lock:
@@ -131,6 +143,10 @@ class ApplicationMetrics:
     def _standbys(self) -> Standbys | None:
         conductor = self._conductor()
         return None if conductor is None else conductor.standbys
+
+    def _unrestored(self) -> list[TaskId]:
+        conductor = self._conductor()
+        return [] if conductor is None else [task for task in self._stateful() if not conductor.is_ready(task)]
 
     def _threads_of_tasks(self) -> dict[TaskId, str]:
         conductor = self._conductor()

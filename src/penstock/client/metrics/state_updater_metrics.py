@@ -31,7 +31,8 @@ class Kept(Protocol):
 class StateUpdaterMetrics:
     """Hears of restores and copies as they go on. A restore in a lane counts like one beside the tasks that run.
 
-    `tasks` tells the thread of each active task.
+    `tasks` tells the thread of each active task, `unrestored` which active tasks have state that is not restored yet. As in Kafka
+    Streams, what is paused counts as neither restoring nor updating, and a task that was restored does not count as paused.
     """
 
     def __init__(
@@ -41,8 +42,12 @@ class StateUpdaterMetrics:
         kept: Callable[[], Kept | None],
         tasks: Callable[[], Mapping[TaskId, str]],
         now: Callable[[], float] = time.monotonic,
+        *,
+        unrestored: Callable[[], Iterable[TaskId]] = tuple,
     ) -> None:
         self._registry, self._kept, self._tasks, self._now = registry, kept, tasks, now
+        self._unrestored = unrestored
+        self._paused = False
         self._client = {"client-id": client_id}
         self.thread_name = f"{client_id}-StateUpdater-1"
         self._tags = {"thread-id": self.thread_name}
@@ -60,8 +65,8 @@ class StateUpdaterMetrics:
             registry.add(self._records, registry.metric_name(name, UPDATER_GROUP, text, self._tags), measure)
         self._gauge("active-restoring-tasks", "The number of active tasks currently undergoing restoration", self._restored_now)
         self._gauge("standby-updating-tasks", "The number of standby tasks currently undergoing state update", self._kept_now)
-        self._gauge("active-paused-tasks", "The number of active tasks paused restoring", lambda: 0)
-        self._gauge("standby-paused-tasks", "The number of standby tasks paused state update", lambda: 0)
+        self._gauge("active-paused-tasks", "The number of active tasks paused restoring", self._paused_restoring)
+        self._gauge("standby-paused-tasks", "The number of standby tasks paused state update", self._paused_copies)
         self._gauge("idle-ratio", _RATIO.format("being idle"), self._idle)
         self._gauge("checkpoint-ratio", _RATIO.format("checkpointing tasks restored progress"), lambda: 0.0)
 
@@ -79,6 +84,13 @@ class StateUpdaterMetrics:
             self._restoring[progress.partition] = progress
         else:
             self._restoring.pop(progress.partition, None)
+
+    def paused(self, paused: bool) -> None:
+        """Nothing is restored or copied from now on, or it goes on; the time between is not spent on restoring."""
+        now = self._now()
+        if self._restoring and paused and not self._paused:
+            self._active.record((now - self._heard_at) * 1000)
+        self._heard_at, self._paused = now, paused
 
     def updated(self, loaded: Loaded) -> None:
         """A copy has taken in some records."""
@@ -136,9 +148,21 @@ class StateUpdaterMetrics:
         return sensor
 
     def _restored_now(self) -> int:
-        return len({progress.task_id for progress in list(self._restoring.values())})
+        return 0 if self._paused else len(self._restored_tasks())
+
+    def _paused_restoring(self) -> int:
+        return len(self._restored_tasks() | set(self._unrestored())) if self._paused else 0
+
+    def _restored_tasks(self) -> set[TaskId]:
+        return {progress.task_id for progress in list(self._restoring.values())}
 
     def _kept_now(self) -> int:
+        return 0 if self._paused else self._copied()
+
+    def _paused_copies(self) -> int:
+        return self._copied() if self._paused else 0
+
+    def _copied(self) -> int:
         kept = self._kept()
         return 0 if kept is None else len(list(kept.standing_by))
 

@@ -32,9 +32,12 @@ class Updater:
 
     def __init__(self, level: str) -> None:
         self.kept, self.tasks, self.clock = Kept(), dict[TaskId, str](), ManualClock(0)
+        self.unrestored: list[TaskId] = []
         self._registry = Metrics(level, clock=self.clock)
         seconds = lambda: self.clock.now_ms() / 1000  # noqa: E731
-        self.metrics = StateUpdaterMetrics(self._registry, "client", lambda: self.kept, lambda: self.tasks, seconds)
+        self.metrics = StateUpdaterMetrics(
+            self._registry, "client", lambda: self.kept, lambda: self.tasks, seconds, unrestored=lambda: self.unrestored
+        )
 
     def shown(self, group: str) -> dict[tuple[str, ...], Any]:
         self.metrics.follow()
@@ -118,3 +121,34 @@ def test_should_count_updates_at_debug_only(updater: Updater) -> None:
     updater.kept.standing_by = [TASK]
     updater.metrics.updated(Loaded(TASK, "counts", CHANGELOG, 0, 70, 100, 70))
     assert updater.shown(TASK_GROUP) == {}
+
+
+def test_should_count_what_is_paused_and_nothing_twice(updater: Updater) -> None:
+    def counts() -> list[Any]:
+        shown = {name: value for (name, _), value in updater.shown(UPDATER_GROUP).items()}
+        names = ("active-restoring-tasks", "active-paused-tasks", "standby-updating-tasks", "standby-paused-tasks")
+        return [shown[name] for name in names]
+
+    updater.kept.standing_by = [TaskId(1, 0), TaskId(1, 1), TaskId(1, 2)]
+    updater.metrics.restored(progress(10, 10), "batch")
+    updater.unrestored = [TASK, OTHER]  # one that is being restored, and one that waits for it
+    assert counts() == [1, 0, 3, 0]
+    updater.metrics.paused(True)
+    assert counts() == [0, 2, 0, 3]
+    updater.metrics.restored(progress(100, 0), "end")
+    updater.unrestored = []
+    assert counts() == [0, 0, 0, 3]  # what is restored is not paused in this sense, as in Kafka Streams
+    updater.metrics.paused(False)
+    assert counts() == [0, 0, 3, 0]
+
+
+def test_should_not_count_a_pause_as_time_spent_on_restoring(updater: Updater) -> None:
+    updater.metrics.restored(progress(10, 10), "batch")
+    updater.clock.advance(1_000)
+    updater.metrics.paused(True)
+    updater.clock.advance(2_000)
+    updater.metrics.paused(False)
+    updater.clock.advance(1_000)
+    updater.metrics.restored(progress(100, 90), "end")
+    shown = {name: value for (name, _), value in updater.shown(UPDATER_GROUP).items()}
+    assert (shown["active-restore-ratio"], shown["idle-ratio"]) == (0.5, 0.5)
