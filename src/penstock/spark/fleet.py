@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.allocation import Allocation
 from penstock.spark.answers import read_answer
-from penstock.spark.internals import groups_waiting, has_ended, split_place, yielding_bytes
+from penstock.spark.internals import groups_waiting, has_ended, is_cut_off, split_place, yielding_bytes
 from penstock.spark.lanes import Lane, close_lanes, shuffled_bytes
 from penstock.spark.messages import (
     Application,
@@ -48,6 +48,9 @@ _log = logging.getLogger(__name__)
 # How long a turn waits for an executor when all of them are gone, and for a lane to close.
 _RESTART_SECONDS = 10.0
 
+# From a new session to its first executor, in the place of one that has ended.
+_RENEW_SECONDS = 60.0
+
 # A turn that takes longer is looked at, and then as often: whether its lanes wait for a core.
 _LOOK_SECONDS = 1.0
 
@@ -68,7 +71,7 @@ class Fleet:
         self._pool = application.config.spark_configs.get(POOL)
         self._is_elastic = Allocation.of(dict(self._spark.getConf().getAll())) is not None
         self._empty: set[int] = set()
-        self.waits = CoreWaits(partial(groups_waiting, self._spark))
+        self.waits = CoreWaits(lambda: groups_waiting(self._spark))
         places = choose_places([None] * len(names), executors(self._spark))
         self.lanes = {index: self._lane(index, name, place) for index, (name, place) in enumerate(zip(names, places))}
         self.updaters = Updaters(self._spark, application, self._packed)
@@ -223,6 +226,54 @@ class Fleet:
         if isinstance(answer.query_address, str):
             return answer.query_address
         return "localhost" if executor is None else split_place(executor)[0], answer.query_address
+
+    def check_session(self) -> None:
+        """SessionStoppedError where the session was stopped here or its JVM is gone: asks nobody, so that it costs nothing.
+
+        That a session has ended by itself in a JVM that lives shows when something is asked of it (`has_ended`).
+        """
+        if is_cut_off(self._spark):
+            raise SessionStoppedError
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the session has ended, by whatever: nothing can be asked of lanes any more."""
+        return has_ended(self._spark)
+
+    def forsake(self) -> None:
+        """In the place of `close` where the session has ended: asks nothing of it, and ends what is left of its workers here."""
+        self.updaters.forsake()
+        for lane in self.lanes.values():
+            lane.forsake()
+        self._answered.clear()
+        self._empty.clear()
+        self._remove_sockets()
+        self._sockets.clear()
+
+    def renew(self, spark: SparkSession) -> None:
+        """Go on on another session after the end of the last one: lanes of the same numbers and names, with nothing open.
+
+        Called by the thread that opens lanes, which has to open all of them next. NoExecutorsError, or what Spark says, where
+        lanes cannot be made now: it may be called again, with the same session or with yet another.
+
+        1. End what is left of the old workers on this host: they may still have stores open, and be about to commit.
+        2. Wait for executors.
+        3. Make the lanes.
+        """
+        self.forsake()
+        self._spark = spark.sparkContext
+        self.updaters.renew(self._spark)
+        names = {index: lane.name for index, lane in self.lanes.items()}
+        there = wait_for_executors(self._spark, _RENEW_SECONDS)
+        made: dict[int, Lane] = {}
+        try:
+            for (index, name), place in zip(names.items(), choose_places([None] * len(names), there)):
+                made[index] = self._lane(index, name, place)
+        except BaseException:
+            for lane in made.values():
+                lane.forsake()
+            raise
+        self.lanes = made
 
     def close(self, timeout: float | None = None) -> None:
         """Close what the lanes keep open, then the lanes."""
