@@ -117,6 +117,7 @@ class KafkaStreams(QueryMethods):
         self._threads = StreamThreads(self._client_id)
         self._thread_count = threading.RLock()
         self._starting = threading.RLock()
+        self._renewing = threading.Lock()
         self._process_id = ""
         self._metrics = ApplicationMetrics(
             self._config,
@@ -588,20 +589,26 @@ class KafkaStreams(QueryMethods):
         return False
 
     def _renew_session(self) -> bool:
-        """Whether there is a new session in the place of one that has ended, with nothing open yet in its lanes."""
+        """Whether there is a new session in the place of one that has ended, with nothing open yet in its lanes.
+
+        All who have failed with the old one may ask for it: it is made once.
+        """
         assert self._fleet is not None
         assert self._session is not None
-        if not self._session.is_renewable:
-            return False
-        _log.warning("Spark's session has ended, mostly because its JVM has died: a new one is made, and all goes on there")
-        self._on_rebalancing()
-        if not renew_session(self._session, self._fleet, self._config["task.timeout.ms"] / 1000, self._wait_running):
-            return False
-        self._spark = self._session.session
-        if self._tables is not None:
-            self._tables.renew(self._spark)
-        self._fleet.warm_up()
-        return True
+        with self._renewing:
+            if not self._fleet.has_ended:
+                return True
+            if not self._session.is_renewable:
+                return False
+            _log.warning("Spark's session has ended, mostly because its JVM has died: a new one is made, and all goes on there")
+            self._on_rebalancing()
+            if not renew_session(self._session, self._fleet, self._config["task.timeout.ms"] / 1000, self._wait_running):
+                return False
+            self._spark = self._session.session
+            if self._tables is not None:
+                self._tables.renew(self._spark)
+            self._fleet.warm_up()
+            return True
 
     def _wait_running(self, seconds: float) -> bool:
         """Wait so long; False where the application is about to end, at once."""

@@ -88,8 +88,8 @@ def end_daemon_on(executor: str, lane: str, daemon: int, rows: Iterator[Any]) ->
 def end_left(lane: str, left: LaneProcess) -> None:
     """End what is left of a lane on this host after the end of its session, and wait until it is gone.
 
-    A daemon that loses its JVM ends its workers and itself at once. What does not get to it (it is stopped, or Spark has started
-    the worker without one) would keep the lane's folders locked, and go on with its turn.
+    A daemon that loses its JVM ends its workers and itself at once. One that does not get to it would keep the lane's folders
+    locked, and go on with its turn.
     """
     if left.host != socket.gethostname():
         return  # where its executor is, which ends with its driver

@@ -97,6 +97,8 @@ def test_should_go_on_on_a_new_session_without_asking_the_handler(streams: Any) 
     assert tables_on == ["second"]
     assert streams._spark.name == "second"
     assert streams._threads.failed == 0
+    assert streams._on_failure(SessionStoppedError(), 1), "another thread that has failed with it"
+    assert streams._fleet.did == ["renewed on second", "warmed up"]
 
 
 def test_should_see_the_end_of_the_session_behind_any_failure(streams: Any) -> None:
