@@ -102,7 +102,8 @@ def is_cut_off(spark: SparkContext) -> bool:
     JVM would show with the next turn only, which may be hours away.
     """
     gateway = getattr(spark, "_gateway", None)
-    return spark._jsc is None or (gateway is not None and jvm_is_gone(gateway))
+    # A context that is just being made has none yet.
+    return getattr(spark, "_jsc", None) is None or (gateway is not None and jvm_is_gone(gateway))
 
 
 def was_stopped(spark: SparkContext) -> bool:
