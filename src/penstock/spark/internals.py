@@ -111,7 +111,7 @@ def was_stopped(spark: SparkContext) -> bool:
 
     Without it a session that its user has stopped would come back.
     """
-    return spark._jsc is None and "_gateway" not in vars(spark)  # see forget_lost_jvm
+    return spark._jsc is None and "_gateway" not in vars(spark)  # see forget_lost_jvm and forget_ended
 
 
 def jvm_is_gone(gateway: Any) -> bool:
@@ -188,6 +188,16 @@ def forget_lost_jvm() -> bool:
     if process is not None:
         process.stdin.close()
     return True
+
+
+def forget_ended(spark: SparkContext) -> None:
+    """Have pyspark forget a context that has ended by itself in a JVM that lives; for `was_stopped` nobody has stopped it.
+
+    Without it pyspark gives the session that has ended to whoever asks for one.
+    """
+    gateway: Any = SparkContext._gateway
+    spark._gateway = gateway
+    spark.stop()
 
 
 def can_start_jvm() -> bool:

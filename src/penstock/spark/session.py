@@ -18,6 +18,7 @@ from penstock.spark.allocation import Allocation, cores_of
 from penstock.spark.internals import (
     active_context,
     end_gateway,
+    forget_ended,
     forget_gateway,
     forget_lost_jvm,
     has_ended,
@@ -84,7 +85,7 @@ def _clear_away() -> None:
     """pyspark would give the session it has, even if that has ended in its JVM, or with it."""
     left = None if forget_lost_jvm() else active_context()
     if left is not None and has_ended(left):
-        left.stop()
+        forget_ended(left)
 
 
 def planned_settings(settings: Mapping[str, Any]) -> dict[str, str]:

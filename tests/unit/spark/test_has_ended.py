@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from penstock.spark import internals
 from penstock.spark.internals import (
     active_context,
+    forget_ended,
     forget_lost_jvm,
     has_ended,
     is_cut_off,
@@ -157,3 +158,6 @@ def test_should_tell_a_context_that_was_stopped_from_one_that_was_lost(lost: Gat
     forget_lost_jvm()
     assert not was_stopped(context)
     assert was_stopped(SimpleNamespace(_jsc=None))  # type: ignore[arg-type]
+    ended: Any = SimpleNamespace(_jsc=SimpleNamespace(), stop=lambda: setattr(ended, "_jsc", None))
+    forget_ended(ended)
+    assert not was_stopped(ended)
