@@ -598,7 +598,7 @@ class KafkaStreams(QueryMethods):
         with self._renewing:
             if not self._fleet.has_ended:
                 return True
-            if not self._session.is_renewable:
+            if not self._session.is_renewable or not self._state.is_running_or_rebalancing:
                 return False
             _log.warning("Spark's session has ended, mostly because its JVM has died: a new one is made, and all goes on there")
             self._on_rebalancing()

@@ -133,6 +133,13 @@ def test_should_be_closed_while_no_session_can_be_made(streams: Any) -> None:
     assert streams.failure is None
 
 
+def test_should_make_no_session_for_an_application_that_is_being_closed(streams: Any) -> None:
+    streams._session, streams._fleet = Use(True), Fleet()
+    streams._set_state(State.PENDING_SHUTDOWN)
+    assert not streams._on_failure(SessionStoppedError(), 0)
+    assert (streams._fleet.did, streams.failure) == ([], None)
+
+
 @pytest.mark.parametrize(("has_ended", "order"), [(True, ["left", "forsaken", "left"]), (False, ["closed", "left"])])
 def test_should_leave_the_group_first_where_the_session_has_ended(streams: Any, has_ended: bool, order: list[str]) -> None:
     streams._session, streams._fleet = Use(True), Fleet(has_ended=has_ended)
