@@ -129,6 +129,7 @@ def _leave(made: _Made) -> None:
 
 def active_session() -> SparkSession | None:
     """The session there is in this process; None where there is none. Nothing is set in it."""
+    forget_lost_jvm()  # or Spark's settings would be looked for there
     if has_ended(active_context()):
         return None
     return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
