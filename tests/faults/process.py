@@ -17,6 +17,8 @@ from tests.harness.network import Apart
 
 _ROOT = Path(__file__).parents[2]
 
+STARTED = "all applications are started"
+
 
 class ApplicationProcess:
     """Starts and kills the process; `start` again goes on with the same state folder."""
@@ -34,9 +36,11 @@ class ApplicationProcess:
         self._log = log
         self._host = host
         self._process: subprocess.Popen[bytes] | None = None
+        self._starts = 0
 
     def start(self) -> None:
         """Start the process; what it says goes to the log."""
+        self._starts += 1
         command = [sys.executable, "-m", "tests.faults.process", *self._arguments]
         environment = {**os.environ, "PYTHONPATH": f"{_ROOT / 'src'}{os.pathsep}{_ROOT}"}
         if self._host is not None:
@@ -66,6 +70,19 @@ class ApplicationProcess:
         os.kill(victim, signal.SIGKILL)
         return victim
 
+    @property
+    def has_started(self) -> bool:
+        """Whether all applications have been started since the last start."""
+        return self._log.read_bytes().splitlines().count(STARTED.encode()) == self._starts
+
+    def kill_jvm(self) -> int | None:
+        """kill -9 of Spark's JVM, None where there is none at the moment."""
+        assert self._process is not None
+        jvm = next((pid for pid in _children().get(self._process.pid, ()) if _is_jvm(pid)), None)
+        if jvm is not None:
+            os.kill(jvm, signal.SIGKILL)
+        return jvm
+
     def freeze(self) -> None:
         """Stop the driver where it is: no heartbeat, no turn, until `thaw`."""
         assert self._process is not None
@@ -91,6 +108,13 @@ class ApplicationProcess:
 
 def python_workers(driver: int) -> list[int]:
     """Spark's Python workers under a driver: the children of its daemon."""
+    children = _children()
+    daemons = [pid for jvm in children.get(driver, ()) for pid in children.get(jvm, ()) if _is_daemon(pid)]
+    return sorted(pid for daemon in daemons for pid in children.get(daemon, ()) if _is_daemon(pid))
+
+
+def _children() -> dict[int, list[int]]:
+    """The processes of this machine by their parents."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -99,30 +123,36 @@ def python_workers(driver: int) -> list[int]:
             except (OSError, IndexError):
                 continue
             children.setdefault(parent, []).append(int(entry))
-    daemons = [pid for jvm in children.get(driver, ()) for pid in children.get(jvm, ()) if _is_daemon(pid)]
-    return sorted(pid for daemon in daemons for pid in children.get(daemon, ()) if _is_daemon(pid))
+    return children
 
 
 def _is_daemon(pid: int) -> bool:
     """Whether a process runs Spark's Python daemon; what starts the JVM has the daemon's name among its settings too."""
+    daemons = ((b"-m", b"penstock.spark.daemon"), (b"-m", b"pyspark.daemon"))
+    return any(pair in daemons for pair in pairwise(_arguments(pid)))
+
+
+def _is_jvm(pid: int) -> bool:
+    """Whether a process is Spark's JVM, and not the script that becomes it."""
+    return b"org.apache.spark.deploy.SparkSubmit" in _arguments(pid)
+
+
+def _arguments(pid: int) -> list[bytes]:
     try:
-        arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
-        return False
-    return any(pair in ((b"-m", b"penstock.spark.daemon"), (b"-m", b"pyspark.daemon")) for pair in pairwise(arguments))
+        return []
 
 
 def main(bootstrap_servers: str, guarantee: str, folder: str, *names: str) -> int:
     """Run the applications until told to stop; an application that fails ends the process."""
     from penstock import KafkaStreams
-    from penstock.spark.session import make_session
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
     for noisy in ("kafka", "py4j"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
     stopped = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopped.set())
-    spark = make_session("faults", {"spark.master": "local[4]"})
     running = []
     for name in names:
         config = {
@@ -137,12 +167,13 @@ def main(bootstrap_servers: str, guarantee: str, folder: str, *names: str) -> in
             "statestore.cache.max.bytes": 0,
             "session.timeout.ms": 6_000,
             "heartbeat.interval.ms": 500,
+            "spark.master": "local[4]",  # the session is the applications' own: they share it, and make it again
         }
         application = APPLICATIONS[name.rpartition("-")[0]]
-        running.append(KafkaStreams(application.build(name), config, spark=spark))
+        running.append(KafkaStreams(application.build(name), config))
     for streams in running:
         streams.start()
-    print("started", flush=True)
+    print(STARTED, flush=True)
     while not stopped.wait(0.2):
         failed = [streams.failure for streams in running if streams.failure is not None]
         if failed:
@@ -150,7 +181,6 @@ def main(bootstrap_servers: str, guarantee: str, folder: str, *names: str) -> in
             return 1
     for streams in running:
         streams.close(60_000)
-    spark.stop()
     print("closed", flush=True)
     return 0
 

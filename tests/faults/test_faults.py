@@ -1,4 +1,4 @@
-"""kill -9 of Python workers, of the driver and of the broker, in the middle of turns."""
+"""kill -9 of Python workers, of Spark's JVM, of the driver and of the broker, in the middle of turns."""
 
 from __future__ import annotations
 
@@ -65,6 +65,10 @@ class Run:
         """kill -9, and start again what does not start by itself."""
         if what == "worker":
             wait_until(lambda: not self.process.is_alive or self.process.kill_worker(self.random.randrange(10)), "a worker", 400)
+            assert self.process.is_alive, self.report(["the application ended"])
+        elif what == "jvm":
+            wait_until(lambda: not self.process.is_alive or self.process.has_started, "all applications run", 400)
+            wait_until(lambda: not self.process.is_alive or self.process.kill_jvm(), "a JVM", 400)
             assert self.process.is_alive, self.report(["the application ended"])
         elif what == "driver":
             self.process.kill()
@@ -140,12 +144,22 @@ def test_should_survive_kills_of_worker_driver_and_broker(guarantee: str, start:
     disturb(start(list(APPLICATIONS), guarantee), ["worker", "worker", "driver", "worker", "broker", "worker"])
 
 
+def test_should_survive_kills_of_sparks_jvm_in_a_session_of_its_own(start: Callable[..., Run]) -> None:
+    disturb(start(["word-count"], "exactly_once_v2"), ["jvm", "jvm"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_should_survive_many_kills_at_random(guarantee: str, seed: int, start: Callable[..., Run]) -> None:
     chosen = random.Random(seed).choices(["worker", "driver", "broker"], [8, 1, 1], k=20)
     disturb(start(list(APPLICATIONS), guarantee, seed), chosen)
+
+
+@pytest.mark.slow
+def test_should_survive_forty_kills_at_random_of_worker_driver_broker_and_jvm(start: Callable[..., Run]) -> None:
+    chosen = random.Random(40).choices(["worker", "driver", "broker", "jvm"], [5, 1, 1, 3], k=40)
+    disturb(start(list(APPLICATIONS), "exactly_once_v2", 40), chosen)
 
 
 @pytest.mark.slow

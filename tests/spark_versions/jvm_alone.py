@@ -1,4 +1,4 @@
-"""A JVM that is no session's, a session after the end of its JVM, and one whose JVM is killed; run by `test_internals.py`."""
+"""A JVM that is no session's, sessions after the end of their JVM, and those whose JVM is killed; run by `test_internals.py`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from penstock.spark import internals
 
@@ -29,8 +30,25 @@ def main() -> None:
     process = internals.running_gateway().proc
     process.kill()
     process.wait()
-    killed = lives and internals.has_ended(spark)
-    print(json.dumps({"jars": [Path(jar).name for jar in jars], "ended": ended, "second": second, "killed": killed}), flush=True)
+    killed = lives and internals.is_cut_off(spark) and internals.has_ended(spark)
+
+    forgotten = internals.forget_lost_jvm() and internals.active_context() is None
+    session = SparkSession.builder.master("local[1]").getOrCreate()
+    anew = session.range(7).count() == 7 and internals.has_ended(spark) and not internals.was_stopped(spark)
+    gateway = internals.running_gateway()
+    process, gateway.proc = gateway.proc, None  # as where spark-submit has started it
+    lives = not internals.is_cut_off(session.sparkContext)
+    process.kill()
+    process.wait()
+    found = {
+        "jars": [Path(jar).name for jar in jars],
+        "ended": ended,
+        "second": second,
+        "killed": killed,
+        "anew": forgotten and anew,
+        "cut off": lives and internals.is_cut_off(session.sparkContext),
+    }
+    print(json.dumps(found), flush=True)
     os._exit(0)  # what pyspark would do at its exit needs the JVM
 
 

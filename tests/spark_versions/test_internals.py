@@ -80,7 +80,8 @@ def test_should_reach_the_drivers_jvm(context: Any) -> None:
 
 def test_should_start_a_jvm_for_the_resolver_forget_one_that_has_ended_and_notice_one_that_was_killed(tmp_path: Path) -> None:
     told = run_program(JVM_ALONE, str(tmp_path))
-    assert told == {"jars": ["javax.inject_javax.inject-1.jar"], "ended": True, "second": True, "killed": True}
+    true = dict.fromkeys(("ended", "second", "killed", "anew", "cut off"), True)
+    assert told == {"jars": ["javax.inject_javax.inject-1.jar"], **true}
 
 
 def test_should_give_rows_and_take_bytes_as_they_are(context: Any) -> None:

@@ -34,6 +34,7 @@ from penstock.client.queries.methods import QueryMethods
 from penstock.client.queries.queries import Queries
 from penstock.client.queries.tables import StateTables
 from penstock.client.restore_events import RestoreEvents
+from penstock.client.session_renewal import renew_session
 from penstock.client.standby_listener import StandbyUpdateListener, standby_events
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
@@ -118,6 +119,7 @@ class KafkaStreams(QueryMethods):
         self._threads = StreamThreads(self._client_id)
         self._thread_count = threading.RLock()
         self._starting = threading.RLock()
+        self._renewing = threading.Lock()
         self._process_id = ""
         self._metrics = ApplicationMetrics(
             self._config,
@@ -594,7 +596,20 @@ class KafkaStreams(QueryMethods):
         return None if thread is None else thread.name
 
     def _on_failure(self, error: BaseException, lane: int | None) -> bool:
-        """Whether to go on after a failure, as the handler decides; called on the conductor's thread."""
+        """Whether to go on after a failure, as the handler decides; called on the conductor's thread.
+
+        The end of a session that was made here is nobody's failure: another is made in its place.
+        """
+        if isinstance(error, SessionStoppedError) or (self._fleet is not None and self._fleet.has_ended):
+            try:
+                if self._renew_session():
+                    return True
+            except SessionStoppedError as exc:
+                error = exc
+            else:
+                error = error if isinstance(error, SessionStoppedError) else SessionStoppedError()
+            if not self._state.is_running_or_rebalancing:
+                return False  # it was closed meanwhile
         thread = None if lane is None else self._threads.at(lane)
         self._threads.failed += 1
         response = self._response_to(error)
@@ -611,6 +626,33 @@ class KafkaStreams(QueryMethods):
             return self._request_shutdown()
         _log.error("the application stops after a failure: %s", error, exc_info=error)
         return False
+
+    def _renew_session(self) -> bool:
+        """Whether there is a new session in the place of one that has ended, with nothing open yet in its lanes.
+
+        All who have failed with the old one may ask for it: it is made once.
+        """
+        assert self._fleet is not None
+        assert self._session is not None
+        with self._renewing:
+            if not self._fleet.has_ended:
+                return True
+            if not self._session.is_renewable or not self._state.is_running_or_rebalancing:
+                return False
+            _log.warning("Spark's session has ended, mostly because its JVM has died: a new one is made, and all goes on there")
+            self._on_rebalancing()
+            if not renew_session(self._session, self._fleet, self._config["task.timeout.ms"] / 1000, self._wait_running):
+                return False
+            self._spark = self._session.session
+            if self._tables is not None:
+                self._tables.renew(self._spark)
+            self._fleet.warm_up()
+            return True
+
+    def _wait_running(self, seconds: float) -> bool:
+        """Wait so long; False where the application is about to end, at once."""
+        with self._changed:
+            return not self._changed.wait_for(lambda: not self._state.is_running_or_rebalancing, seconds)
 
     def _response_to(self, error: BaseException) -> StreamThreadExceptionResponse:
         if self._handler is None:
@@ -663,8 +705,14 @@ class KafkaStreams(QueryMethods):
         self._set_state(State.NOT_RUNNING)
 
     def _release(self, with_page: bool = True) -> None:
-        """Give back everything in the opposite order; a session that is not the application's own goes on."""
+        """Give back everything in the opposite order; a session that is not the application's own goes on.
+
+        Where the session has ended nothing can be closed any more, and others of the group are not to wait for it.
+        """
         self._ended.set()
+        has_session = self._fleet is None or not self._fleet.has_ended
+        if self._member is not None and not has_session:
+            self._member.close()
         if self._conductor is not None:
             self._conductor.copies.standbys.close()
         self._threads.set_all(ThreadState.PENDING_SHUTDOWN)
@@ -674,8 +722,10 @@ class KafkaStreams(QueryMethods):
             self._tables.close()
         if self._queries is not None:
             self._queries.close()
-        if self._fleet is not None:
+        if self._fleet is not None and has_session:
             self._fleet.close(30)
+        elif self._fleet is not None:
+            self._fleet.forsake()
         self._threads.set_all(ThreadState.DEAD)
         if self._member is not None:
             self._member.close(leave=self._leave_group)

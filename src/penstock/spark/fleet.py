@@ -25,7 +25,14 @@ from penstock.log_lines import LogLine
 from penstock.spark.allocation import Allocation, request_executor
 from penstock.spark.answers import read_answer
 from penstock.spark.blobs import read_blobs
-from penstock.spark.internals import all_of_partition, groups_waiting, has_ended, split_place, yielding_bytes
+from penstock.spark.internals import (
+    all_of_partition,
+    groups_waiting,
+    has_ended,
+    is_cut_off,
+    split_place,
+    yielding_bytes,
+)
 from penstock.spark.lanes import Lane, close_lanes, shuffled_bytes
 from penstock.spark.messages import (
     Application,
@@ -45,6 +52,7 @@ from penstock.spark.placement import (
     executors,
     host_of,
     is_local,
+    wait_for_executors,
 )
 from penstock.spark.query_client import ask_doing
 from penstock.spark.scheduling import POOL, CoreWaits
@@ -59,6 +67,9 @@ _RESTART_SECONDS = 10.0
 
 # Of each pipeline at most two stages run: one for the tasks at the front, one for those behind it.
 _STAGES_AT_ONCE = 8
+# From a new session to its first executor, in the place of one that has ended.
+_RENEW_SECONDS = 60.0
+
 
 # With a local master a Spark task takes about 16 ms of the JVM's CPU, whatever it does: no more than keep the cores busy.
 _STAGE_TASKS_PER_CORE = 2
@@ -101,7 +112,7 @@ class Fleet:
         self._pool = application.config.spark_configs.get(POOL)
         self._is_elastic = Allocation.of(dict(self._spark.getConf().getAll())) is not None
         self._empty: set[int] = set()
-        self.waits = CoreWaits(partial(groups_waiting, self._spark))
+        self.waits = CoreWaits(lambda: groups_waiting(self._spark))
         places = choose_places([None] * len(names), executors(self._spark))
         self.lanes = {index: self._lane(index, name, place) for index, (name, place) in enumerate(zip(names, places))}
         self.updaters = Updaters(self._spark, application, self._packed)
@@ -161,7 +172,8 @@ class Fleet:
 
         NoExecutorsError where there is none, SessionStoppedError where nothing lives any more.
         """
-        self.check_session()
+        if self.has_ended:
+            raise SessionStoppedError
         if is_local(self._spark):
             return False
         there, lane = executors(self._spark), self.lanes[index]
@@ -185,7 +197,8 @@ class Fleet:
 
         SessionStoppedError where nothing lives any more.
         """
-        self.check_session()
+        if self.has_ended:
+            raise SessionStoppedError
         there = executors(self._spark)
         if not there:
             return {}
@@ -268,11 +281,6 @@ class Fleet:
         text = str(error) or type(error).__name__
         return Failure("SessionStopped", text, text) if has_ended(self._spark) else _failure_of_job(text)
 
-    def check_session(self) -> None:
-        """Raise SessionStoppedError where the session is not there any more."""
-        if has_ended(self._spark):
-            raise SessionStoppedError
-
     @property
     def application(self) -> Application:
         """What the lanes run."""
@@ -313,6 +321,54 @@ class Fleet:
     def cancel(self, lane: int, reason: str) -> None:
         """End the job that runs in a lane, with its worker: see `Lane.cancel`. Its tasks have to be opened again."""
         self.lanes[lane].cancel(reason)
+
+    def check_session(self) -> None:
+        """SessionStoppedError where the session was stopped here or its JVM is gone: asks nobody, so that it costs nothing.
+
+        That a session has ended by itself in a JVM that lives shows when something is asked of it (`has_ended`).
+        """
+        if is_cut_off(self._spark):
+            raise SessionStoppedError
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the session has ended, by whatever: nothing can be asked of lanes any more."""
+        return has_ended(self._spark)
+
+    def forsake(self) -> None:
+        """In the place of `close` where the session has ended: asks nothing of it, and ends what is left of its workers here."""
+        self.updaters.forsake()
+        for lane in self.lanes.values():
+            lane.forsake()
+        self._answered.clear()
+        self._empty.clear()
+        self._remove_sockets()
+        self._sockets.clear()
+
+    def renew(self, spark: SparkSession) -> None:
+        """Go on on another session after the end of the last one: lanes of the same numbers and names, with nothing open.
+
+        Called by the thread that opens lanes, which has to open all of them next. NoExecutorsError, or what Spark says, where
+        lanes cannot be made now: it may be called again, with the same session or with yet another.
+
+        1. End what is left of the old workers on this host: they may still have stores open, and be about to commit.
+        2. Wait for executors.
+        3. Make the lanes.
+        """
+        self.forsake()
+        self._spark = spark.sparkContext
+        self.updaters.renew(self._spark)
+        names = {index: lane.name for index, lane in self.lanes.items()}
+        there = wait_for_executors(self._spark, _RENEW_SECONDS)
+        made: dict[int, Lane] = {}
+        try:
+            for (index, name), place in zip(names.items(), choose_places([None] * len(names), there)):
+                made[index] = self._lane(index, name, place)
+        except BaseException:
+            for lane in made.values():
+                lane.forsake()
+            raise
+        self.lanes = made
 
     def close(self, timeout: float | None = None) -> None:
         """Close what the lanes keep open, then the lanes."""

@@ -13,7 +13,10 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import socket
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -28,10 +31,15 @@ from pyspark.daemon import manager
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import NoOpSerializer, PickleSerializer, pack_long
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.context import SQLContext
 
 # From this size on Spark sends functions as a broadcast of their own, if it is not told otherwise.
 _LARGE = 1 << 20
+
+# From the moment a JVM does not answer any more until its process is gone.
+_ENDING_SECONDS = 1.0
+_CONNECT_SECONDS = 1.0
 
 __all__ = ["cloudpickle"]  # Spark's own copy, which it sends the user's functions with: what it can pickle, an application can be
 
@@ -77,11 +85,126 @@ def has_ended(spark: SparkContext | None) -> bool:
 
     pyspark notices only the first. Without it an application whose session was stopped would try again for ever.
     """
-    java: Any = None if spark is None else spark._jsc
+    if spark is None or is_cut_off(spark):
+        return True
+    java: Any = spark._jsc
     try:
         return java is None or bool(java.sc().isStopped())
     except (Py4JError, OSError):  # a JVM that was killed refuses the connection
+        deadline = time.monotonic() + _ENDING_SECONDS
+        while not is_cut_off(spark) and time.monotonic() < deadline:  # it closes its connections a moment before it is gone
+            time.sleep(0.01)
         return True
+
+
+def is_cut_off(spark: SparkContext) -> bool:
+    """What of `has_ended` shows without a word to the JVM: stopped here, or its process is gone. Takes microseconds.
+
+    A call to the JVM takes a millisecond, and as long as it likes where the JVM does not get to answer. Without it the end of a
+    JVM would show with the next turn only, which may be hours away.
+    """
+    gateway = getattr(spark, "_gateway", None)
+    # A context that is just being made has none yet.
+    return getattr(spark, "_jsc", None) is None or (gateway is not None and jvm_is_gone(gateway))
+
+
+def was_stopped(spark: SparkContext) -> bool:
+    """Whether somebody in this process has stopped a context: that was meant, unlike the end of its JVM.
+
+    Without it a session that its user has stopped would come back.
+    """
+    return spark._jsc is None and "_gateway" not in vars(spark)  # see forget_lost_jvm and forget_ended
+
+
+def jvm_is_gone(gateway: Any) -> bool:
+    """Whether the process of a JVM has ended; nothing is asked of it, and nothing waited for."""
+    process = vars(gateway).get("proc")  # none where others have started it, such as spark-submit
+    return _lifeline.has_ended(gateway) if process is None else process.poll() is not None
+
+
+class _Lifeline:
+    """A connection to a JVM that is no child of ours, over which nothing is ever sent: it ends with the JVM."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._gateway: Any = None
+        self._socket: socket.socket | None = None
+
+    def has_ended(self, gateway: Any) -> bool:
+        with self._lock:
+            if self._gateway is gateway and self._socket is not None and _is_open(self._socket):
+                return False
+            if self._socket is not None:
+                self._socket.close()
+            self._gateway, self._socket = gateway, None
+            try:
+                self._socket = socket.create_connection(_address(gateway), _CONNECT_SECONDS)
+            except OSError as exc:
+                return isinstance(exc, ConnectionRefusedError)
+            self._socket.setblocking(False)
+            return False
+
+
+_lifeline = _Lifeline()
+
+
+def _address(gateway: Any) -> tuple[str, int]:
+    """Where a JVM listens for this process."""
+    return gateway.gateway_parameters.address, gateway.gateway_parameters.port
+
+
+def _is_open(connection: socket.socket) -> bool:
+    """Whether the other side has not closed a connection over which it says nothing."""
+    try:
+        return bool(connection.recv(1))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def forget_lost_jvm() -> bool:
+    """Where the JVM of this process is gone: have pyspark forget it, with its context and its sessions; False where it is not.
+
+    pyspark has one JVM for the life of a process, and keeps all that hangs on it in class attributes. Without it no session could
+    be made in this process any more. What still holds the old context stays with the old JVM, which refuses: in the next one the
+    names of its objects are those of others.
+    """
+    with SparkContext._lock:
+        gateway: Any = SparkContext._gateway
+        if gateway is None or not jvm_is_gone(gateway):
+            return False
+        context: Any = SparkContext._active_spark_context
+        if context is not None:
+            context._gateway, context._jvm, context._jsc = gateway, SparkContext._jvm, None
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = SparkSession._activeSession = None
+        SQLContext._instantiatedContext = None
+    accumulators = getattr(context, "_accumulatorServer", None)
+    if accumulators is not None:
+        context._accumulatorServer = None
+        accumulators.shutdown()  # a thread that listens
+    gateway._gateway_client.is_connected = False  # the ends of its objects are told to nobody
+    gateway.shutdown()  # closes connections, and ends the thread that would tell
+    process = vars(gateway).get("proc")
+    if process is not None:
+        process.stdin.close()
+    return True
+
+
+def forget_ended(spark: SparkContext) -> None:
+    """Have pyspark forget a context that has ended by itself in a JVM that lives; for `was_stopped` nobody has stopped it.
+
+    Without it pyspark gives the session that has ended to whoever asks for one.
+    """
+    gateway: Any = SparkContext._gateway
+    spark._gateway = gateway
+    spark.stop()
+
+
+def can_start_jvm() -> bool:
+    """Whether pyspark starts a JVM for the next session; one that was started around this process does not come back."""
+    return "PYSPARK_GATEWAY_PORT" not in os.environ
 
 
 def connect_to_jvm() -> None:

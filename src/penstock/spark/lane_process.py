@@ -85,6 +85,23 @@ def end_daemon_on(executor: str, lane: str, daemon: int, rows: Iterator[Any]) ->
     yield b""
 
 
+def end_left(lane: str, left: LaneProcess) -> None:
+    """End what is left of a lane on this host after the end of its session, and wait until it is gone.
+
+    A daemon that loses its JVM ends its workers and itself at once. One that does not get to it would keep the lane's folders
+    locked, and go on with its turn.
+    """
+    if left.host != socket.gethostname():
+        return  # where its executor is, which ends with its driver
+    if left.daemon and (is_of_lane(lane, left.daemon) or is_of_lane(lane, left.process)):
+        with suppress(OSError):
+            os.killpg(left.daemon, signal.SIGKILL)  # all that it has forked
+        wait_for_end(left.daemon)
+        wait_for_end(left.process)
+    else:
+        end_process(lane, left.process)
+
+
 def wait_for_end(process: int) -> None:
     """Until a process of this host is gone, and with it the locks it had."""
     deadline = time.monotonic() + _GONE_SECONDS

@@ -39,6 +39,7 @@ from penstock.spark.lane_process import (
     LaneProcess,
     end_daemon,
     end_daemon_on,
+    end_left,
     end_process,
     read_from_lane,
     run_in_lane,
@@ -111,14 +112,19 @@ class Lane:
         self._spark = spark
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self.last_used = time.monotonic()
-        self._worker_name = take_name(worker_name or name)
-        self._environment = worker_environment(spark, {VARIABLE: self._worker_name})
         self._process: LaneProcess | None = None
         self._closing: Future[None] | None = None
         self._job: _Job | None = None
         self._job_lock = threading.Lock()
+        self._is_forsaken = False
         self.executor: str | None = None
-        self.move(executor)
+        self._worker_name = take_name(worker_name or name)
+        try:
+            self._environment = worker_environment(spark, {VARIABLE: self._worker_name})
+            self.move(executor)
+        except BaseException:
+            give_back(self._worker_name)
+            raise
 
     def move(self, executor: str | None) -> None:
         """Run the jobs to come on another executor; what is open on the old one stays there until its process ends."""
@@ -174,6 +180,19 @@ class Lane:
                 return
             job.cancelled = reason
         threading.Thread(target=self._cancel, args=(job,), name=f"{self.name}-cancelled", daemon=True).start()
+
+    def forsake(self) -> None:
+        """The session has ended: take no more jobs, and end what is left of the worker on this host, without a word to Spark.
+
+        Returns when the worker is gone, and with it the locks it had. Jobs that wait are cancelled, one that runs has failed.
+        """
+        if self._is_forsaken:
+            return
+        self._is_forsaken = True
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        if self._process is not None:
+            end_left(self._worker_name, self._process)
+        give_back(self._worker_name)
 
     def _run(
         self, rows: RDD[Any], function: LaneFunction, partition: int | None, description: str, read: Callable[[bytes], T]

@@ -22,6 +22,11 @@ _SETTLED_SECONDS = 2.0
 # ... unless spark.executor.instances tells that there should be more: then the missing ones are waited for longer.
 _MISSING_SECONDS = 30.0
 
+_STOPPED = (
+    "the SparkSession was stopped while the application runs on it, or its JVM has ended: nothing can be processed any more. "
+    "Close the application before its session, and start it anew on one that runs"
+)
+
 
 class NoExecutorsError(StreamsError):
     """The cluster gives the application no executor now."""
@@ -30,11 +35,8 @@ class NoExecutorsError(StreamsError):
 class SessionStoppedError(StreamsError):
     """The session was stopped under the application: nothing can run any more."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "the SparkSession was stopped while the application runs on it, or its JVM has ended: nothing can be processed any "
-            "more. Close the application before its session, and start it anew on one that runs"
-        )
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or _STOPPED)
 
 
 def is_local(spark: SparkContext) -> bool:

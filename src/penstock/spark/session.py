@@ -15,7 +15,16 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.spark.allocation import Allocation, cores_of
-from penstock.spark.internals import active_context, end_gateway, forget_gateway, running_gateway, total_cores
+from penstock.spark.internals import (
+    active_context,
+    end_gateway,
+    forget_ended,
+    forget_gateway,
+    forget_lost_jvm,
+    has_ended,
+    running_gateway,
+    total_cores,
+)
 from penstock.spark.placement import wait_for_executors
 from penstock.spark.session_settings import (
     JVM_OPTIONS,
@@ -45,8 +54,9 @@ _started: tuple[Any, frozenset[str], bool] = (None, frozenset(), False)
 
 
 def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSession:
-    """A session with penstock's settings, under the user's own."""
+    """A session with penstock's settings, under the user's own; what is left of one that has ended is cleared away first."""
     global _started
+    _clear_away()
     # Workers run this interpreter, with what is installed for it, unless told otherwise. Only spark-submit reads the setting.
     os.environ["PYSPARK_PYTHON"] = str(settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable)
     given = {key: str(value) for key, value in settings.items() if key != _JAVA_OPTIONS}
@@ -69,6 +79,13 @@ def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSessi
         _started = running_gateway(), frozenset(options), loopback
         atexit.register(_end_jvm_at_exit, running_gateway(), os.getpid())
     return session
+
+
+def _clear_away() -> None:
+    """pyspark would give the session it has, even if that has ended in its JVM, or with it."""
+    left = None if forget_lost_jvm() else active_context()
+    if left is not None and has_ended(left):
+        forget_ended(left)
 
 
 def planned_settings(settings: Mapping[str, Any]) -> dict[str, str]:

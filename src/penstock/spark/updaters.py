@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -30,6 +31,7 @@ class Updaters:
         self._application = application
         self._packed = packed
         self._lanes: dict[str, Lane] = {}
+        self._lock = threading.Lock()
 
     @property
     def is_local(self) -> bool:
@@ -71,7 +73,25 @@ class Updaters:
                 _log.debug("%s could not be closed: %s", lane.name, exc)
         close_lanes((lane for lane, _ in closing), timeout)
 
+    def forsake(self) -> None:
+        """The session has ended: nothing is asked of it any more, and what is left of its workers here is ended."""
+        with self._lock:
+            lanes = list(self._lanes.values())
+            self._lanes.clear()
+            for lane in lanes:
+                lane.forsake()
+
+    def renew(self, spark: SparkContext) -> None:
+        """Go on on another session: copies are opened there with the next update."""
+        self.forsake()
+        with self._lock:
+            self._spark = spark
+
     def _lane(self, host: str) -> Lane:
+        with self._lock:
+            return self._lane_on(host)
+
+    def _lane_on(self, host: str) -> Lane:
         lane = self._lanes.get(host)
         there = [] if self.is_local else [executor for executor in executors(self._spark) if host_of(executor) == host]
         if not self.is_local and not there:

@@ -46,6 +46,12 @@ class Sharing:
         assert self.session is not None
         self.session.stop()
 
+    def kill_jvm(self) -> None:
+        """kill -9; returns when it is gone."""
+        process = SparkContext._gateway.proc  # type: ignore[union-attr]
+        process.kill()
+        process.wait()
+
     def settings(self) -> dict[str, str]:
         """What the user's session has: its own settings, and those of its context."""
         assert self.session is not None
@@ -68,6 +74,10 @@ class Sharing:
 
     def state(self, name: str) -> str:
         return self.applications[name].state.name
+
+    def table(self, name: str) -> dict[str, int]:
+        """What the application's store has, read by Spark."""
+        return {row["key"]: row["value"] for row in self.applications[name].store_dataframe("counts").collect()}
 
     def failure(self, name: str) -> str:
         return repr(self.applications[name].failure)

@@ -25,6 +25,10 @@ class Lane:
         self.name, self.executor, self.worker_name, self.pool = name, executor, worker_name, pool
         self.asked: list[str] = []
         self.error: Exception | None = None
+        self.spark, self.forsaken = spark, 0
+
+    def forsake(self) -> None:
+        self.forsaken += 1
 
     def submit(self, function: Any, description: str, read: Any) -> Future[Any]:
         self.asked.append(description.partition(": ")[2])
@@ -46,6 +50,8 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module, "packed", lambda application: b"")
     monkeypatch.setattr(module, "executors", lambda spark: ["executor_host_0"])
     monkeypatch.setattr(module, "has_ended", lambda spark: False)
+
+    monkeypatch.setattr(module, "wait_for_executors", lambda spark, timeout: ["executor_host_7"])
 
     def made(settings: dict[str, str], **own: str) -> Any:
         master = {"spark.master": "spark://host:7077"}
@@ -103,3 +109,50 @@ def test_should_say_that_the_session_was_stopped(make: Any, monkeypatch: pytest.
         fleet.place()
     with pytest.raises(SessionStoppedError):
         fleet.is_well_placed  # noqa: B018 - asked now and then
+
+
+def test_should_go_on_on_another_session_with_lanes_of_the_same_numbers_and_names(make: Any) -> None:
+    fleet = make({"spark.dynamicAllocation.enabled": "true"}, **{"spark.scheduler.pool": "lanes"})
+    fleet.add_lane(4, "t5")
+    fleet.open({0: {TASK: {}}, 1: {}, 4: {}})
+    before, session = dict(fleet.lanes), SimpleNamespace(sparkContext=SimpleNamespace())
+    fleet.renew(session)
+    assert [lane.forsaken for lane in before.values()] == [1, 1, 1]
+    assert {index: (lane.name, lane.worker_name, lane.pool) for index, lane in fleet.lanes.items()} == {
+        index: (lane.name, lane.worker_name, lane.pool) for index, lane in before.items()
+    }
+    assert all(lane.spark is session.sparkContext for lane in fleet.lanes.values())
+    assert {lane.executor for lane in fleet.lanes.values()} == {"executor_host_7"}
+    assert fleet.query_address(0) is None
+    fleet.open({0: {}, 1: {}, 4: {}})
+    assert [lane.asked for lane in fleet.lanes.values()] == [["open nothing"]] * 3, "their producers end what is still open"
+
+
+def test_should_be_renewed_again_where_lanes_could_not_be_made(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = make({})
+    made: list[Lane] = []
+
+    def fails_once(*arguments: Any) -> Lane:
+        if len(made) == 1:
+            made.append(made[0])
+            raise RuntimeError("the JVM has died again")
+        made.append(Lane(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(module, "Lane", fails_once)
+    with pytest.raises(RuntimeError, match="died again"):
+        fleet.renew(SimpleNamespace(sparkContext=SimpleNamespace()))
+    assert made[0].forsaken == 1
+    second = SimpleNamespace(sparkContext=SimpleNamespace())
+    fleet.renew(second)
+    assert [(lane.name, lane.spark) for lane in fleet.lanes.values()] == [(f"t{n}", second.sparkContext) for n in (1, 2)]
+
+
+def test_should_see_that_the_session_is_gone_without_asking_it(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = make({})
+    monkeypatch.setattr(module, "is_cut_off", lambda spark: False)
+    fleet.check_session()
+    monkeypatch.setattr(module, "is_cut_off", lambda spark: True)
+    with pytest.raises(SessionStoppedError):
+        fleet.check_session()
+    assert fleet.lanes[0].asked == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import pytest
 
 from penstock.errors import LockError, SerializationError
 from penstock.spark import lane_process
-from penstock.spark.lane_process import LaneProcess, end_daemon, is_of_lane, read_from_lane, run_in_lane
+from penstock.spark.lane_process import LaneProcess, end_daemon, end_left, is_of_lane, read_from_lane, run_in_lane
 from penstock.state.directory import FolderLock
 
 HOLDS_A_FOLDER = """
@@ -34,9 +35,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Start processes that hold the test's folder."""
     started = []
 
-    def one(**environment: str) -> subprocess.Popen[str]:
+    def one(*, leads: bool = False, **environment: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", HOLDS_A_FOLDER, str(tmp_path)]
-        process = subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True)
+        known = {**os.environ, **environment}
+        process = subprocess.Popen(command, env=known, stdout=subprocess.PIPE, text=True, start_new_session=leads)
         started.append(process)
         assert process.stdout is not None
         assert process.stdout.readline() == "locked\n"
@@ -107,3 +109,19 @@ def test_should_go_on_where_the_process_before_is_gone_or_the_same(start: Start,
 def test_should_refuse_what_says_nothing_of_its_process() -> None:
     with pytest.raises(SerializationError):
         read_from_lane(b"anything")
+
+
+@pytest.mark.parametrize("has_daemon", [True, False])
+def test_should_end_what_is_left_of_a_lane_also_where_it_is_stopped(has_daemon: bool, start: Start, tmp_path: Path) -> None:
+    left = start(leads=has_daemon, PENSTOCK_LANE="app-1")
+    left.send_signal(signal.SIGSTOP)
+    end_left("app-1", LaneProcess(os.uname().nodename, left.pid, left.pid if has_daemon else 0))
+    FolderLock.acquire(tmp_path).release()
+    assert left.wait(10) < 0
+
+
+def test_should_leave_alone_what_is_not_left_of_the_lane(start: Start) -> None:
+    other = start(leads=True, PENSTOCK_LANE="app-2")
+    end_left("app-1", LaneProcess(os.uname().nodename, other.pid, other.pid))
+    end_left("app-2", LaneProcess("elsewhere", other.pid, other.pid))
+    assert other.poll() is None

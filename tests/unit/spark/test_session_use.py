@@ -17,7 +17,14 @@ class Session:
 
     def __init__(self, settings: dict[str, str] | None = None) -> None:
         self.stops = 0
-        self.sparkContext = SimpleNamespace(getConf=lambda: SimpleNamespace(getAll=lambda: list((settings or {}).items())))
+        self.is_lost = False
+        self.sparkContext = SimpleNamespace(
+            getConf=lambda: SimpleNamespace(getAll=lambda: list((settings or {}).items())), session=self
+        )
+
+    @property
+    def has_ended(self) -> bool:
+        return self.is_lost or bool(self.stops)
 
     def stop(self) -> None:
         self.stops += 1
@@ -29,13 +36,28 @@ class Process:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.active: Session | None = None
         self.made: list[tuple[str, dict[str, str]]] = []
+        self.forgotten = 0
+        self.error: Exception | None = None
         monkeypatch.setattr(session_use, "_made", None)
-        monkeypatch.setattr(session_use, "_users", 0)
         monkeypatch.setattr(session_use, "make_session", self._make)
-        monkeypatch.setattr(session_use, "active_session", lambda: self.active if self.active and not self.active.stops else None)
-        monkeypatch.setattr(session_use, "has_ended", lambda context: self.active is None or bool(self.active.stops))
+        monkeypatch.setattr(
+            session_use, "active_session", lambda: self.active if self.active and not self.active.has_ended else None
+        )
+        monkeypatch.setattr(session_use, "has_ended", lambda context: context.session.has_ended)
+        monkeypatch.setattr(session_use, "was_stopped", lambda context: bool(context.session.stops))
+        monkeypatch.setattr(session_use, "forget_lost_jvm", self._forget)
+        monkeypatch.setattr(session_use, "running_gateway", lambda: None)
+        monkeypatch.setattr(session_use, "can_start_jvm", lambda: self.can_start)
+        self.can_start = True
+
+    def _forget(self) -> bool:
+        is_lost = self.active is not None and self.active.is_lost
+        self.forgotten += is_lost
+        return is_lost
 
     def _make(self, application_id: str, settings: dict[str, str]) -> Session:
+        if self.error is not None:
+            raise self.error
         self.made.append((application_id, settings))
         self.active = Session(settings)
         return self.active
@@ -110,3 +132,76 @@ def test_should_say_nothing_where_all_settings_are_as_wanted(process: Process, c
     with caplog.at_level(logging.WARNING):
         take({"spark.master": "local[2]"})
     assert not caplog.records
+
+
+def test_should_make_a_lost_session_again_with_its_settings_once_for_all_that_share_it(process: Process) -> None:
+    first, lost = take({"spark.master": "local[2]"})
+    second, _ = take({"spark.master": "local[7]"})
+    lost.is_lost = True
+    assert second.renew()
+    assert first.renew()
+    assert first.session is second.session is process.active is not lost
+    assert process.made == [("app", {"spark.master": "local[2]"})] * 2
+    assert first.renew()  # it has not ended since
+    first.release()
+    assert process.active is not None
+    assert process.active.stops == 0
+    second.release()
+    assert process.active.stops == 1
+
+
+def test_should_make_a_lost_session_again_when_it_works_at_last(process: Process) -> None:
+    use, lost = take()
+    lost.is_lost, process.error = True, OSError("no memory")
+    for _ in range(2):
+        with pytest.raises(OSError, match="no memory"):
+            use.renew()
+    process.error = None
+    assert use.renew()
+    assert use.session is process.active
+    use.release()
+    assert use.session.stops == 1  # type: ignore[attr-defined]
+
+
+def test_should_join_the_session_that_an_application_has_had_made_meanwhile(process: Process) -> None:
+    use, lost = take()
+    lost.is_lost = True
+    other, session = take()
+    assert use.renew()
+    assert use.session is session
+    other.release()
+    assert session.stops == 0
+    use.release()
+    assert session.stops == 1
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_should_not_make_a_session_of_the_users_again(process: Process, is_given: bool) -> None:
+    process.active = Session()
+    use, session = take(given=process.active if is_given else None)
+    session.is_lost = True
+    assert not use.is_renewable
+    assert not use.renew()
+    assert process.made == []
+
+
+def test_should_not_make_a_session_again_that_somebody_has_stopped(process: Process) -> None:
+    use, session = take()
+    session.stop()
+    assert not use.is_renewable
+    assert not use.renew()
+    assert len(process.made) == 1
+
+
+def test_should_not_make_a_session_again_for_which_no_jvm_can_be_started(process: Process) -> None:
+    use, session = take()
+    session.is_lost, process.can_start = True, False
+    assert not use.renew()
+    assert len(process.made) == 1
+
+
+def test_should_have_a_lost_session_forgotten_and_not_stopped(process: Process) -> None:
+    use, session = take()
+    session.is_lost = True
+    use.release()
+    assert (session.stops, process.forgotten) == (0, 1)

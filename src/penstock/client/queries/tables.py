@@ -64,6 +64,11 @@ class StateTables:
             names.append(view)
         return names
 
+    def renew(self, spark: Any) -> None:
+        """Make tables in another session from now on: those that were made in the last one have ended with it."""
+        with self._lock:
+            self._spark, self._tables = spark, None
+
     def close(self) -> None:
         """Tables can be read no more."""
         with self._lock:

@@ -1,0 +1,148 @@
+"""What an application does when its session has ended; session, lanes and group are played."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock import KafkaStreams, State, StreamsBuilder
+from penstock.client.kafka_streams import StreamThreadExceptionResponse
+from penstock.client.session_renewal import renew_session
+from penstock.spark.placement import NoExecutorsError, SessionStoppedError
+
+
+class Use:
+    """A session that ends, and can be made again, unless it is the user's."""
+
+    def __init__(self, *outcomes: bool | Exception, is_renewable: bool = True) -> None:
+        self._outcomes = list(outcomes)
+        self.is_renewable = is_renewable
+        self.session = SimpleNamespace(name="first")
+
+    def renew(self) -> bool:
+        outcome = self._outcomes.pop(0) if len(self._outcomes) > 1 else self._outcomes[0]
+        if isinstance(outcome, Exception):
+            raise outcome
+        self.session = SimpleNamespace(name="second")
+        return outcome
+
+    def release(self) -> None: ...
+
+
+class Fleet:
+    """Lanes on a session."""
+
+    def __init__(self, *errors: Exception, has_ended: bool = True) -> None:
+        self._errors = list(errors)
+        self.has_ended = has_ended
+        self.did: list[str] = []
+
+    def renew(self, session: Any) -> None:
+        if self._errors:
+            raise self._errors.pop(0)
+        self.did.append(f"renewed on {session.name}")
+        self.has_ended = False
+
+    def warm_up(self) -> None:
+        self.did.append("warmed up")
+
+    def close(self, seconds: float) -> None:
+        self.did.append("closed")
+
+    def forsake(self) -> None:
+        self.did.append("forsaken")
+
+
+def test_should_try_again_until_there_is_a_session_with_lanes() -> None:
+    use, fleet, waits = Use(OSError("no memory"), True), Fleet(NoExecutorsError("none yet")), list[float]()
+    assert renew_session(use, fleet, 60, lambda seconds: waits.append(seconds) or True)  # type: ignore[arg-type, func-returns-value]
+    assert fleet.did == ["renewed on second"]
+    assert waits == [0.2, 0.4]
+
+
+def test_should_give_up_after_its_patience_and_say_why() -> None:
+    use = Use(OSError("no memory\nat org.apache"))
+    with pytest.raises(SessionStoppedError, match=r"for 0 s \(task.timeout.ms\): no memory\. See"):
+        renew_session(use, Fleet(), 0.1, lambda seconds: True)  # type: ignore[arg-type]
+
+
+def test_should_stop_trying_when_the_application_is_closed() -> None:
+    assert not renew_session(Use(OSError("no memory")), Fleet(), 60, lambda seconds: False)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def streams() -> Any:
+    """An application that runs, without anything that runs it."""
+    builder = StreamsBuilder()
+    builder.stream("in").to("out")
+    made: Any = KafkaStreams(builder.build(), {"application.id": "app", "bootstrap.servers": "b:1"})
+    made._set_state(State.REBALANCING)
+    made._set_state(State.RUNNING)
+    made.asked = []
+    made._handler = lambda error: made.asked.append(error) or StreamThreadExceptionResponse.REPLACE_THREAD
+    return made
+
+
+def test_should_go_on_on_a_new_session_without_asking_the_handler(streams: Any) -> None:
+    streams._session, streams._fleet = Use(True), Fleet()
+    tables = streams._tables = SimpleNamespace(renew=lambda spark: tables_on.append(spark.name))
+    tables_on: list[str] = []
+    assert tables is streams._tables
+    assert streams._on_failure(SessionStoppedError(), 0)
+    assert (streams.state, streams.asked, streams.failure) == (State.REBALANCING, [], None)
+    assert streams._fleet.did == ["renewed on second", "warmed up"]
+    assert tables_on == ["second"]
+    assert streams._spark.name == "second"
+    assert streams._threads.failed == 0
+    assert streams._on_failure(SessionStoppedError(), 1), "another thread that has failed with it"
+    assert streams._fleet.did == ["renewed on second", "warmed up"]
+
+
+def test_should_see_the_end_of_the_session_behind_any_failure(streams: Any) -> None:
+    streams._session, streams._fleet = Use(True), Fleet()
+    assert streams._on_failure(AttributeError("'NoneType' object has no attribute 'sc'"), None)
+    assert streams.asked == []
+
+
+@pytest.mark.parametrize("use", [Use(True, is_renewable=False), Use(False)])
+def test_should_end_with_a_session_that_is_not_made_again(streams: Any, use: Use) -> None:
+    streams._session, streams._fleet = use, Fleet()
+    assert not streams._on_failure(RuntimeError("refused"), 0)
+    assert isinstance(streams.failure, SessionStoppedError)
+    assert streams.asked == [streams.failure]
+
+
+def test_should_end_where_no_session_can_be_made_for_too_long(streams: Any) -> None:
+    streams._session, streams._fleet = Use(OSError("no memory")), Fleet()
+    streams._config._values["task.timeout.ms"] = 100
+    assert not streams._on_failure(SessionStoppedError(), 0)
+    assert "no memory" in str(streams.failure)
+
+
+def test_should_be_closed_while_no_session_can_be_made(streams: Any) -> None:
+    streams._session, streams._fleet = Use(OSError("no memory")), Fleet()
+    went_on: list[bool] = []
+    renewing = threading.Thread(target=lambda: went_on.append(streams._on_failure(SessionStoppedError(), 0)))
+    renewing.start()
+    streams._set_state(State.PENDING_SHUTDOWN)
+    renewing.join(60)
+    assert went_on == [False]
+    assert streams.failure is None
+
+
+def test_should_make_no_session_for_an_application_that_is_being_closed(streams: Any) -> None:
+    streams._session, streams._fleet = Use(True), Fleet()
+    streams._set_state(State.PENDING_SHUTDOWN)
+    assert not streams._on_failure(SessionStoppedError(), 0)
+    assert (streams._fleet.did, streams.failure) == ([], None)
+
+
+@pytest.mark.parametrize(("has_ended", "order"), [(True, ["left", "forsaken", "left"]), (False, ["closed", "left"])])
+def test_should_leave_the_group_first_where_the_session_has_ended(streams: Any, has_ended: bool, order: list[str]) -> None:
+    streams._session, streams._fleet = Use(True), Fleet(has_ended=has_ended)
+    streams._member = SimpleNamespace(close=lambda: streams._fleet.did.append("left"))
+    streams._release()
+    assert streams._fleet.did == order
