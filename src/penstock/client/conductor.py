@@ -506,6 +506,7 @@ class Conductor:
 
     def _drive(self, lane: LaneLoop) -> None:
         """The next step of a lane that is free; turns are planned when it is known where logs end."""
+        self._settle(lane)  # also while a job runs: what is wanted of it now, and is not open yet, does not work
         if lane.job is not None or lane.ends:
             self._watch(lane)
             return
@@ -529,8 +530,6 @@ class Conductor:
             self._open(lane, wanted)  # Spark ends workers that are idle for a minute, and with them what they hold in memory
         elif lane.state is LaneState.RESTORING and not lane.running and not self._paused:
             self._open(lane, wanted)
-        else:
-            self._settle(lane)
 
     def _open(self, lane: LaneLoop, tasks: Mapping[TaskId, int]) -> None:
         seconds = 0.0 if self._paused else _RESTORE_BETWEEN if lane.running else _RESTORE_SECONDS
