@@ -382,7 +382,7 @@ class Conductor:
         if error_outside is not None:
             raise error_outside
         self._change_lanes()
-        if membership is None:
+        if membership is None or self._halted:
             return
         if heard != self._adopted_at:
             self.tasks.adopt(membership, elsewhere)
@@ -936,7 +936,7 @@ class Conductor:
     def _tell_state(self) -> None:
         """The state of the instance follows from those of its lanes."""
         running = self._membership is not None and self._heard == self._adopted_at and self.tasks.are_running
-        if self._hold.is_on and self._told_running:
+        if self._halted or (self._hold.is_on and self._told_running):
             return
         if running != self._told_running:
             self._told_running = running
