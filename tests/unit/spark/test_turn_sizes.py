@@ -40,7 +40,10 @@ def sources(partitions: int) -> list[TopicPartition]:
 
 
 def turns_of(partitions: int, ahead: int = 0) -> tuple[Stage, dict[int, Turn]]:
-    """A stage and the turns of two lanes behind it, that read all sources; targets with odd numbers are `ahead` of the others, as after a crash of one lane."""
+    """A stage that reads all sources, and the turns of two lanes behind it.
+
+    Targets with odd numbers are `ahead` of the others, as after a crash of one lane.
+    """
     plan, unused = plan_of(partitions), Any
     positions = Positions(plan, "sizes", unused, unused, unused, "earliest", SystemClock())  # type: ignore[arg-type]
     for target in range(partitions):
