@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,13 @@ from bench import environment
 from bench.processes import parse_stat
 from penstock import Consumed, Repartitioned, Serdes, StreamsBuilder, StreamsConfig
 from penstock.client.positions import Positions
-from penstock.client.turns import Turn, plan_turn
+from penstock.client.stages import Stage, StagePart, front_window, plan_stage
+from penstock.client.turns import plan_turn
 from penstock.clock import SystemClock
 from penstock.ids import TaskId, TopicPartition
 from penstock.runtime.carry_over import with_logs
-from penstock.spark.fleet import Fleet
-from penstock.spark.messages import Application, TaskWork
+from penstock.spark.fleet import Fleet, LaneWork
+from penstock.spark.messages import Application, LaneAnswer, TaskWork
 from penstock.spark.plan import Plan, make_plan
 from penstock.spark.session import end_session, make_session
 
@@ -154,7 +156,7 @@ class _Running:
         for task, lane in self._owners.items():
             # The ids of topics are known, so that nobody asks for them.
             owned[lane][task] = {p: with_logs(o, {"in": 4711}) for p, o in self._positions.of_task(task).items()}
-        self._checked(self._fleet.open(owned))
+        self._checked([self._fleet.open(lane, tasks) for lane, tasks in owned.items()])
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -181,29 +183,41 @@ class _Running:
         return Cost(self._lanes, sum(self._sources.values()), *figures, sent.bytes // turns, answered // turns)
 
     def _turn(self) -> None:
-        turn = self._planned()
-        self._checked(self._process(turn))
+        """A turn of each lane, all at once, behind a stage where there is a shuffle."""
+        stage = self._stage()
+        rows = None
+        if stage is not None:
+            targets = {partition: self._owners[task] for task, fed in stage.feeds.items() for partition in fed}
+            # Planned as the conductor does, with ranges of all sources; run without them, as there is no broker.
+            nothing = [replace(w, ranges=tuple(r._replace(start=r.end) for r in w.ranges)) for w in stage.upstream]
+            staged = self._fleet.stage(nothing, targets, str(stage)).result()
+            if staged.failure is not None:
+                raise RuntimeError(f"a stage has failed: {staged.failure}")
+            rows = staged.rows
+        self._checked([self._fleet.process(lane, self._work(lane, stage), rows) for lane in range(self._lanes)])
 
-    def _planned(self) -> Turn:
-        """A turn as the conductor plans it, in which ranges of all sources are read; then without them, as there is no broker."""
+    def _stage(self) -> Stage | None:
         if not self._plan.shuffled:
-            turn = Turn()
-            for task, lane in self._owners.items():
-                turn.work.setdefault(lane, {})[task] = TaskWork()
-            return turn
-        ends = dict.fromkeys(self._positions.sources(), 1_000_001)
-        planned = plan_turn(self._plan, self._positions, ends, self._owners, (), lambda backlog: backlog)
-        assert planned is not None
-        planned.upstream = [
-            replace(work, ranges=tuple(wanted._replace(start=wanted.end) for wanted in work.ranges)) for work in planned.upstream
-        ]
-        return planned
+            return None
+        positions, ends = self._positions, dict.fromkeys(self._positions.sources(), 1_000_001)
+        window = front_window({task: positions.fed(task) for task in self._owners}, positions.vectors, ends)
+        stage = plan_stage(self._plan, _NAME, window, positions.vectors, lambda backlog: backlog)
+        assert stage is not None
+        return stage
 
-    def _process(self, turn: Turn) -> Any:
-        return self._fleet.process(turn.work, turn.upstream, self._owners, b"", {}, str(turn), with_metrics=False)
+    def _work(self, lane: int, stage: Stage | None) -> LaneWork:
+        tasks = [task for task, owner in self._owners.items() if owner == lane]
+        if stage is None:
+            return LaneWork({task: TaskWork() for task in tasks}, b"", with_metrics=False)
+        part = StagePart(stage, {task: stage.feeds[task] for task in tasks})
+        turn = plan_turn(self._plan, self._positions, {}, tasks, (), lambda backlog: backlog, part=part)
+        assert turn is not None
+        stages = tuple(TaskId(work.subtopology, work.partition) for work in stage.upstream)
+        return LaneWork(turn.work, b"", stages=stages, read=turn.read, with_metrics=False, description=str(turn))
 
-    def _checked(self, answers: Any) -> None:
-        for answer in answers.values():
+    def _checked(self, asked: list[Future[LaneAnswer]]) -> None:
+        wait(asked)
+        for answer in map(self._fleet.answer, asked):
             if answer.failure is not None or answer.lost:
                 raise RuntimeError(f"a turn has failed: {answer.failure}")
 

@@ -55,6 +55,7 @@ ALLOWED = {
     ("spark/internals.py", "found.get()"): "Scala's Option",
     ("spark/lane_process.py", "TaskContext.get()"): "the context of this task",
     ("spark/worker.py", "TaskContext.get()"): "the context of this task",
+    ("client/session_renewal.py", "wait(pause)"): "waits for so long",
     ("client/kafka_streams.py", "self._thread.join()"): "on a thread of its own that `close` waits for as long as it was told to",
 }
 

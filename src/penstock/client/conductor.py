@@ -389,12 +389,13 @@ class Conductor:
         if error_outside is not None:
             raise error_outside
         self._change_lanes()
-        if membership is None:
+        if membership is None or self._halted:
             return
         if heard != self._adopted_at:
             self.tasks.adopt(membership, elsewhere)
             self._adopted_at = heard
-        self.tasks.take_back()
+        if not self._paused:
+            self.tasks.take_back()
         if time.monotonic() >= self._read_rests and (reading := self.tasks.next_reading(heard)) is not None:
             future = self._beside.submit(self.tasks.read, reading, self._leave_shuffle)
             future.add_done_callback(partial(self._note_of, self._on_read, reading))
@@ -858,6 +859,8 @@ class Conductor:
             self.tasks.failed(lane)
             self.tasks.release(lane.index)
         self._pipelines = Pipelines(self.tasks)
+        self._told_running = False
+        self._events.on_rebalancing()
         if not self._events.on_failure(error, None):
             self._failed = True
 
@@ -958,7 +961,7 @@ class Conductor:
     def _tell_state(self) -> None:
         """The state of the instance follows from those of its lanes."""
         running = self._membership is not None and self._heard == self._adopted_at and self.tasks.are_running
-        if self._hold.is_on and self._told_running:
+        if self._halted or (self._hold.is_on and self._told_running):
             return
         if running != self._told_running:
             self._told_running = running

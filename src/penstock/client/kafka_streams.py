@@ -712,7 +712,7 @@ class KafkaStreams(QueryMethods):
         self._ended.set()
         has_session = self._fleet is None or not self._fleet.has_ended
         if self._member is not None and not has_session:
-            self._member.close()
+            self._member.close(leave=True)
         if self._conductor is not None:
             self._conductor.copies.standbys.close()
         self._threads.set_all(ThreadState.PENDING_SHUTDOWN)

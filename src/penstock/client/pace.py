@@ -61,7 +61,7 @@ class Pace:
 
     def failed(self, records: int) -> int:
         """Learn from a turn that was too long for the brokers, or too much for its worker; returns how many the next may have."""
-        self.ceiling = max(_FEWEST, records // 2)
+        self.ceiling = max(1, records // 2)
         return self.ceiling
 
     def account(self, records: int, seconds: float) -> None:

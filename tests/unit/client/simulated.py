@@ -16,12 +16,14 @@ from typing import Any
 
 from penstock.client.conductor import Conductor
 from penstock.client.events import Events
+from penstock.client.owned_tasks import Read, Reading
 from penstock.client.positions import Positions
 from penstock.client.units import units_of
 from penstock.clock import ManualClock
 from penstock.config import StreamsConfig
 from penstock.errors import ProcessingError
 from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.fetch import Short
 from penstock.kafka.membership import Membership
 from penstock.log_bounds import LogBounds
 from penstock.runtime.carry_over import OffsetAndMetadata
@@ -62,11 +64,17 @@ class Brokers:
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self.consumed: Counter[tuple[TopicPartition, TopicPartition, int]] = Counter()
         """How often each offset of a source was consumed for a partition, in turns that were committed."""
+        self.asked: list[tuple[list[TopicPartition], bool]] = []
+        """Whose ends were asked for, and whether only of what is committed."""
+        self.away: set[TopicPartition] = set()
+        """Partitions whose leaders do not answer."""
 
     def reachable_ends(self, partitions: Iterable[TopicPartition], committed_only: bool) -> dict[TopicPartition, int]:
-        return {p: self.ends[p] for p in partitions}
+        self.asked.append((list(partitions), committed_only))
+        return {p: self.ends[p] for p in self.asked[-1][0] if p not in self.away}
 
-    log_ends = reachable_ends
+    def log_ends(self, partitions: Iterable[TopicPartition], committed_only: bool) -> dict[TopicPartition, int]:
+        return {p: self.ends[p] for p in partitions}
 
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 0)
@@ -114,6 +122,10 @@ class Fleet:
         self.places: dict[int, str] = {}
         self.restores = 0
         self.deaf: set[int] = set()
+        self.opened: list[list[TaskId]] = []
+        """What lanes were told to own, in order."""
+        self.short: dict[TopicPartition, Short] = {}
+        """Partitions that cannot be read beyond an offset."""
         for lane in range(lanes):
             self.add_lane(lane, f"t{lane + 1}")
 
@@ -162,6 +174,7 @@ class Fleet:
     # jobs
 
     def open(self, lane: int, tasks: Mapping[TaskId, Committed], seconds: float = 2.0) -> Future[LaneAnswer]:
+        self.opened.append(sorted(tasks))
         return self._ask(Pending(lane, lambda: self._open(lane, tasks)))
 
     def process(self, lane: int, work: LaneWork, rows: Any = None) -> Future[LaneAnswer]:
@@ -183,7 +196,7 @@ class Fleet:
         assert self.pending[job.lane].popleft() is job
         job.future.set_result(job.run())
 
-    def fail(self, job: Pending, *, committed: bool, lost: bool) -> None:
+    def fail(self, job: Pending, *, committed: bool = False, lost: bool = False, failure: Failure | None = None) -> None:
         """A job fails: what it did is committed or not, and its worker is there to tell or not."""
         assert self.pending[job.lane].popleft() is job
         if committed:
@@ -192,7 +205,7 @@ class Fleet:
         if lost:
             job.future.set_exception(RuntimeError("the worker died"))
         else:
-            job.future.set_result(LaneAnswer("w", failure=Failure("ProcessingError", "a bad record", "")))
+            job.future.set_result(LaneAnswer("w", failure=failure or Failure("ProcessingError", "a bad record", "")))
 
     def _open(self, lane: int, tasks: Mapping[TaskId, Committed]) -> LaneAnswer:
         worker = self.workers[lane]
@@ -238,9 +251,13 @@ class Fleet:
                 partition = TopicPartition(r.topic, r.partition)
                 at = worker.tasks[task][partition]
                 assert at[partition] == r.start, f"{task} is at {at[partition]} of {partition} and reads from {r.start}"
-                self._consume(partition, partition, r.start, r.end)
-                at[partition] = r.end
-                answer.offsets[partition] = OffsetAndMetadata(r.end)
+                end = r.end
+                if partition in self.short and self.short[partition].offset < end:
+                    answer.short[partition] = self.short[partition]
+                    end = self.short[partition].offset
+                self._consume(partition, partition, r.start, end)
+                at[partition] = end
+                answer.offsets[partition] = OffsetAndMetadata(end)
             for partition in some.fed:
                 self._feed(worker.tasks[task][partition], partition, upstream, work.read)
                 sources = list(worker.tasks[task][partition])
@@ -302,9 +319,11 @@ class Beside(Executor):
 class World:
     """One instance and all that it has to do with."""
 
-    def __init__(self, clock: list[float], *, lanes: int, guarantee: str = "exactly_once_v2", **settings: Any) -> None:
+    def __init__(
+        self, clock: list[float], *, lanes: int, guarantee: str = "exactly_once_v2", plan: Plan | None = None, **settings: Any
+    ) -> None:
         self.clock = clock
-        self.plan = make_plan(3, 4, 2)
+        self.plan = plan or make_plan(3, 4, 2)
         self.brokers = Brokers(self.plan)
         self.exactly_once = guarantee == "exactly_once_v2"
         config = StreamsConfig(
@@ -326,7 +345,17 @@ class World:
         self.conductor.member = SimpleNamespace(  # type: ignore[assignment]
             failure=None, is_leader=True, commit=self._commit, request_rejoin=lambda: None
         )
+        self.conductor._hold._now = self.conductor._stuck._clock = lambda: clock[0]
         self.generation = 0
+        self.read: list[list[TaskId]] = []
+        """The tasks that were read from Kafka, in order."""
+        read = self.conductor.tasks.read
+
+        def reading(asked: Reading, before: Callable[[], None]) -> Read:
+            self.read.append(sorted(asked.tasks))
+            return read(asked, before)
+
+        self.conductor.tasks.read = reading  # type: ignore[method-assign]
 
     def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], whole: bool = False) -> None:
         shown = {p for p in offsets if p.topic == "lines"}
@@ -350,6 +379,28 @@ class World:
     def step(self) -> None:
         self.clock[0] += 0.01
         self.conductor.step()
+
+    def do_beside(self) -> None:
+        """All that is to be done beside the loop."""
+        while self.beside.pending:
+            self.beside.run_one()
+
+    def until(self, condition: Callable[[], Any], rounds: int = 400) -> None:
+        """Steps of the loop, and what is done beside it, until something is so; no job ends by itself meanwhile."""
+        for _ in range(rounds):
+            if condition():
+                return
+            self.step()
+            self.do_beside()
+        raise AssertionError("it never came to that")
+
+    def turns(self) -> list[Pending]:
+        """The turns that run now."""
+        return [job for job in self.jobs() if job.changes]
+
+    def owned(self) -> dict[int, int]:
+        """How many tasks the worker of each lane has open."""
+        return {lane: len(self.fleet.workers[lane].tasks) for lane in sorted(self.fleet.lanes)}
 
     def run_stage(self, failure: Failure | None = None) -> None:
         future, staged = self.fleet.stages.popleft()

@@ -111,9 +111,8 @@ def test_should_read_what_is_left_in_the_topic_before_a_shuffle_begins() -> None
     assert found.draining == {WORDS[0]: 11}
     assert found.fetched == {WORDS[0]: 1}
     assert found.of_task(TaskId(1, 0)) == {WORDS[0]: OffsetAndMetadata(1, "times")}
-    turn = plan_turn(
-        found._plan, found, {WORDS[0]: 11, LINES[0]: 20, LINES[1]: 0}, {TaskId(1, 0): 0, TaskId(1, 1): 0}, [], lambda backlog: 100
-    )
+    known = {WORDS[0]: 11, LINES[0]: 20, LINES[1]: 0}
+    turn = plan_turn(found._plan, found, known, [TaskId(1, 0), TaskId(1, 1)], [], lambda backlog: 100)
     assert turn is not None
     assert (turn.upstream, turn.ranges) == ([], [FetchRange(WORDS[0].topic, 0, 1, 11)])
     assert not found.is_drained
@@ -242,7 +241,27 @@ def test_should_begin_anew_for_all_where_a_log_ends_before_one_vector_and_nothin
 
 def test_should_note_that_a_log_ends_before_what_was_read_of_it() -> None:
     found = positions({ORDERS[0]: OffsetAndMetadata(7), ORDERS[1]: OffsetAndMetadata(9)}, tasks=READS_ORDERS)
-    found.check({ORDERS[0]: 6, ORDERS[1]: 9})  # the last stable offset; the log itself goes on to 1,000
+    known = {ORDERS[0]: 6, ORDERS[1]: 9}
+    assert not found.out_of_range(known)  # the last stable offset; the log itself goes on to 1,000
     found._admin.logs = {ORDERS[0]: LogBounds(0, 6, 6)}  # type: ignore[attr-defined]
+    gone = found.out_of_range(known)
+    assert gone.keys() == {ORDERS[0]}
     with pytest.raises(OffsetOutOfRangeError, match="orders-0 ends at 6 and was read up to 7"):
-        found.check({ORDERS[0]: 6, ORDERS[1]: 9})
+        raise gone[ORDERS[0]]
+
+
+def test_should_take_over_what_was_read_for_some_tasks_and_leave_the_others_alone() -> None:
+    committed = {WORDS[0]: OffsetAndMetadata(0, "|7|3,4"), WORDS[1]: OffsetAndMetadata(0, "|9|5,6")}
+    found = positions(committed)
+    copied = found.copy()
+    committed |= {WORDS[0]: OffsetAndMetadata(0, "|8|13,14"), WORDS[1]: OffsetAndMetadata(0, "|9|15,16")}
+    copied.drop([TaskId(1, 0), TaskId(1, 1)])
+    copied.add([TaskId(1, 0), TaskId(1, 1)])
+    assert found.vectors == {WORDS[0]: {LINES[0]: 3, LINES[1]: 4}, WORDS[1]: {LINES[0]: 5, LINES[1]: 6}}
+    found.take(copied, [TaskId(1, 0)])
+    assert found.vectors == {WORDS[0]: {LINES[0]: 13, LINES[1]: 14}, WORDS[1]: {LINES[0]: 5, LINES[1]: 6}}
+    assert found.committed[WORDS[0]] == OffsetAndMetadata(0, "|8|13,14")
+    assert found.sources_of(TaskId(1, 0)) == LINES
+    assert found.reads(TaskId(1, 0), LINES[1])
+    assert not found.reads(TaskId(1, 0), WORDS[1])
+    assert found.start(LINES[0]) == 5

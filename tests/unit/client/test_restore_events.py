@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from penstock import StateRestoreListener, StreamsError
+from penstock import StateRestoreListener
+from penstock.client.lane_loop import Job, LaneLoop
 from penstock.client.owned_tasks import OwnedTasks
 from penstock.client.restore_events import RestoreEvents
 from penstock.ids import TaskId, TopicPartition
-from penstock.spark.messages import RestoreProgress
+from penstock.spark.messages import LaneAnswer, RestoreProgress
 
 CHANGELOG = TopicPartition("app-counts-changelog", 1)
 
@@ -75,30 +76,24 @@ def test_should_tell_of_a_restore_that_ends_before_the_store_is_complete() -> No
 
 
 @pytest.mark.parametrize("fails", [True, False], ids=["a lane fails", "all is restored"])
-def test_should_suspend_what_is_not_restored_when_opening_fails(fails: bool) -> None:
+def test_should_suspend_what_is_not_restored_when_a_lane_fails(fails: bool) -> None:
     owned: Any = OwnedTasks.__new__(OwnedTasks)
     told: list[str] = []
-    owned.stopping, owned.owners = False, {}
+    task, lane = TaskId(0, 1), LaneLoop(0)
+    owned.owners, owned._holders, owned._readings, owned._begun, owned._told_hidden = {task: 0}, {}, {task: 1}, {}, {}
+    owned._being_read, owned.timers, owned._by_lane = {}, {}, ({}, {})
     owned._events = SimpleNamespace(on_restore=lambda progress, what: told.append(f"{what} {progress.position}"))
-    owned.in_lanes, owned.take_timers = (lambda owners: owners), (lambda answers: None)
-    owned.copies = SimpleNamespace(opened=lambda owners: None)
-    answers = iter(
-        [
-            {0: SimpleNamespace(opened=(), restoring=[progress(60, 60)], restored=[])},
-            {0: SimpleNamespace(opened=(), restoring=[], restored=[progress(100, 40)])},
-        ]
-    )
-
-    def open_lanes(owners: Any) -> Any:
-        if told and fails:
-            raise StreamsError("a lane is gone")
-        return next(answers)
-
-    owned.open_lanes = open_lanes
+    owned.copies = SimpleNamespace(opened=lambda owners: None, closed=lambda tasks: None)
+    owned.positions = SimpleNamespace(forget_fetched=lambda task: None)
+    job = Job(opens={task: 1})
+    owned.opening(lane, job.opens)
+    owned.opened(lane, job, LaneAnswer("w", restoring=(progress(60, 60),)))
     if fails:
-        with pytest.raises(StreamsError):
-            owned._restore()
+        owned.failed(lane)
+        owned.release(lane.index)
+        owned.release(0)
         assert told == ["start 60", "batch 60", "suspended 60"]
     else:
-        owned._restore()
+        owned.opened(lane, job, LaneAnswer("w", restored=(progress(100, 40),)))
+        owned.release(0)
         assert told == ["start 60", "batch 60", "end 100"]

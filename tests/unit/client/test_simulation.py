@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from typing import Any
 
@@ -11,15 +10,8 @@ import pytest
 
 from penstock.client.lane_changes import LaneChange
 from penstock.ids import TaskId, TopicPartition
+from penstock.spark.messages import Failure
 from tests.unit.client.simulated import WORDS, World
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    now = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr("penstock.client.conductor.fence", lambda config, transactional_id: None)
-    return now
 
 
 def consumed_once(world: World) -> None:
@@ -229,8 +221,6 @@ def test_should_end_when_the_turns_that_run_are_accounted_for(clock: list[float]
 
 
 def test_should_let_the_client_decide_on_a_failure_before_the_shuffle(clock: list[float]) -> None:
-    from penstock.spark.messages import Failure
-
     world = World(clock, lanes=2, **{"task.spread": "always"})
     answers: list[Any] = []
     world.on_failure = lambda error, lane: bool(answers.append((str(error), lane))) or True

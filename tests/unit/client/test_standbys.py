@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -86,10 +87,18 @@ def test_should_follow_until_it_has_caught_up_and_tell_the_listener(standbys: St
     assert len(heard.events) == 11
 
 
-def test_should_return_when_a_copy_that_is_to_run_here_is_let_go(standbys: Standbys, heard: Heard) -> None:
+def test_should_tell_when_a_copy_that_is_to_run_here_is_let_go(heard: Heard) -> None:
+    events, let_go = standby_events(lambda: heard), threading.Event()
+    events.on_let_go = let_go.set
+    standbys = Standbys(Updaters(), events, "copies", dict)  # type: ignore[arg-type]
+    standbys.hurry(True)
     standbys.want({TASK: ""})
     wait_until(caught_up(standbys), "the copy is complete")
+    assert not standbys.is_letting_go(TASK)
     standbys.want({}, promoted=[TASK])
+    assert let_go.wait(30)
+    standbys.close()
+    assert not standbys.is_letting_go(TASK)
     assert heard.events[-1] == ("suspended", CHANGELOG, "counts", 99, 100, SuspendReason.PROMOTED)
     assert standbys.lag(TASK) is None
 
@@ -110,7 +119,29 @@ def test_should_wait_for_a_copy_that_comes_back_before_it_is_let_go(standbys: St
     wait_until(caught_up(standbys), "the copy is complete")
     standbys.want({})
     standbys.want({}, promoted=[TASK])
+    wait_until(lambda: not standbys.is_letting_go(TASK), "it is let go")
     assert heard.events[-1][0] == "suspended"
+
+
+def test_should_not_open_what_an_updater_still_has(heard: Heard) -> None:
+    """The lock of its folder is held until the updater has answered."""
+    updaters = Updaters()
+    standbys = Standbys(updaters, standby_events(lambda: heard), "copies", dict)  # type: ignore[arg-type]
+    standbys.hurry(True)
+    standbys.want({TASK: ""})
+    wait_until(caught_up(standbys), "the copy is complete")
+    may_answer, answer = threading.Event(), updaters.update
+
+    def update(*asked: Any, **named: Any) -> Future[UpdateAnswer]:
+        assert may_answer.wait(30)
+        return answer(*asked, **named)
+
+    updaters.update = update  # type: ignore[method-assign]
+    standbys.want({}, promoted=[TASK])
+    assert standbys.is_letting_go(TASK)
+    may_answer.set()
+    wait_until(lambda: not standbys.is_letting_go(TASK), "it is let go")
+    standbys.close()
 
 
 def test_should_tell_restoring_to_the_restore_listener_instead(heard: Heard) -> None:
@@ -121,6 +152,7 @@ def test_should_tell_restoring_to_the_restore_listener_instead(heard: Heard) -> 
     standbys.want({TASK: ""}, restoring=[TASK])
     wait_until(caught_up(standbys), "the state is back")
     standbys.want({}, promoted=[TASK])
+    wait_until(lambda: not standbys.is_letting_go(TASK), "it is let go")
     standbys.close()
     assert restored[0][0] == "start"
     assert [what for what, _, _ in restored[1:-1]] == ["batch"] * 10
@@ -158,6 +190,7 @@ def test_should_let_go_of_a_copy_while_paused(standbys: Standbys, updaters: Upda
     wait_until(caught_up(standbys), "the copy is complete")
     standbys.pause(True)
     standbys.want({OTHER: ""}, promoted=[TASK])
+    wait_until(lambda: not standbys.is_letting_go(TASK), "the copy is let go")
     assert updaters.asked[-1] == ((OTHER,), True)
     assert heard.events[-1] == ("suspended", CHANGELOG, "counts", 99, 100, SuspendReason.PROMOTED)
 

@@ -2,94 +2,46 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from penstock.client import conductor as conductor_module
-from penstock.client.conductor import Conductor
-from penstock.client.events import Events
-from penstock.client.failures import LaneLostError, error_of
+from penstock.client.failures import LaneLostError
+from penstock.client.lane_changes import LaneChange
 from penstock.client.pace import Pace
-from penstock.client.positions import OffsetOutOfRangeError
 from penstock.client.stuck import StuckPartitions
-from penstock.client.turns import Turn
-from penstock.config import StreamsConfig
 from penstock.errors import BrokerError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
-from penstock.kafka.fetch import FetchRange, Short, StuckPartitionsError
-from penstock.spark.messages import LaneAnswer, TaskWork, UpstreamWork
-from penstock.spark.plan import Plan
+from penstock.kafka.fetch import Short, StuckPartitionsError
+from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.worker import _failure
+from tests.unit.client.simulated import World
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
-TASKS = (TaskId(0, 0), TaskId(0, 1))
 ENDS = {A: 10, B: 20}
 
 
-class Positions:
-    """Two tasks that read a partition each, from the start."""
-
-    def __init__(self) -> None:
-        self.fetched = {A: 0, B: 0}
-        self.vectors: dict[TopicPartition, Any] = {}
-        self.committed: dict[TopicPartition, Any] = {}
-        self.draining: dict[TopicPartition, int] = {}
-        self.is_drained = False
-
-    def sources(self) -> list[TopicPartition]:
-        return list(self.fetched)
-
-    def inputs(self, task: TaskId) -> list[TopicPartition]:
-        return [TopicPartition("orders", task.partition)]
-
-    def check(self, ends: Any) -> None:
-        pass
+def begin(clock: list[float], lanes: int = 1, *, produced: bool = True, **settings: Any) -> World:
+    """All is open; then there is something to read."""
+    world = World(clock, lanes=lanes, guarantee=settings.pop("processing.guarantee", "exactly_once_v2"), **settings)
+    world.assign()
+    world.settle(20)
+    assert world.told == ["running"]
+    world.brokers.asked.clear()
+    world.read.clear()
+    if produced:
+        produce(world)
+    return world
 
 
-class Admin:
-    """Tells the ends of logs, except of partitions whose leader is away."""
-
-    def __init__(self) -> None:
-        self.away: set[TopicPartition] = set()
-        self.asked: list[tuple[list[TopicPartition], bool]] = []
-
-    def reachable_ends(self, partitions: Iterable[TopicPartition], committed_only: bool) -> dict[TopicPartition, int]:
-        self.asked.append((list(partitions), committed_only))
-        return {p: ENDS[p] for p in self.asked[-1][0] if p not in self.away}
+def produce(world: World) -> None:
+    for partition, end in ENDS.items():
+        world.produce(*partition, end)
 
 
-class Fleet:
-    """Lanes that can be removed."""
-
-    def __init__(self) -> None:
-        self.lanes = {0: SimpleNamespace(name="t1"), 1: SimpleNamespace(name="t2")}
-        self.application = SimpleNamespace(client_id="app", transactional_id=lambda lane: f"app-process-{lane + 1}")
-        self.updaters = SimpleNamespace(is_local=False, hosts=lambda: [""])
-
-    def remove_lane(self, index: int) -> None:
-        del self.lanes[index]
-
-    def add_lane(self, index: int, name: str) -> None:
-        self.lanes[index] = SimpleNamespace(name=name)
-
-
-def make(**settings: Any) -> Conductor:
-    given = {"application.id": "app", "bootstrap.servers": "b:1", "processing.guarantee": "exactly_once_v2", **settings}
-    subtopology: Any = SimpleNamespace(id=0, source_topics=("orders",), repartition_source_topics={}, store_to_changelog={})
-    fakes: Any = (Fleet(), Admin(), Positions())
-    plan = Plan({0: subtopology}, {"orders": 2}, {})
-    found = Conductor(StreamsConfig(given), plan, *fakes, {str(task): (task,) for task in TASKS}, Events())
-    found.tasks.owners = dict.fromkeys(TASKS, 0)
-    return found
-
-
-def ranges(conductor: Conductor) -> list[str]:
-    turn = conductor._poll()
-    return [] if turn is None else list(map(str, turn.ranges))
+def consumed(world: World, partition: TopicPartition) -> list[int]:
+    return sorted(offset for found, _, offset in world.brokers.consumed if found == partition)
 
 
 def test_should_try_a_partition_again_less_and_less_often() -> None:
@@ -119,61 +71,75 @@ def test_should_try_a_partition_again_less_and_less_often() -> None:
         ({"processing.guarantee": "at_least_once", "global.consumer.isolation.level": "read_committed"}, False),
     ],
 )
-def test_should_ask_for_the_ends_that_its_consumers_can_reach(settings: dict[str, str], committed_only: bool) -> None:
-    conductor = make(**settings)
-    conductor._poll()
-    assert conductor._admin.asked == [([A, B], committed_only)]  # type: ignore[attr-defined]
+def test_should_ask_for_the_ends_that_its_consumers_can_reach(
+    clock: list[float], settings: dict[str, str], committed_only: bool
+) -> None:
+    world = begin(clock, **settings)
+    world.settle(5)
+    assert {committed for _, committed in world.brokers.asked} == {committed_only}
+    assert {A, B} <= {partition for partitions, _ in world.brokers.asked for partition in partitions}
 
 
-def test_should_go_on_with_the_others_where_a_leader_is_away(caplog: pytest.LogCaptureFixture) -> None:
-    conductor = make()
-    conductor._admin.away = {A}  # type: ignore[attr-defined]
-    conductor.tasks.positions.fetched[A] = 4
-    assert ranges(conductor) == ["orders-1[0..20)"]
+def test_should_go_on_with_the_others_where_a_leader_is_away(clock: list[float], caplog: pytest.LogCaptureFixture) -> None:
+    world = World(clock, lanes=1)
+    world.brokers.committed[A] = OffsetAndMetadata(4)
+    world.brokers.away = {A}
+    produce(world)
+    world.assign()
+    world.settle(8)
+    assert consumed(world, A) == []
+    assert consumed(world, B) == list(range(20))
     assert "orders-0 cannot be read from offset 4 on" in caplog.text
-    assert ranges(conductor) == ["orders-1[0..20)"]
-    assert conductor._admin.asked[-1][0] == [B]  # type: ignore[attr-defined]
+    assert A not in world.brokers.asked[-1][0]
+    world.brokers.away = set()
+    world.settle(100)
+    assert consumed(world, A) == list(range(4, 10))
 
 
-def test_should_account_only_what_could_be_read_and_leave_the_rest_alone_for_a_while() -> None:
-    conductor = make()
-    turn = conductor._poll()
-    assert turn is not None
-    conductor._account(turn, {0: LaneAnswer("w", short={A: Short(3, "nothing came")})})
-    assert conductor.tasks.positions.fetched == {A: 3, B: 20}
-    assert ranges(conductor) == []
-    conductor._stuck.moved([A])
-    assert ranges(conductor) == ["orders-0[3..10)"]
+def test_should_account_only_what_could_be_read_and_leave_the_rest_alone_for_a_while(clock: list[float]) -> None:
+    world = begin(clock, produced=False)
+    world.fleet.short = {A: Short(3, "nothing came")}
+    produce(world)
+    world.settle(4)
+    fetched = world.conductor.tasks.positions.fetched
+    assert fetched == {A: 3, B: 20}
+    world.fleet.short = {}
+    world.settle(3)
+    assert fetched == {A: 3, B: 20}
+    assert A not in world.brokers.asked[-1][0]
+    world.settle(100)
+    assert fetched == {A: 10, B: 20}
+    assert (consumed(world, A), consumed(world, B)) == (list(range(10)), list(range(20)))
 
 
-def test_should_account_for_each_task_behind_a_shuffle_what_its_lane_has_read() -> None:
-    conductor = make()
-    words = [TopicPartition("words", 0), TopicPartition("words", 1)]
-    positions = conductor.tasks.positions
-    positions.vectors.update({words[0]: {A: 0, B: 0}, words[1]: {A: 5, B: 0}})
-    fed = {task: TaskWork(fed=(words[task.partition],)) for task in TASKS}
-    planned = [FetchRange("orders", 0, 0, 10), FetchRange("orders", 1, 0, 20)]
-    turn = Turn({0: fed}, [UpstreamWork(0, r.partition, (r,)) for r in planned], planned)
-    conductor._account(turn, {0: LaneAnswer("w", short={A: Short(3, "nothing came")})})
-    assert positions.vectors == {words[0]: {A: 3, B: 20}, words[1]: {A: 5, B: 20}}
+def test_should_load_positions_anew_where_the_log_does_not_have_them_any_more(clock: list[float]) -> None:
+    world = begin(clock, produced=False)
+    world.fleet.short = {A: Short(0, "gone", out_of_range=True)}
+    produce(world)
+    world.settle(4)
+    assert consumed(world, B) == list(range(20)), "what could be read is committed"
+    world.fleet.short = {}
+    world.settle(100)
+    assert TaskId(2, 0) in {task for tasks in world.read for task in tasks}
+    assert not world.failures
+    assert consumed(world, A) == list(range(10))
+    assert max(world.brokers.consumed.values()) == 1
 
 
-def test_should_load_positions_anew_where_the_log_does_not_have_them_any_more() -> None:
-    conductor = make()
-    turn = conductor._poll()
-    assert turn is not None
-    with pytest.raises(OffsetOutOfRangeError, match="orders-0 at offset 0"):
-        conductor._account(turn, {0: LaneAnswer("w", short={A: Short(0, "gone", out_of_range=True)})})
-    assert conductor.tasks.positions.fetched == {A: 0, B: 20}
-    assert conductor._survives(OffsetOutOfRangeError("out of range"))
-
-
-def test_should_do_without_the_partitions_that_a_stage_could_not_read() -> None:
-    conductor = make()
-    error = error_of(_failure(StuckPartitionsError("not all could be read", {A: Short(3, "nothing came")})))
-    assert isinstance(error, StuckPartitionsError)
-    assert conductor._survives(error)
-    assert ranges(conductor) == ["orders-1[0..20)"]
+def test_should_do_without_the_partitions_that_a_stage_could_not_read(clock: list[float]) -> None:
+    world = begin(clock, 2, produced=False, **{"task.spread": "always"})
+    lines = [TopicPartition("lines", p) for p in range(3)]
+    for partition in lines:
+        world.produce(*partition, 5)
+    world.until(lambda: world.fleet.stages)
+    stuck = StuckPartitionsError("not all could be read", {lines[0]: Short(3, "nothing came")})
+    world.run_stage(_failure(stuck))
+    world.until(lambda: world.fleet.stages)
+    upstream, _ = world.fleet.stages[0][1].rows  # type: ignore[misc]
+    assert {r.partition for work in upstream for r in work.ranges} == {1, 2}  # type: ignore[attr-defined]
+    world.settle(100)
+    assert not world.failures
+    assert world.brokers.consumed == dict.fromkeys(world.wants(), 1)
 
 
 @pytest.mark.parametrize(
@@ -186,14 +152,32 @@ def test_should_do_without_the_partitions_that_a_stage_could_not_read() -> None:
     ],
     ids=["longer than its transaction", "longer than its transaction", "its worker died", "something else"],
 )
-def test_should_make_a_turn_smaller_that_was_too_much(error: Exception, seconds: float, next_turn: int) -> None:
-    conductor = make()
-    turn = conductor._poll()
-    assert turn is not None
-    turn.started = time.monotonic() - seconds
-    conductor._turn = turn
-    conductor._survives(error)
-    assert sum(r.end - r.start for r in conductor._poll().ranges) == next_turn  # type: ignore[union-attr]
+def test_should_make_a_turn_smaller_that_was_too_much(
+    clock: list[float], error: Exception, seconds: float, next_turn: int
+) -> None:
+    world = begin(clock, produced=False)
+    world.brokers.ends.update(ENDS)
+    world.until(world.turns)
+    lane = world.conductor.tasks.lanes[0]
+    assert lane.job is not None
+    assert lane.job.turn is not None
+    assert lane.job.turn.size == 30
+    world.clock[0] += seconds
+    (turn,) = world.turns()
+    if isinstance(error, LaneLostError):
+        world.fleet.fail(turn, lost=True)
+    else:
+        world.fleet.fail(turn, failure=_failure(error))
+    for _ in range(200):
+        world.step()
+        world.do_beside()
+        if world.turns():
+            break
+        for job in world.jobs():
+            world.fleet.finish(job)
+    assert lane.job is not None
+    assert lane.job.turn is not None
+    assert lane.job.turn.size == next_turn
 
 
 def test_should_get_back_to_larger_turns_slowly() -> None:
@@ -212,11 +196,13 @@ def test_should_get_back_to_larger_turns_slowly() -> None:
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_should_end_what_a_lane_may_have_left_open_that_does_not_come_back(
-    guarantee: str, monkeypatch: pytest.MonkeyPatch
+    clock: list[float], guarantee: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    world = begin(clock, 2, **{"processing.guarantee": guarantee})
     fenced: list[str] = []
     monkeypatch.setattr(conductor_module, "fence", lambda settings, transactional_id: fenced.append(transactional_id))
-    conductor = make(**{"processing.guarantee": guarantee})
-    conductor._remove_lane(1)  # not opened: its worker died before
-    conductor.replace_lane(0, 2, "t3")
-    assert fenced == (["app-process-2", "app-process-1"] if guarantee == "exactly_once_v2" else [])
+    world.conductor.change_lanes(LaneChange(1))
+    world.settle(10)
+    world.conductor.replace_lane(0, 2, "t3")
+    world.settle(10)
+    assert fenced == (["app-1", "app-0"] if guarantee == "exactly_once_v2" else [])

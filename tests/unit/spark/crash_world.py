@@ -19,7 +19,8 @@ from typing import Any
 from penstock import StreamsConfig, TaskId, TopicPartition
 from penstock.client.conductor import Conductor
 from penstock.client.positions import Positions
-from penstock.client.turns import Turn, plan_turn
+from penstock.client.stages import StagePart, catch_up_window, front_window, plan_stage
+from penstock.client.turns import Turn, account, plan_turn
 from penstock.clock import SystemClock
 from penstock.columns import RawColumns, records_of
 from penstock.errors import TaskMigratedError
@@ -260,30 +261,40 @@ class Instance:
         self.lanes: dict[int, Lane] = {}
         self.generation = 0
         self.is_open = False
+        self._has_left_shuffle = False
 
     # open and close
 
     def open(self, *, wait: bool = True) -> None:
-        """Own everything in the group's generation of now, as `OwnedTasks.own` does after a start or a failure."""
+        """Own everything in the group's generation of now; a lane that goes on in it does not notice that another has failed."""
+        anew = self.generation != self.brokers.generation or self.positions.is_drained
         self.generation = self.brokers.generation
-        for lane in LANES:
+        begun = [lane for lane in LANES if anew or lane not in self.lanes]
+        for lane in begun:
             if lane in self.lanes:
                 self.lanes[lane].tasks.own({})
             else:
                 self.lanes[lane] = Lane(self._application, lane, self.brokers, self._reached)
         self.leave_shuffle()
-        self.positions.load(self._owners)
+        tasks, read = [task for lane in begun for task in self._tasks_of(lane)], self.positions.copy()
+        read.drop(tasks)
+        read.add(tasks)
+        self.positions.take(read, tasks)
         self.brokers.offsets |= self.positions.shown()
-        for lane, worker in self.lanes.items():
-            worker.tasks.own({task: self.positions.of_task(task) for task, at in self._owners.items() if at == lane})
+        for lane in begun:
+            self.lanes[lane].tasks.own({task: self.positions.of_task(task) for task in self._tasks_of(lane)})
         while wait and not self.restore():
             pass
+
+    def _tasks_of(self, lane: int) -> list[TaskId]:
+        return [task for task, at in self._owners.items() if at == lane]
 
     def leave_shuffle(self) -> None:
         """One commit by the group's leader, before anything is opened."""
         member = SimpleNamespace(is_leader=True, commit=self.brokers.offsets.update)
-        driver: Any = SimpleNamespace(member=member, tasks=self)
+        driver: Any = SimpleNamespace(member=member, tasks=self, _has_left_shuffle=self._has_left_shuffle)
         Conductor._leave_shuffle(driver)
+        self._has_left_shuffle = driver._has_left_shuffle
 
     def restore(self, seconds: float = 60.0) -> bool:
         """Go on with restoring; whether it is done."""
@@ -308,42 +319,58 @@ class Instance:
         up_to: Mapping[str, int] = MappingProxyType({}),
         max_records: int = _EVERYTHING,
     ) -> bool:
-        """One turn of all lanes; False where there is nothing to do. `at` is told each step of each lane and may end it there.
+        """One turn of each lane; False where there is nothing to do. `at` is told each step of each lane and may end it there.
 
-        Where one has ended the others finish theirs, and the instance has to be opened again.
+        Where one has ended the others finish theirs, and the one has to be opened again.
         """
         assert self.is_open
         ends = self.brokers.log_ends(self.positions.sources())
         known = {p: min(end, up_to.get(p.topic, end)) for p, end in ends.items()}
-        due = [t for worker in self.lanes.values() for t, o in worker.tasks.running.items() if o.task.has_records_queued]
-        turn = plan_turn(self.plan, self.positions, known, self._owners, due, lambda _: max_records)
-        if turn is None:
-            return False
-        stage = (self._stage.upstream(work)[0] for work in turn.upstream)
-        blobs = [batch_blob(target, batch) for batches in stage for target, batch in batches.items()]
+        parts = self._run_stages(known, lambda _: max_records)
         self._on_step = at
-        answers = {}
-        for lane, work in turn.work.items():
-            answer = LaneAnswer("here")
-            told = {task: replace(some, lags=self._lags(task, some, ends)) for task, some in work.items()}
-            group = str(self.generation).encode()
-            try:
-                told_turn = ProcessTurn("key", lane, told, (), group, read=turn.read)
-                self.lanes[lane].process(told_turn, dict(read_blobs(blobs).batches), answer)
-                self._on_step(lane, Step.STORE_WRITTEN)
-                answers[lane] = answer
-            except (Crash, TaskMigratedError):
-                self.lanes.pop(lane).end()
-                self.is_open = False
-        if self.is_open:
-            self._account(turn, answers)
-            for lane in turn.work:
-                try:
-                    self._on_step(lane, Step.ACCOUNTED)
-                except Crash:
-                    self.lanes.pop(lane).end()
-                    self.is_open = False
-        return True
+        done = False
+        for lane in LANES:
+            part, tasks = parts.get(lane), self._tasks_of(lane)
+            due = [t for t, opened in self.lanes[lane].tasks.running.items() if opened.task.has_records_queued]
+            turn = plan_turn(self.plan, self.positions, known, tasks, due, lambda _: max_records, part=part)
+            if turn is not None:
+                self._lane_turn(lane, turn, ends)
+                done = True
+        self.is_open = self.is_open and not self.positions.is_drained
+        return done
+
+    def _run_stages(self, ends: Mapping[TopicPartition, int], limit: Callable[[int], int]) -> dict[int, StagePart]:
+        """One stage for the tasks at the front, one for those behind it; each lane takes up one of them."""
+        vectors, parts = self.positions.vectors, dict[int, StagePart]()
+        feeds = {task: fed for task in self._owners if (fed := self.positions.fed(task))}
+        if self.positions.draining:
+            return {}
+        for window in (catch_up_window(feeds, vectors, ends, limit(0)), front_window(feeds, vectors, ends)):
+            stage = plan_stage(self.plan, "unit", window, vectors, limit)
+            for lane in LANES if stage is not None else ():
+                assert stage is not None
+                mine = {task: fed for task, fed in stage.feeds.items() if self._owners[task] == lane}
+                if mine and lane not in parts:
+                    fed = {partition for some in mine.values() for partition in some}
+                    batches = (self._stage.upstream(work)[0] for work in stage.upstream)
+                    rows = [batch_blob(target, batch) for some in batches for target, batch in some.items() if target in fed]
+                    parts[lane] = StagePart(stage, mine, rows)
+        return parts
+
+    def _lane_turn(self, lane: int, turn: Turn, ends: Mapping[TopicPartition, int]) -> None:
+        answer, group = LaneAnswer("here"), str(self.generation).encode()
+        told = {task: replace(some, lags=self._lags(task, some, ends)) for task, some in turn.work.items()}
+        blobs = [] if turn.part is None else turn.part.rows
+        try:
+            told_turn = ProcessTurn("key", lane, told, (), group, read=turn.read)
+            self.lanes[lane].process(told_turn, dict(read_blobs(blobs).batches), answer)
+            self._on_step(lane, Step.STORE_WRITTEN)
+            account(self.positions, turn, answer)
+            self.brokers.offsets |= self.positions.shown()  # after every turn, and not only every second
+            self._on_step(lane, Step.ACCOUNTED)
+        except (Crash, TaskMigratedError):
+            self.lanes.pop(lane).end()
+            self.is_open = False
 
     def run(self, max_records: int = _EVERYTHING) -> None:
         """Turns until there is nothing to do; what comes in between, as the end of a draining, opens everything anew."""
@@ -359,13 +386,6 @@ class Instance:
     def _lags(self, task: TaskId, work: Any, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         fetched = {**self.positions.fetched, **{TopicPartition(r.topic, r.partition): r.end for r in work.ranges}}
         return {p: ends[p] - fetched[p] for p in self.positions.inputs(task) if p in fetched}
-
-    def _account(self, turn: Turn, answers: Mapping[int, LaneAnswer]) -> None:
-        tasks = SimpleNamespace(positions=self.positions, take_timers=lambda _: None)
-        driver: Any = SimpleNamespace(_config=self.config, member=None, tasks=tasks, _opened=True, _note_stuck=lambda *_: None)
-        Conductor._account(driver, turn, answers)
-        self.is_open = driver._opened
-        self.brokers.offsets |= self.positions.shown()  # after every turn, and not only every second
 
     # what is in the stores
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +12,8 @@ from typing import Any
 
 from penstock import StreamsConfig, TaskId, TopicPartition
 from penstock.client.positions import Positions
-from penstock.client.turns import plan_turn
+from penstock.client.stages import catch_up_window, front_window
+from penstock.client.turns import account, plan_turn
 from penstock.clock import SystemClock
 from penstock.columns import RawColumns, records_of
 from penstock.kafka.fetch import FetchRange
@@ -23,6 +24,7 @@ from penstock.spark.blobs import batch_blob, counts_blob, read_blobs
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, LaneAnswer, UpstreamWork
 from penstock.spark.plan import make_plan
+from penstock.spark.upstream import side_target
 
 APPLICATION = "app"
 
@@ -116,43 +118,46 @@ class World:
         self.lanes[task] = self._lane()
         self._open(task)
 
-    def _run_stage(self, upstream: Iterable[UpstreamWork]) -> Iterator[bytes]:
+    def _run_stage(self, upstream: Iterable[UpstreamWork], fed: Collection[TopicPartition]) -> Iterator[bytes]:
         for work in upstream:
             batches, consumed = self._stage.upstream(work)
-            yield from (batch_blob(target, batch) for target, batch in batches.items())
-            yield counts_blob(self._stage.take_counts(TaskId(work.subtopology, work.partition), consumed, 0.5))
+            yield from (batch_blob(target, batch) for target, batch in batches.items() if target in fed)
+            counts = self._stage.take_counts(TaskId(work.subtopology, work.partition), consumed, 0.5)
+            if side_target(self.plan, work) in fed:
+                yield counts_blob(counts)
 
     def turn(self, up_to: Mapping[str, int] = MappingProxyType({}), max_records: int = 1_000_000) -> bool:
-        """One turn, in which some topics are fetched only up to an offset; False where there is nothing to do."""
-        ends = self.logs.log_ends(self.positions.sources())
+        """One turn, in which some topics are fetched only up to an offset; False where there is nothing to do.
+
+        Tasks that are behind the others are fed first.
+        """
+        ends, vectors = self.logs.log_ends(self.positions.sources()), self.positions.vectors
         known = {p: min(end, up_to.get(p.topic, end)) for p, end in ends.items()}
         due = [task for task in self.lanes if self.lanes[task].running[task].task.has_records_queued]
-        turn = plan_turn(self.plan, self.positions, known, dict.fromkeys(self.lanes, 0), due, lambda _: max_records)
+        feeds = {task: fed for task in self.lanes if (fed := self.positions.fed(task))}
+        window = catch_up_window(feeds, vectors, known, max_records) or front_window(feeds, vectors, known)
+        turn = plan_turn(self.plan, self.positions, known, list(self.lanes), due, lambda _: max_records, window=window)
         if turn is None:
             return False
-        received = read_blobs(self._run_stage(turn.upstream))
+        received = read_blobs(self._run_stage(turn.upstream, [p for work in turn.work.values() for p in work.fed]))
         fed = received.batches
         for counts in received.counts:
             self.processed[counts.task] += counts.processed
             next(iter(self.lanes.values())).add_counts(counts)
-        for task, task_work in turn.work[0].items():
+        answer = LaneAnswer("here")
+        for task, task_work in turn.work.items():
             lane = self.lanes[task]
             lane.fetch({task: task_work})
             fetched = {**self.positions.fetched, **{TopicPartition(r.topic, r.partition): r.end for r in task_work.ranges}}
             lags = {p: ends[p] - fetched[p] for p in self.positions.inputs(task) if p in fetched}
-            work = replace(task_work, lags=lags)
-            commit, processed = lane.process(task, work, fed, turn.read)
+            commit, processed = lane.process(task, replace(task_work, lags=lags), fed, turn.read)
             self.processed[task] += processed
             for record in records_of((*commit.outputs, *commit.changelogs)):
                 self.logs.write(record)
             self.committed.update(commit.offsets)
-            self.positions.committed.update(commit.offsets)
+            answer.offsets.update(commit.offsets)
             lane.post_commit(task, self.logs)  # type: ignore[arg-type]
-            for r in work.ranges:
-                self.positions.fetched[TopicPartition(r.topic, r.partition)] = r.end
-            for partition in work.fed:
-                vector = self.positions.vectors[partition]
-                vector.update({p: max(vector[p], end) for p, end in turn.read.items() if p in vector})
+        account(self.positions, turn, answer)
         return True
 
     def values(self, topic: str) -> list[bytes | None]:

@@ -4,10 +4,11 @@ import pytest
 
 from penstock.client.failures import error_of, is_transient
 from penstock.errors import TaskMigratedError
+from penstock.ids import TopicPartition
 from penstock.spark import fleet, internals, worker
 from penstock.spark.answers import read_answer
-from penstock.spark.blobs import failure_blob
-from penstock.spark.messages import Failure, OpenTurn
+from penstock.spark.blobs import read_blobs
+from penstock.spark.messages import Failure, OpenTurn, UpstreamWork
 
 
 def test_should_take_up_again_what_a_lost_executor_left() -> None:
@@ -62,7 +63,17 @@ def test_should_open_nothing_on_another_executor_than_the_lanes_own(monkeypatch:
     assert "executor_some_host_1" in answer.failure.message
 
 
-def test_should_hand_on_what_failed_before_the_shuffle() -> None:
-    failure = fleet._failure_of_job("the user's code failed before the shuffle")
-    (answer,) = worker.run_turn(OpenTurn("key", 0, {}, None), iter([failure_blob(failure)]))
-    assert read_answer(answer).failure == failure
+def test_should_tell_the_driver_alone_what_failed_before_the_shuffle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes take nothing of a stage that has failed."""
+
+    def fail(application: bytes) -> None:
+        raise TaskMigratedError("the records could not be read")
+
+    monkeypatch.setattr(worker, "_stage_lane", fail)
+    lanes = {TopicPartition("words", 0): 0, TopicPartition("words", 1): 1}
+    rows = list(worker.run_stage(b"", lanes, 2, UpstreamWork(0, 0, ())))
+    assert {lane for lane, _ in rows} == {2}
+    failure = read_blobs([blob for _, blob in rows]).failure
+    assert failure is not None
+    assert isinstance(error_of(failure), TaskMigratedError)
+    assert "the records could not be read" in failure.message

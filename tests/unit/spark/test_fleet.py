@@ -11,9 +11,9 @@ import pytest
 from penstock.config import StreamsConfig
 from penstock.ids import TaskId
 from penstock.spark import fleet as module
-from penstock.spark.fleet import Fleet
-from penstock.spark.messages import Application, LaneAnswer
-from penstock.spark.placement import SessionStoppedError
+from penstock.spark.fleet import Fleet, LaneWork
+from penstock.spark.messages import Application, LaneAnswer, TaskWork
+from penstock.spark.placement import NoExecutorsError, SessionStoppedError
 
 TASK = TaskId(0, 0)
 
@@ -29,15 +29,23 @@ class Lane:
 
     def forsake(self) -> None:
         self.forsaken += 1
+        self.answer: Future[Any] | None = None
+        self.parts: list[tuple[Any, int]] = []
 
     def submit(self, function: Any, description: str, read: Any) -> Future[Any]:
         self.asked.append(description.partition(": ")[2])
+        if self.answer is not None:
+            return self.answer
         answered: Future[Any] = Future()
         if self.error is None:
             answered.set_result(LaneAnswer("w"))
         else:
             answered.set_exception(self.error)
         return answered
+
+    def submit_partition(self, rows: Any, partition: int, function: Any, description: str, read: Any) -> Future[Any]:
+        self.parts.append((rows, partition))
+        return self.submit(function, description, read)
 
     def move(self, executor: str | None) -> None:
         self.executor = executor
@@ -65,13 +73,18 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
+def open_all(fleet: Fleet, *tasks: dict[TaskId, Any]) -> None:
+    for lane, owned in enumerate(tasks):
+        fleet.answer(fleet.open(lane, owned))
+
+
 def test_should_ask_nothing_of_lanes_that_have_nothing_with_dynamic_allocation(make: Any) -> None:
     fleet = make({"spark.dynamicAllocation.enabled": "true"})
     for tasks in ({}, {}, {TASK: {}}):
-        fleet.open({0: tasks, 1: {}})
+        open_all(fleet, tasks, {})
     assert fleet.lanes[1].asked == ["open nothing"], "its producer is opened once: that ends what a crash has left open"
-    fleet.open({0: {}, 1: {TASK: {}}})
-    fleet.open({0: {}, 1: {}})
+    open_all(fleet, {}, {TASK: {}})
+    open_all(fleet, {}, {})
     assert fleet.lanes[0].asked == ["open nothing", "open 0_0", "open nothing"]
     assert fleet.lanes[1].asked == ["open nothing", "open 0_0", "open nothing"]
 
@@ -79,16 +92,62 @@ def test_should_ask_nothing_of_lanes_that_have_nothing_with_dynamic_allocation(m
 def test_should_ask_again_of_a_lane_that_has_failed(make: Any) -> None:
     fleet = make({"spark.dynamicAllocation.enabled": "true"})
     fleet.lanes[1].error = RuntimeError("executor lost")
-    fleet.open({0: {}, 1: {}})
-    fleet.open({0: {}, 1: {}})
+    assert fleet.answer(fleet.open(1, {})).lost
+    open_all(fleet, {}, {})
     assert [len(lane.asked) for lane in fleet.lanes.values()] == [1, 2]
 
 
 def test_should_keep_all_workers_alive_without_dynamic_allocation(make: Any) -> None:
     fleet = make({})
-    fleet.open({0: {}, 1: {}})
-    fleet.open({0: {}, 1: {}})
+    open_all(fleet, {}, {})
+    open_all(fleet, {}, {})
     assert [len(lane.asked) for lane in fleet.lanes.values()] == [2, 2]
+
+
+def test_should_wait_for_no_lane(make: Any) -> None:
+    fleet = make({})
+    waiting: Future[Any] = Future()
+    fleet.lanes[1].answer = waiting
+    opening, turn = fleet.open(1, {TASK: {}}), fleet.process(1, LaneWork({TASK: TaskWork()}, b"", description="orders-0[0..3)"))
+    assert not opening.done()
+    assert not turn.done()
+    assert fleet.lanes[1].asked == ["open 0_0", "orders-0[0..3)"]
+    assert fleet.open(0, {}).done()
+
+
+def test_should_give_a_lane_a_part_of_what_a_stage_has_brought(make: Any) -> None:
+    fleet = make({})
+    rows: Any = object()
+    fleet.process(1, LaneWork({TASK: TaskWork()}, b"", description="lines-0[0..3)"), rows)
+    assert fleet.lanes[1].parts == [(rows, 1)]
+
+
+def test_should_take_a_lane_out_before_it_is_ended(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+    monkeypatch.setattr(module, "close_lanes", lambda lanes, timeout: ended.extend(lane.name for lane in lanes))
+    fleet = make({})
+    taken = fleet.take_lane(0)
+    assert list(fleet.lanes) == [1]
+    assert not ended
+    taken.error = RuntimeError("its worker is gone")
+    fleet.end_lane(0, taken)
+    assert taken.asked == ["close"]
+    assert ended == ["t1"]
+
+
+def test_should_move_a_lane_whose_executor_is_gone(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = make({})
+    assert not fleet.place_lane(0)
+    assert fleet.is_alive(0)
+    monkeypatch.setattr(module, "executors", lambda spark: ["executor_host_1"])
+    assert not fleet.is_alive(0)
+    assert fleet.better_places() == {0: "executor_host_1", 1: "executor_host_1"}
+    assert fleet.place_lane(0)
+    assert [lane.executor for lane in fleet.lanes.values()] == ["executor_host_1", "executor_host_0"]
+    monkeypatch.setattr(module, "executors", lambda spark: [])
+    assert fleet.better_places() == {}
+    with pytest.raises(NoExecutorsError, match="t1"):
+        fleet.place_lane(0)
 
 
 def test_should_put_all_lanes_into_the_pool_under_names_that_last(make: Any) -> None:
@@ -102,19 +161,20 @@ def test_should_say_that_the_session_was_stopped(make: Any, monkeypatch: pytest.
     fleet = make({})
     monkeypatch.setattr(module, "has_ended", lambda spark: True)
     fleet.lanes[1].error = RuntimeError("Cannot call methods on a stopped SparkContext")
-    failure = fleet.open({0: {}, 1: {}})[1].failure
+    failure = fleet.answer(fleet.open(1, {})).failure
     assert failure is not None
     assert failure.kind == "SessionStopped"
     with pytest.raises(SessionStoppedError):
-        fleet.place()
+        fleet.place_lane(0)
     with pytest.raises(SessionStoppedError):
-        fleet.is_well_placed  # noqa: B018 - asked now and then
+        fleet.better_places()
 
 
 def test_should_go_on_on_another_session_with_lanes_of_the_same_numbers_and_names(make: Any) -> None:
     fleet = make({"spark.dynamicAllocation.enabled": "true"}, **{"spark.scheduler.pool": "lanes"})
     fleet.add_lane(4, "t5")
-    fleet.open({0: {TASK: {}}, 1: {}, 4: {}})
+    for lane in fleet.lanes:
+        fleet.open(lane, {TASK: {}} if lane == 0 else {})
     before, session = dict(fleet.lanes), SimpleNamespace(sparkContext=SimpleNamespace())
     fleet.renew(session)
     assert [lane.forsaken for lane in before.values()] == [1, 1, 1]
@@ -124,7 +184,8 @@ def test_should_go_on_on_another_session_with_lanes_of_the_same_numbers_and_name
     assert all(lane.spark is session.sparkContext for lane in fleet.lanes.values())
     assert {lane.executor for lane in fleet.lanes.values()} == {"executor_host_7"}
     assert fleet.query_address(0) is None
-    fleet.open({0: {}, 1: {}, 4: {}})
+    for lane in fleet.lanes:
+        fleet.open(lane, {})
     assert [lane.asked for lane in fleet.lanes.values()] == [["open nothing"]] * 3, "their producers end what is still open"
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Mapping
 from typing import Any
 
 from penstock import Consumed, Repartitioned, Serdes, StreamsBuilder, StreamsConfig
 from penstock.client.positions import Positions
+from penstock.client.stages import Stage, StagePart, Window, plan_stage
 from penstock.client.turns import Turn, plan_turn
 from penstock.clock import SystemClock
 from penstock.ids import TopicPartition
@@ -37,36 +39,50 @@ def sources(partitions: int) -> list[TopicPartition]:
     return [TopicPartition("lines", partition) for partition in range(partitions)]
 
 
-def turn_of(partitions: int, ahead: int = 0) -> Turn:
-    """A turn that reads all sources; targets with odd numbers are `ahead` of the others, as after a crash of one lane."""
+def turns_of(partitions: int, ahead: int = 0) -> tuple[Stage, dict[int, Turn]]:
+    """A stage that reads all sources, and the turns of two lanes behind it.
+
+    Targets with odd numbers are `ahead` of the others, as after a crash of one lane.
+    """
     plan, unused = plan_of(partitions), Any
     positions = Positions(plan, "sizes", unused, unused, unused, "earliest", SystemClock())  # type: ignore[arg-type]
     for target in range(partitions):
         at = 1_000_000 + ahead * (target % 2)
         positions.vectors[TopicPartition(WORDS, target)] = dict.fromkeys(sources(partitions), at)
-    owners = {task: task.partition % 2 for task in plan.tasks()}
-    turn = plan_turn(plan, positions, dict.fromkeys(sources(partitions), 1_000_100), owners, (), lambda backlog: backlog)
-    assert turn is not None
-    return turn
+    ends, vectors = dict.fromkeys(sources(partitions), 1_000_100), positions.vectors
+    feeds = {task: positions.fed(task) for task in plan.tasks()}
+    # The whole window, for all tasks: with the vectors of those that are ahead there is the most to send.
+    lowest = min(at for vector in vectors.values() for at in vector.values())
+    window = Window(feeds, {source: (lowest, end) for source, end in ends.items()})
+    stage = plan_stage(plan, "unit", window, vectors, lambda backlog: backlog)
+    assert stage is not None
+    turns = {}
+    for lane in (0, 1):
+        tasks = [task for task in plan.tasks() if task.partition % 2 == lane]
+        part = StagePart(stage, {task: feeds[task] for task in tasks})
+        turn = plan_turn(plan, positions, ends, tasks, (), lambda backlog: backlog, part=part)
+        assert turn is not None
+        turns[lane] = turn
+    return stage, turns
 
 
-def lane_bytes(turn: Turn) -> int:
-    return sum(len(pickle.dumps(ProcessTurn("key", lane, work, (), b"", read=turn.read))) for lane, work in turn.work.items())
+def lane_bytes(turns: Mapping[int, Turn]) -> int:
+    return sum(len(pickle.dumps(ProcessTurn("key", lane, t.work, (), b"", read=t.read))) for lane, t in turns.items())
 
 
 def test_should_send_lanes_so_much_as_there_are_partitions() -> None:
-    small, large = lane_bytes(turn_of(50)), lane_bytes(turn_of(200))
+    small, large = lane_bytes(turns_of(50)[1]), lane_bytes(turns_of(200)[1])
     assert large < 4.5 * small
     assert large < 20_000
 
 
 def test_should_send_each_task_before_a_shuffle_only_what_is_its_own() -> None:
-    small, large = turn_of(50), turn_of(200)
+    small, large = turns_of(50)[0], turns_of(200)[0]
     assert len(pickle.dumps(large.upstream)) < 4.5 * len(pickle.dumps(small.upstream))
-    small, large = turn_of(50, ahead=50), turn_of(200, ahead=50)
-    for turn in (small, large):
+    small, large = turns_of(50, ahead=50)[0], turns_of(200, ahead=50)[0]
+    for stage in (small, large):
         assert all(
-            work.skip and {s for skip in work.skip.values() for s in skip} == {work_source(work)} for work in turn.upstream
+            work.skip and {s for skip in work.skip.values() for s in skip} == {work_source(work)} for work in stage.upstream
         )
     assert len(pickle.dumps(large.upstream[0])) < 4.5 * len(pickle.dumps(small.upstream[0]))
 
