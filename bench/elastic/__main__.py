@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument("--only", choices=list(SCENARIOS), action="append")
     parser.add_argument("--penstock-only", action="store_true")
     parser.add_argument("--logs", type=Path, help="a folder for what the instances say")
+    parser.add_argument("--trial", action="store_true", help="keep nothing of what is measured")
     parser.add_argument("--page", action="store_true", help="write the page and the pictures anew, and measure nothing")
     arguments = parser.parse_args()
     made = environment.describe()
@@ -42,8 +43,10 @@ def main() -> None:
             )
             for gaps in curves[-1].by_event() if curves[-1].places else ():
                 print(f"  {gaps}", flush=True)
-        keep(name, curves, made, {"rate": arguments.rate, "ahead": arguments.ahead})
-    print(write_page())
+        if not arguments.trial:
+            keep(name, curves, made, {"rate": arguments.rate, "ahead": arguments.ahead})
+    if not arguments.trial:
+        print(write_page())
 
 
 if __name__ == "__main__":

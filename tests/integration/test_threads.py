@@ -13,7 +13,7 @@ from penstock.client.stream_threads import ThreadState
 from tests.conftest import application_config
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
-from tests.integration.topologies import count_by_key, pipe
+from tests.integration.topologies import count_by_key, pipe, pipe_that_waits
 
 Run = Callable[..., Any]
 KEYS = "abcdefgh"
@@ -120,6 +120,59 @@ def test_should_replace_a_thread_that_failed_and_go_on(kafka: Kafka, run: Run, t
     wait_until(lambda: running(streams), "the new thread runs")
     assert names(streams) == ["StreamThread-1"]  # replaced by 2, which was replaced by 1
     assert streams._threads.failed == 2
+
+
+def test_should_process_records_of_other_tasks_once_while_one_fails_again_and_again(
+    kafka: Kafka, run: Run, tmp_path: Path
+) -> None:
+    source, out = topics(kafka, "in", "out", partitions=2)
+    flag, failures = tmp_path / "repaired", list[BaseException]()
+
+    def handler(error: BaseException) -> StreamThreadExceptionResponse:
+        failures.append(error)
+        return StreamThreadExceptionResponse.REPLACE_THREAD
+
+    application = unique("poisoned")
+    config = {"application.id": application, "num.stream.threads": 2, "task.spread": "always"}
+    streams = run(pipe(source, out, str(flag)), config, set_uncaught_exception_handler=handler)
+    wait_until(lambda: len(lanes(streams)) == 2, "each task has a thread")
+    kafka.feed(source, texts(("a", "boom")), partition=0)
+    wait_until(lambda: failures, "it has failed")
+    fed: list[bytes] = []
+
+    def feed() -> int:
+        kafka.feed(source, texts(("b", str(len(fed)))), partition=1)
+        fed.append(str(len(fed)).encode())
+        return len(failures)
+
+    wait_until(lambda: feed() >= 3, "it has failed again", interval=0.3)
+    wait_until(lambda: kafka.committed(application).get((source, 1)) == len(fed), "the other task has committed")
+    tries = len(failures)
+    wait_until(lambda: len(failures) >= tries + 3, "it has failed once more")
+    assert [m.value for m in kafka.read(out)] == fed  # each of them once, whatever its neighbour does
+    flag.touch()
+    assert sorted(m.value or b"" for m in kafka.read(out, len(fed) + 1)) == sorted([*fed, b"BOOM"])
+    assert all(isinstance(error, ProcessingError) for error in failures)
+
+
+def test_should_process_and_commit_records_of_other_tasks_while_one_waits(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out", partitions=2)
+    released, awaited = tmp_path / "released", tmp_path / "released-awaited"
+    application = unique("waits")
+    config = {"application.id": application, "num.stream.threads": 2, "task.spread": "always"}
+    streams = run(pipe_that_waits(source, out, str(released)), config)
+    try:
+        wait_until(lambda: len(lanes(streams)) == 2, "each task has a thread")
+        kafka.feed(source, texts(("a", "wait")), partition=0)
+        wait_until(awaited.exists, "it waits")
+        for number in range(3):
+            kafka.feed(source, texts(("b", str(number))), partition=1)
+            wait_until(lambda number=number: kafka.committed(application).get((source, 1)) == number + 1, "it is committed", 60)
+        assert [m.value for m in kafka.read(out)] == [b"0", b"1", b"2"]
+        assert kafka.committed(application).get((source, 0), 0) <= 0
+    finally:
+        released.touch()
+    assert sorted(m.value or b"" for m in kafka.read(out, 4)) == [b"0", b"1", b"2", b"wait"]
 
 
 def test_should_stop_this_client_alone(kafka: Kafka, run: Run, tmp_path: Path) -> None:

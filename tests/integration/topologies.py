@@ -46,6 +46,21 @@ def shout(value: str, repaired: str | None = None) -> str:
     return value.upper()
 
 
+def pipe_that_waits(source: str, sink: str, released: str) -> Topology:
+    """Values as they are; at the value `wait` the task waits for the file `released`, and says with another that it does."""
+    builder = StreamsBuilder()
+    builder.stream(source, TEXT).map_values(lambda value: wait_for(value, released)).to(sink, Produced(string, string))
+    return builder.build()
+
+
+def wait_for(value: str, released: str) -> str:
+    """The same value, sometimes late."""
+    while value == "wait" and not Path(released).exists():
+        Path(f"{released}-awaited").touch()
+        time.sleep(0.05)
+    return value
+
+
 def count_by_key(source: str, sink: str, **materialized: Any) -> Topology:
     """How often each key has come: one task per partition, no repartition."""
     builder = StreamsBuilder()
