@@ -143,6 +143,6 @@ def test_should_make_no_session_for_an_application_that_is_being_closed(streams:
 @pytest.mark.parametrize(("has_ended", "order"), [(True, ["left", "forsaken", "left"]), (False, ["closed", "left"])])
 def test_should_leave_the_group_first_where_the_session_has_ended(streams: Any, has_ended: bool, order: list[str]) -> None:
     streams._session, streams._fleet = Use(True), Fleet(has_ended=has_ended)
-    streams._member = SimpleNamespace(close=lambda: streams._fleet.did.append("left"))
+    streams._member = SimpleNamespace(close=lambda leave=None: streams._fleet.did.append("left"))
     streams._release()
     assert streams._fleet.did == order

@@ -26,11 +26,11 @@ class Lane:
         self.asked: list[str] = []
         self.error: Exception | None = None
         self.spark, self.forsaken = spark, 0
+        self.answer: Future[Any] | None = None
+        self.parts: list[tuple[Any, int]] = []
 
     def forsake(self) -> None:
         self.forsaken += 1
-        self.answer: Future[Any] | None = None
-        self.parts: list[tuple[Any, int]] = []
 
     def submit(self, function: Any, description: str, read: Any) -> Future[Any]:
         self.asked.append(description.partition(": ")[2])
