@@ -144,6 +144,7 @@ def test_should_survive_kills_of_worker_driver_and_broker(guarantee: str, start:
     disturb(start(list(APPLICATIONS), guarantee), ["worker", "worker", "driver", "worker", "broker", "worker"])
 
 
+@pytest.mark.slow
 def test_should_survive_kills_of_sparks_jvm_in_a_session_of_its_own(start: Callable[..., Run]) -> None:
     disturb(start(["word-count"], "exactly_once_v2"), ["jvm", "jvm"])
 

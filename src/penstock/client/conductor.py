@@ -790,7 +790,7 @@ class Conductor:
         except Exception as exc:  # noqa: BLE001 - Spark reports a dead worker as one of many exceptions
             staged, failure = None, self._fleet.failure(exc)
         if staged is not None:
-            tell_again("before the shuffle", staged.logs)
+            tell_again(f"stream-thread [{self._fleet.application.client_id}-shuffle]", staged.logs)
         if failure is None and staged is not None:
             pipeline.health.went_well()
             self._pipelines.bring(pipeline, stage, targets, staged)
