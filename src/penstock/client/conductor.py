@@ -372,7 +372,7 @@ class Conductor:
                 if timers:
                     yield max(time.monotonic() + (min(timers) - self._clock.now_ms()) / 1000, self._poll_rests)
         for pipeline in self._pipelines.staged():
-            if len(pipeline.under_way) < 2:
+            if self._pipelines.has_room(pipeline):
                 yield max(pipeline.poll_at, pipeline.health.rests_until, self._poll_rests)
 
     # -- the words of the group ----------------------------------------------------------------------------------------
@@ -389,14 +389,14 @@ class Conductor:
         if error_outside is not None:
             raise error_outside
         self._change_lanes()
-        if membership is None or self._halted:
+        if membership is None or self._halted or time.monotonic() < self._read_rests:
             return
         if heard != self._adopted_at:
             self.tasks.adopt(membership, elsewhere)
             self._adopted_at = heard
         if not self._paused:
             self.tasks.take_back()
-        if time.monotonic() >= self._read_rests and (reading := self.tasks.next_reading(heard)) is not None:
+        if (reading := self.tasks.next_reading(heard)) is not None:
             future = self._beside.submit(self.tasks.read, reading, self._leave_shuffle)
             future.add_done_callback(partial(self._note_of, self._on_read, reading))
 
@@ -407,7 +407,6 @@ class Conductor:
             self._health.went_well()
         except Exception:
             self.tasks.failed_to_read(reading)
-            self._read_rests = time.monotonic() + 2 * _TICK
             raise
 
     def _leave_shuffle(self) -> None:
@@ -463,26 +462,20 @@ class Conductor:
     def _remove_lane(self, index: int, on_done: Callable[[], None]) -> None:
         if len(self._fleet.lanes) < 3:
             self._spread.forget()
-        self.tasks.leave_lane(index)
-        self.tasks.lose_lane(index)
         lane = self.tasks.lanes[index]
-        lane.become(LaneState.CLOSING)
-        if lane.job is None or not lane.job.is_turn:
-            self._end_lane(lane, on_done)
-        else:
-            lane.on_free = partial(self._end_lane, lane, on_done)
+        lane.on_left = on_done
+        self.tasks.leave_lane(index, for_good=True)
 
     def replace_lane(self, old: int, new: int, name: str, on_done: Callable[[], None] = lambda: None) -> None:
         """Put a new lane in the place of one that failed; called on the conductor's own thread."""
         self._fleet.add_lane(new, name)
         self.tasks.lanes[new] = LaneLoop(new)
         self.tasks.lose_lane(old, successor=new)
-        lane = self.tasks.lanes[old]
-        lane.become(LaneState.CLOSING)
-        self._end_lane(lane, on_done)
+        self._end_lane(self.tasks.lanes[old], on_done)
 
     def _end_lane(self, lane: LaneLoop, on_done: Callable[[], None]) -> None:
         """End a lane's worker beside all else; what it held is free when that is done."""
+        lane.become(LaneState.CLOSING)
         ending = self._beside.submit(self._end_worker, lane.index, self._fleet.take_lane(lane.index))
         ending.add_done_callback(lambda _: self._note(partial(self._lane_ended, lane, on_done)))
 
@@ -503,6 +496,7 @@ class Conductor:
         lane.forget()
         if self.tasks.lanes.get(lane.index) is lane:
             del self.tasks.lanes[lane.index]
+        self.tasks.leaving.discard(lane.index)
         on_done()
 
     # -- a lane --------------------------------------------------------------------------------------------------------
@@ -518,6 +512,9 @@ class Conductor:
         self._watch(lane)
         self._settle(lane)
         if lane.job is not None or lane.ends:
+            return
+        if lane.on_left is not None and not lane.holds:
+            self._end_lane(lane, lane.on_left)
             return
         if lane.state is LaneState.HEALING:
             if lane.health.rests:
@@ -582,19 +579,14 @@ class Conductor:
     def _free(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
         """A job has gone well: the lane is free for the next."""
         lane.job, lane.free_since, lane.hangs = None, time.monotonic(), False
-        try:
-            if job.turn is not None:
-                self._account(lane, job.turn, answer)
-            if not lane.ends:
-                if lane.state is LaneState.CREATED:
-                    self.tasks.release(lane.index)
-                    lane.become(LaneState.OPENING)
-                self.tasks.opened(lane, job, answer)
-                self._settle(lane)
-        finally:
-            on_free, lane.on_free = lane.on_free, None
-            if on_free is not None:
-                on_free()
+        if job.turn is not None:
+            self._account(lane, job.turn, answer)
+        if not lane.ends:
+            if lane.state is LaneState.CREATED:
+                self.tasks.release(lane.index)
+                lane.become(LaneState.OPENING)
+            self.tasks.opened(lane, job, answer)
+            self._settle(lane)
 
     def _settle(self, lane: LaneLoop) -> None:
         if lane.settle(self.tasks.wanted(lane)):
@@ -641,9 +633,7 @@ class Conductor:
         if not self._may_work or self._log_ends.is_asking or now < self._poll_rests:
             return
         lanes = [lane for lane in self.tasks.lanes.values() if self._can_turn(lane) and self._is_due(lane, now)]
-        pipelines = [
-            one for one in self._pipelines.staged() if now >= one.poll_at and not one.health.rests and len(one.under_way) < 2
-        ]
+        pipelines = [one for one in self._pipelines.staged() if self._is_pipeline_due(one, now)]
         if not lanes and not pipelines:
             return
         sources = dict.fromkeys(source for lane in lanes for source in self._sources(lane))
@@ -656,7 +646,22 @@ class Conductor:
         return lane.job is None and lane.is_open and (bool(lane.running) or bool(self._globals))
 
     def _is_due(self, lane: LaneLoop, now: float) -> bool:
-        return now >= lane.poll_at or bool(lane.parts) or bool(self._timers_due(lane))
+        if lane.parts or self._timers_due(lane):
+            return True
+        if now < lane.poll_at:
+            return False
+        if self._globals or lane.state is LaneState.RESTORING or next(iter(self._sources(lane)), None) is not None:
+            return True
+        lane.poll_at = now + _TICK  # it reads nothing itself
+        return False
+
+    def _is_pipeline_due(self, pipeline: Pipeline, now: float) -> bool:
+        if now < pipeline.poll_at or pipeline.health.rests:
+            return False
+        if self._pipelines.has_room(pipeline):
+            return True
+        pipeline.poll_at = now + _TICK / 2  # or when a stage ends, or a lane takes what waits for it
+        return False
 
     def _timers_due(self, lane: LaneLoop) -> list[TaskId]:
         now = self._clock.now_ms()
@@ -731,6 +736,8 @@ class Conductor:
             lane.job = job
         if turn.part is not None:
             lane.parts.popleft()
+            if turn.part.stage.backlog > turn.part.stage.records:
+                self._pipelines.has_moved(turn.part.stage.unit)
         lane.metrics_at = now if with_metrics else lane.metrics_at
         lane.global_ends = dict(global_ends)
         work = LaneWork(
@@ -773,7 +780,9 @@ class Conductor:
             running.add_done_callback(partial(self._note_of, self._on_stage, pipeline, stage, targets))
         backlog = max((stage.backlog for stage in stages), default=0)
         pipeline.pace.polled(backlog)
-        if not stages:
+        if not stages and pipeline.under_way:
+            pipeline.poll_at = now + _TICK / 2  # or when it ends
+        elif not stages:
             quiet = now - pipeline.pace.small_since
             pipeline.poll_at = now + min(self._config["poll.ms"] / 1000, max(0.005, quiet / 20))
         elif all(stage.backlog <= stage.records for stage in stages):
@@ -794,6 +803,8 @@ class Conductor:
         if failure is None and staged is not None:
             pipeline.health.went_well()
             self._pipelines.bring(pipeline, stage, targets, staged)
+            if stage.backlog > stage.records:
+                self._pipelines.has_moved(pipeline.unit)
             return
         assert failure is not None
         error = error_of(failure)
@@ -809,12 +820,8 @@ class Conductor:
     def _lane_failed(self, lane: LaneLoop, error: BaseException) -> None:
         """Only this lane begins anew, from its last commits; the others do not notice."""
         job = lane.job
-        on_free, lane.on_free = lane.on_free, None
         if lane.ends:
-            self.tasks.failed(lane)
             lane.job = None
-            if on_free is not None:
-                on_free()
             return
         lane.failed()
         self._events.on_lane(lane.index, lane.state)
@@ -846,7 +853,7 @@ class Conductor:
         if isinstance(error, SessionStoppedError):
             self._session_lost(error)
         elif is_transient(error):
-            self._health.failed()
+            self._read_rests = time.monotonic() + self._health.failed()
             if not self._survives(error, None, self._health.failing_seconds):
                 self._failed = True
         elif not self._events.on_failure(error, None):

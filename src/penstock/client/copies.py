@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from penstock.client.assignment import settings_of
 from penstock.client.assignor import LATEST_OFFSET
@@ -203,10 +203,10 @@ class Copies:
     # -- where state is ------------------------------------------------------------------------------------------------
 
     def placement(
-        self, tasks: Sequence[TaskId], spread: bool, owners: Mapping[TaskId, int], without: int | None = None
+        self, tasks: Sequence[TaskId], spread: bool, owners: Mapping[TaskId, int], without: Collection[int] = ()
     ) -> Placement:
         """Lanes for tasks, where their state is on one of several hosts; a lane that went to another host left it behind."""
-        hosts = {lane: host for lane, host in self._fleet.hosts.items() if lane != without}
+        hosts = {lane: host for lane, host in self._fleet.hosts.items() if lane not in without}
         if len(set(hosts.values())) < 2:
             return place(tasks, hosts, spread, owners, State({}, {}), self._settings)
         stateful = {task: changelogs_of(self._plan, task) for task in tasks if is_stateful(self._plan, task)}

@@ -105,8 +105,8 @@ class LaneLoop:
         """The executor where it should be, once it has nothing open."""
         self.catches_up = False
         self.hangs = False
-        self.on_free: Callable[[], None] | None = None
-        """What waits for the job that runs now."""
+        self.on_left: Callable[[], None] | None = None
+        """Who is told when the lane is gone; it goes as soon as it has nothing open."""
 
     def become(self, new: LaneState) -> bool:
         """Go to another state; whether it is another one. StreamsError where the table does not allow for it."""

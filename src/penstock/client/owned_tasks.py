@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -101,6 +101,8 @@ class OwnedTasks:
         """Whether input topics end at their last stable offsets: that is all the consumers see of them."""
         self.copies = Copies(config, plan, units, fleet, admin, events.standbys)
         self.lanes: dict[int, LaneLoop] = {}
+        self.leaving: set[int] = set()
+        """Lanes that are about to go."""
         self.owners: dict[TaskId, int] = {}
         """The lane where each task should be; replaced, never changed, so that others may read it."""
         self._by_lane: tuple[dict[TaskId, int], dict[int, list[TaskId]]] = ({}, {})
@@ -290,9 +292,9 @@ class OwnedTasks:
     def place(self, backlog: int = 0, to_restore: int = 0) -> None:
         """Put all tasks that have been read on lanes; those that have one stay there unless the load asks for something else."""
         tasks = [*self.owners, *(task for task in self._readings if task not in self.owners)]
-        if self._fleet.lanes and tasks:
+        if tasks and self._fleet.lanes.keys() - self.leaving:
             spread = self._spread.wants(backlog, to_restore=to_restore, moves_are_dear=self._is_over_hosts)
-            self._take_placement(self.copies.placement(tasks, spread, self.owners))
+            self._take_placement(self._placement(tasks, spread=spread))
         elif self.adopted is not None:
             self.copies.keep(self.adopted, self.owners)
 
@@ -300,11 +302,15 @@ class OwnedTasks:
         """Move tasks if the load asks for it; looked at now and then."""
         over_hosts, now = self._is_over_hosts, time.monotonic()
         # Over hosts it takes a look at the changelogs, and copies do not come by the turn.
-        if not self.owners or now - self._placed_at < (_PLACED_EVERY if over_hosts else _LOOKED_AT_EVERY):
+        if (
+            not self.owners
+            or not self._fleet.lanes.keys() - self.leaving
+            or now - self._placed_at < (_PLACED_EVERY if over_hosts else _LOOKED_AT_EVERY)
+        ):
             return
         self._placed_at = now
         spread = self._spread.wants(self.backlog(), moves_are_dear=over_hosts)
-        placement = self.copies.placement(list(self.owners), spread, self.owners)
+        placement = self._placement(list(self.owners), spread=spread)
         self._take_placement(placement, f"{'over all lanes' if spread else 'together'} ({self._spread.reason})")
 
     def backlog(self) -> int:
@@ -319,11 +325,19 @@ class OwnedTasks:
     def _is_over_hosts(self) -> bool:
         return len(set(self._fleet.hosts.values())) > 1
 
-    def leave_lane(self, index: int) -> None:
-        """Have the others take what a lane has."""
-        if len(self._fleet.lanes) > 1 and self.owners:
-            wanted = self.copies.placement(list(self.owners), self._spread.is_spread, self.owners, without=index)
-            self._take_placement(wanted, f"away from thread {index + 1}")
+    def leave_lane(self, index: int, *, for_good: bool = False) -> None:
+        """Have the others take what a lane has; where there are none its tasks have no lane until one comes."""
+        if for_good:
+            self.leaving.add(index)
+        if self._fleet.lanes.keys() - self.leaving - {index}:
+            if self.owners:
+                self._take_placement(self._placement(list(self.owners), index), f"away from thread {index + 1}")
+        elif for_good:
+            self.lose_lane(index)
+
+    def _placement(self, tasks: Sequence[TaskId], without: int | None = None, *, spread: bool | None = None) -> Placement:
+        away = self.leaving if without is None else {*self.leaving, without}
+        return self.copies.placement(tasks, self._spread.is_spread if spread is None else spread, self.owners, away)
 
     def lose_lane(self, index: int, successor: int | None = None) -> None:
         """A lane is gone; its tasks are opened in its successor, or wherever there is room."""

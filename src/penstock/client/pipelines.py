@@ -112,6 +112,19 @@ class Pipelines:
 
     # -- over lanes ----------------------------------------------------------------------------------------------------
 
+    def has_room(self, pipeline: Pipeline) -> bool:
+        """Whether a stage could be run now, if there were something to read for it."""
+        lanes = [lane for lane in self._tasks.lanes.values() if lane.is_open and not lane.ends]
+        if pipeline.catch_up is None and any(not lane.parts for lane in lanes):
+            return True
+        waits = pipeline.catch_up is not None and pipeline.reaches_front
+        return pipeline.front is None and not waits and any(len(lane.parts) < _AHEAD for lane in lanes)
+
+    def has_moved(self, unit: str) -> None:
+        """Something has changed for a pipeline: it is looked at soon."""
+        if unit in self._known:
+            self._known[unit].poll_at = min(self._known[unit].poll_at, time.monotonic())
+
     def next_stages(
         self, pipeline: Pipeline, ends: Mapping[TopicPartition, int], limit: Callable[[LaneLoop, int], int]
     ) -> list[Stage]:
