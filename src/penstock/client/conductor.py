@@ -464,7 +464,7 @@ class Conductor:
             self._spread.forget()
         lane = self.tasks.lanes[index]
         lane.on_left = on_done
-        self.tasks.leave_lane(index, for_good=True)
+        self.tasks.leave_for_good(index)
 
     def replace_lane(self, old: int, new: int, name: str, on_done: Callable[[], None] = lambda: None) -> None:
         """Put a new lane in the place of one that failed; called on the conductor's own thread."""
@@ -530,6 +530,7 @@ class Conductor:
             self._fleet.move_lane(lane.index, lane.goes_to)
             lane.goes_to = None
             lane.begin_anew()
+            self.tasks.stay_away(lane.index, away=False)
         elif wanted.keys() != lane.holds.keys() or lane.is_doubted:
             self._open(lane, wanted)
         elif lane.holds and time.monotonic() - self._fleet.lanes[lane.index].last_used > _ALIVE_EVERY:
@@ -900,15 +901,16 @@ class Conductor:
         job = lane.job
         if job is None or lane.hangs or time.monotonic() - job.started < self._longest_job:
             return
-        if self._fleet.lanes[lane.index].name in self._fleet.waits.seconds:
-            return  # it has not begun: it waits for a core
+        worker = self._fleet.lanes.get(lane.index)
+        if worker is None or worker.name in self._fleet.waits.seconds:
+            return  # it is being ended, or has not begun: it waits for a core
         lane.hangs = True
         self._do_beside(f"end the job of lane {lane.index}", partial(self._end_job, lane.index, str(job)))
 
     def _end_job(self, lane: int, job: str) -> None:
         doing = self._fleet.doing(lane) or "its worker does not tell what it does"
         reason = f"{job} has not ended within max.poll.interval.ms ({self._longest_job:.0f} s): {doing}"
-        _log.error("%s is taken for lost, and its tasks are opened anew: %s", self._fleet.lanes[lane].name, reason)
+        _log.error("stream thread %d is taken for lost, and its tasks are opened anew: %s", lane + 1, reason)
         self._fleet.cancel(lane, reason)
 
     def _housekeeping(self) -> None:
@@ -961,9 +963,9 @@ class Conductor:
     def _on_better_places(self, places: Mapping[int, str | None]) -> None:
         """Executors came or went: lanes that should be elsewhere go there when the others have what they had."""
         for index, lane in self.tasks.lanes.items():
-            lane.goes_to = places.get(index)
-            if lane.goes_to is not None and lane.is_open:
-                self.tasks.leave_lane(index)
+            if lane.on_left is None and not lane.ends:
+                lane.goes_to = places.get(index)
+                self.tasks.stay_away(index, away=lane.goes_to is not None)
 
     def _tell_state(self) -> None:
         """The state of the instance follows from those of its lanes."""

@@ -102,7 +102,7 @@ class OwnedTasks:
         self.copies = Copies(config, plan, units, fleet, admin, events.standbys)
         self.lanes: dict[int, LaneLoop] = {}
         self.leaving: set[int] = set()
-        """Lanes that are about to go."""
+        """Lanes that are about to go, or to be elsewhere."""
         self.owners: dict[TaskId, int] = {}
         """The lane where each task should be; replaced, never changed, so that others may read it."""
         self._by_lane: tuple[dict[TaskId, int], dict[int, list[TaskId]]] = ({}, {})
@@ -325,15 +325,24 @@ class OwnedTasks:
     def _is_over_hosts(self) -> bool:
         return len(set(self._fleet.hosts.values())) > 1
 
-    def leave_lane(self, index: int, *, for_good: bool = False) -> None:
-        """Have the others take what a lane has; where there are none its tasks have no lane until one comes."""
-        if for_good:
+    def leave_lane(self, index: int) -> None:
+        """Have the others take what a lane has, where there are any."""
+        if self.owners and self._fleet.lanes.keys() - self.leaving - {index}:
+            self._take_placement(self._placement(list(self.owners), index), f"away from thread {index + 1}")
+
+    def stay_away(self, index: int, *, away: bool) -> None:
+        """Have the others take what a lane has, and keep it, until it is told that the lane is back."""
+        if not away:
+            self.leaving.discard(index)
+        elif self._fleet.lanes.keys() - self.leaving - {index}:
             self.leaving.add(index)
-        if self._fleet.lanes.keys() - self.leaving - {index}:
-            if self.owners:
-                self._take_placement(self._placement(list(self.owners), index), f"away from thread {index + 1}")
-        elif for_good:
-            self.lose_lane(index)
+            self.leave_lane(index)
+
+    def leave_for_good(self, index: int) -> None:
+        """The same for a lane that goes; where there are no others its tasks have no lane until one comes."""
+        self.leaving.add(index)
+        self.leave_lane(index)
+        self.lose_lane(index)
 
     def _placement(self, tasks: Sequence[TaskId], without: int | None = None, *, spread: bool | None = None) -> Placement:
         away = self.leaving if without is None else {*self.leaving, without}

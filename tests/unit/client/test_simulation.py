@@ -235,3 +235,20 @@ def test_should_let_the_client_decide_on_a_failure_before_the_shuffle(clock: lis
     world.settle()
     assert [lane for _, lane in answers] == [None]
     consumed_once(world)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_should_empty_a_lane_that_goes_elsewhere_and_use_it_there(clock: list[float], seed: int) -> None:
+    """The simulated fleet fails where a lane moves that has something open."""
+    chance = random.Random(seed)
+    world = World(clock, lanes=3, **{"task.spread": "always"})
+    world.on_failure = lambda error, lane: True
+    world.assign()
+    world.settle(50)
+    world.fleet.places = {1: "executor_host_2", 2: "executor_host_3"}
+    world.clock[0] += 6.0
+    world.shake(chance, 300, failures=0.05)
+    world.settle()
+    assert not world.fleet.places
+    assert all(worker.tasks for worker in world.fleet.workers.values())
+    consumed_once(world)
