@@ -14,6 +14,11 @@ from penstock.spark.messages import Failure
 from tests.unit.client.simulated import WORDS, World
 
 
+def seeds(quick: int, all_: int) -> list[Any]:
+    """Some in every run, the rest in the slow suite."""
+    return [pytest.param(seed, marks=[] if seed < quick else [pytest.mark.slow]) for seed in range(all_)]
+
+
 def consumed_once(world: World) -> None:
     missing = [entry for entry in world.wants() if not world.brokers.consumed[entry]]
     assert (len(missing), missing[:1]) == (0, [])
@@ -36,7 +41,7 @@ def test_should_consume_everything_once(clock: list[float], spread: str) -> None
     consumed_once(world)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(16, 200))
 def test_should_lose_nothing_and_repeat_nothing_whatever_fails(clock: list[float], seed: int) -> None:
     chance = random.Random(seed)
     world = World(clock, lanes=chance.randrange(1, 5), **{"task.spread": chance.choice(["always", "auto"])})
@@ -49,7 +54,7 @@ def test_should_lose_nothing_and_repeat_nothing_whatever_fails(clock: list[float
     assert world.told[-1] == "running"
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(8, 100))
 def test_should_lose_nothing_while_lanes_come_and_go(clock: list[float], seed: int) -> None:
     chance = random.Random(seed)
     world = World(clock, lanes=2, **{"task.spread": "always"})
@@ -70,7 +75,7 @@ def test_should_lose_nothing_while_lanes_come_and_go(clock: list[float], seed: i
     assert {lane for lane, worker in world.fleet.workers.items() if worker.tasks} <= lanes
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", seeds(8, 100))
 def test_should_lose_nothing_from_generation_to_generation(clock: list[float], seed: int) -> None:
     """Units go and come back; nobody else works on them meanwhile, so what is committed is where they go on."""
     chance = random.Random(seed)
@@ -88,7 +93,7 @@ def test_should_lose_nothing_from_generation_to_generation(clock: list[float], s
     consumed_once(world)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(6, 60))
 def test_should_lose_nothing_under_at_least_once(clock: list[float], seed: int) -> None:
     chance = random.Random(seed)
     world = World(clock, lanes=3, guarantee="at_least_once", **{"task.spread": "always"})
@@ -237,7 +242,7 @@ def test_should_let_the_client_decide_on_a_failure_before_the_shuffle(clock: lis
     consumed_once(world)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(4, 40))
 def test_should_empty_a_lane_that_goes_elsewhere_and_use_it_there(clock: list[float], seed: int) -> None:
     """The simulated fleet fails where a lane moves that has something open."""
     chance = random.Random(seed)
