@@ -139,6 +139,7 @@ def test_should_count_every_word_of_the_demo_once_and_leave_no_files(tmp_path: P
     assert list(tmp_path.rglob("*")) == []
 
 
+@pytest.mark.slow  # the whole demo once more
 def test_should_end_the_demo_on_a_signal_and_leave_nothing_running(background: Callable[..., Background]) -> None:
     demo = background("demo", "--seconds", "600")
     demo.wait_for(r"counted, [1-9]")

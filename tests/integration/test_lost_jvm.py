@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.harness.kafka import Kafka, wait_until
 from tests.harness.sharing import SharedProcess
 from tests.integration.test_shared_session import LOCAL, Application
@@ -14,6 +16,7 @@ def members(kafka: Kafka, group: str) -> int:
     return len(described.members)
 
 
+@pytest.mark.slow  # several sessions of Spark, one after the other
 def test_should_end_with_the_jvm_of_the_users_session_and_outlive_that_of_their_own(kafka: Kafka, tmp_path: Path) -> None:
     with SharedProcess(tmp_path) as process:
         process.do("make_session", settings=LOCAL)

@@ -167,7 +167,7 @@ def every_client(source: str, table: str, sink: str) -> Topology:
     [
         ("with_sasl", "exactly_once_v2"),
         pytest.param("with_tls", "at_least_once", marks=pytest.mark.slow),
-        ("with_oauth", "exactly_once_v2"),
+        pytest.param("with_oauth", "exactly_once_v2", marks=pytest.mark.slow),
         pytest.param("with_oauth", "at_least_once", marks=pytest.mark.slow),
         pytest.param("with_sasl", "at_least_once", marks=pytest.mark.slow),
         pytest.param("with_tls", "exactly_once_v2", marks=pytest.mark.slow),
