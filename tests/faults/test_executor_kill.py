@@ -30,7 +30,7 @@ def kill_some(cluster: Cluster, run: ClusterRun, kills: int, seed: int) -> None:
         turns = len(run.turns)
         run.wait(lambda turns=turns: len(run.turns) > turns, "turns go on")
         time.sleep(chance.random() / 2)
-        lanes = [executor for executor, _ in run.turns[-1]["lanes"].values()]
+        lanes = [executor for executor, _ in run.last_places().values()]
         cluster.kill_executor(chance.choice([executor for executor in lanes if executor in cluster.executors()]))
     run.wait_for_counts()
 

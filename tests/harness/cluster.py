@@ -71,6 +71,11 @@ class Cluster:
         self.add_workers(self._count)
         return self
 
+    @property
+    def workers(self) -> int:
+        """How many workers were started."""
+        return len(self._workers)
+
     def add_workers(self, count: int = 1) -> None:
         """So many more machines, as far as Spark can tell."""
         for name in [self._add_worker() for _ in range(count)]:

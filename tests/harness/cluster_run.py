@@ -142,6 +142,10 @@ class ClusterRun:
                 found[lane].append((executor, worker))
         return dict(found)
 
+    def last_places(self) -> dict[str, tuple[str, str]]:
+        """Executor and worker of each lane in its last turn."""
+        return {lane: seen[-1] for lane, seen in self.places().items()}
+
     def feed(self, lines: int, seed: int = 0) -> None:
         """Write so many lines of three words out of forty."""
         texts = [" ".join(f"w{(seed + 7 * i + j * j) % 40}" for j in range(3)) for i in range(lines)]
@@ -184,7 +188,7 @@ class ClusterRun:
     def wait_for_executors(self, count: int) -> None:
         """Feed a little now and then until the lanes are on so many executors."""
         deadline = time.monotonic() + 240
-        while not self.turns or len({executor for executor, _ in self.turns[-1]["lanes"].values()}) != count:
+        while len({executor for executor, _ in self.last_places().values()}) != count:
             assert time.monotonic() < deadline, f"the lanes are not on {count} executors: {self.words()}"
             self.feed(40)
             self.wait_for_counts()

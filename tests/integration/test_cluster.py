@@ -18,6 +18,14 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.fixture
+def grown(cluster: Cluster) -> Cluster:
+    """The same with two workers at least."""
+    if cluster.workers < 2:
+        cluster.add_workers()
+    return cluster
+
+
 @pytest.mark.slow  # a cluster of its own that grows
 def test_should_use_an_executor_that_comes_later_and_keep_lanes_on_theirs(cluster: Cluster, kafka: Any, tmp_path: Path) -> None:
     with ClusterRun(cluster, kafka, tmp_path) as run:
@@ -36,16 +44,16 @@ def test_should_use_an_executor_that_comes_later_and_keep_lanes_on_theirs(cluste
         assert run.restored == restored, "a lane that stays has its state open"
 
 
-def test_should_go_on_from_the_changelog_when_an_executor_is_lost(cluster: Cluster, kafka: Any, tmp_path: Path) -> None:
-    with ClusterRun(cluster, kafka, tmp_path, "in_memory", given=True) as run:
+def test_should_go_on_from_the_changelog_when_an_executor_is_lost(grown: Cluster, kafka: Any, tmp_path: Path) -> None:
+    with ClusterRun(grown, kafka, tmp_path, "in_memory", given=True) as run:
         run.feed(200)
         run.wait_for_counts()
         run.wait_for_executors(2)
-        lost = run.turns[-1]["lanes"]["1"][0]
+        lost = run.last_places()["1"][0]
         restored = run.restored
         run.feed(1_000)
-        cluster.kill_executor(lost)
+        grown.kill_executor(lost)
         run.wait_for_counts()
         assert run.restored > restored, "what was in memory only came from the changelog"
         run.wait_for_executors(2)
-        assert lost not in {executor for executor, _ in run.turns[-1]["lanes"].values()}
+        assert lost not in {executor for executor, _ in run.last_places().values()}

@@ -42,7 +42,7 @@ def test_should_read_state_of_executors_on_other_hosts(cluster: Cluster, kafka: 
         for word, count in wanted.items():
             assert get(f"{address}/keys/{word}")["value"] == count
 
-        cluster.kill_executor(run.turns[-1]["lanes"]["1"][0])  # the table is read where the state has gone
+        cluster.kill_executor(run.last_places()["1"][0])  # the table is read where the state has gone
         run.feed(100, seed=3)
         run.wait_for_counts()
         run.wait_for_executors(2)

@@ -18,7 +18,7 @@ def test_should_replay_only_the_rest_when_a_host_is_lost(kafka: Any, tmp_path: P
         run.feed(2_000)
         run.wait_for_counts()
         run.wait(lambda: run.copied() == 0, "the copies are complete")
-        executor = next(iter(run.turns[-1]["lanes"].values()))[0]
+        executor = next(iter(run.last_places().values()))[0]
         before = run.restored
         cluster.kill_host_of(executor)
         run.feed(500)
@@ -43,7 +43,7 @@ def test_should_move_tasks_when_their_state_is_there_from_one_executor_to_three_
         for left in (2, 1):
             assert run.restored < 1_000  # of 6,000 records in the changelogs: the rest was there before tasks moved
             run.wait(lambda: run.copied() == 0, "the copies are complete")
-            cluster.kill_host_of(run.turns[-1]["lanes"]["0"][0])
+            cluster.kill_host_of(run.last_places()["0"][0])
             run.feed(300)
             run.wait_for_counts()
             run.wait_for_executors(left)
