@@ -665,6 +665,8 @@ class Conductor:
         return False
 
     def _timers_due(self, lane: LaneLoop) -> list[TaskId]:
+        if not self.tasks.timers:
+            return []
         now = self._clock.now_ms()
         return [task for task in self._working(lane) if self.tasks.timers.get(task, now + 1) <= now]
 
@@ -692,8 +694,8 @@ class Conductor:
                 raise
             _log.warning("where logs end cannot be told now, and is asked again: %s", exc)
             return
-        for partition in told.asked:
-            if partition not in told.ends:
+        if silent := set(told.asked) - told.ends.keys():
+            for partition in silent.intersection(self.tasks.positions.sources()):  # others were given up meanwhile
                 self._stuck.note(partition, self.tasks.positions.start(partition), "its leader does not answer")
         self.tasks.ends = {**self.tasks.ends, **told.ends}
         gone = self.tasks.positions.out_of_range(told.ends)
@@ -908,6 +910,8 @@ class Conductor:
         self._do_beside(f"end the job of lane {lane.index}", partial(self._end_job, lane.index, str(job)))
 
     def _end_job(self, lane: int, job: str) -> None:
+        if lane not in self._fleet.lanes:
+            return  # it was replaced or removed meanwhile, and is ended by whoever did that
         doing = self._fleet.doing(lane) or "its worker does not tell what it does"
         reason = f"{job} has not ended within max.poll.interval.ms ({self._longest_job:.0f} s): {doing}"
         _log.error("stream thread %d is taken for lost, and its tasks are opened anew: %s", lane + 1, reason)
@@ -954,11 +958,13 @@ class Conductor:
         self._beside.submit(work).add_done_callback(partial(self._note_of, done))
 
     def _show_lag(self, shown: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Nobody goes on from it, so nobody fails with it."""
         try:
-            assert self.member is not None
-            self.member.commit(shown)
+            self._commit(shown)
         except TaskMigratedError:
             _log.debug("the lag is shown later: the group rebalances")
+        except PenstockError as exc:
+            _log.warning("the lag of what is read before a shuffle cannot be shown now: %s", exc)
 
     def _on_better_places(self, places: Mapping[int, str | None]) -> None:
         """Executors came or went: lanes that should be elsewhere go there when the others have what they had."""

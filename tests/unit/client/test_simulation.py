@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.client.lane_changes import LaneChange
+from penstock.errors import BrokerError
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.messages import Failure
 from tests.unit.client.simulated import WORDS, World
@@ -256,4 +257,37 @@ def test_should_empty_a_lane_that_goes_elsewhere_and_use_it_there(clock: list[fl
     world.settle()
     assert not world.fleet.places
     assert all(worker.tasks for worker in world.fleet.workers.values())
+    consumed_once(world)
+
+
+def test_should_forget_whose_leader_does_not_answer_where_it_was_given_up_meanwhile(clock: list[float]) -> None:
+    world = World(clock, lanes=1)
+    world.assign()
+    world.settle(50)
+    world.brokers.away = {TopicPartition("orders", 0)}
+    while not world.beside.pending:  # the question is under way when the group takes the partition
+        world.step()
+    world.assign("2_1")
+    world.step()
+    world.settle(50)
+    world.brokers.away = set()
+    world.produce("orders", 1, 3)
+    world.settle(50)
+    assert not world.failures
+    assert world.brokers.consumed[TopicPartition("orders", 1), TopicPartition("orders", 1), 2] == 1
+
+
+def test_should_go_on_however_long_the_lag_cannot_be_shown(clock: list[float]) -> None:
+    world = World(clock, lanes=2, **{"task.spread": "always", "task.timeout.ms": 1000})
+
+    def refuse(offsets: Any, whole: bool = False) -> None:
+        raise BrokerError("the coordinator is away")
+
+    world.conductor.member.commit = refuse  # type: ignore[method-assign, union-attr]
+    world.assign()
+    world.produce("lines", 0, 5)
+    world.settle(400)
+    world.produce("lines", 1, 5)
+    world.settle(400)
+    assert not world.failures
     consumed_once(world)
