@@ -58,10 +58,9 @@ class Lags(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """Tasks that are being read from Kafka, under which of the group's words, and those that are new here among them."""
+    """Tasks that are being read from Kafka, and those that are new here among them."""
 
     number: int
-    heard: int
     tasks: tuple[TaskId, ...]
     new: frozenset[TaskId]
     positions: Positions
@@ -247,7 +246,7 @@ class OwnedTasks:
         self._being_read.update(dict.fromkeys(asked, self._number))
         self._read_under.update(dict.fromkeys(asked, heard))
         new = frozenset(task for task in asked if task not in self.owners)
-        return Reading(self._number, heard, tuple(asked), new, self.positions.copy(), bool(self._holders))
+        return Reading(self._number, tuple(asked), new, self.positions.copy(), bool(self._holders))
 
     def read(self, reading: Reading, before: Callable[[], None]) -> Read:
         """Read what is committed for tasks, and see how much they have to restore; takes its time, on any thread.

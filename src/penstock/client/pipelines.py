@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from penstock.client.health import Health
 from penstock.client.lane_loop import LaneLoop
@@ -43,9 +44,24 @@ class Pipeline:
     opened_at: float = field(default_factory=lambda: time.monotonic())
 
     @property
+    def is_about_to_meet(self) -> bool:
+        """Whether tasks that were behind are about to be at the front: the next stage is for all of them together."""
+        return self.catch_up is not None and self.reaches_front
+
+    @property
     def under_way(self) -> list[Stage]:
         """The stages that run now."""
         return [stage for stage in (self.front, self.catch_up) if stage is not None]
+
+
+class _Look(NamedTuple):
+    """A pipeline as it is looked at: the tasks that work, their lanes, where they will be, where logs end, what a lane takes."""
+
+    feeds: Feeds
+    lanes: Mapping[TaskId, LaneLoop]
+    vectors: Vectors
+    ends: Mapping[TopicPartition, int]
+    limit: Callable[[LaneLoop, int], int]
 
 
 class Pipelines:
@@ -117,8 +133,8 @@ class Pipelines:
         lanes = [lane for lane in self._tasks.lanes.values() if lane.is_open and not lane.ends]
         if pipeline.catch_up is None and any(not lane.parts for lane in lanes):
             return True
-        waits = pipeline.catch_up is not None and pipeline.reaches_front
-        return pipeline.front is None and not waits and any(len(lane.parts) < _AHEAD for lane in lanes)
+        has_place = any(len(lane.parts) < _AHEAD for lane in lanes)
+        return pipeline.front is None and not pipeline.is_about_to_meet and has_place
 
     def has_moved(self, unit: str) -> None:
         """Something has changed for a pipeline: it is looked at soon."""
@@ -132,69 +148,45 @@ class Pipelines:
         if self._tasks.positions.draining:
             return []
         feeds, lanes = self._feeds(pipeline)
-        vectors = self._ahead(pipeline, feeds, lanes)
+        look = _Look(feeds, lanes, self._ahead(pipeline, feeds, lanes), ends, limit)
         found = []
-        if pipeline.catch_up is None and (stage := self._catch_up(pipeline, feeds, lanes, vectors, ends, limit)):
+        if pipeline.catch_up is None and (stage := self._catch_up(pipeline, look)):
             pipeline.catch_up = stage
-            front = front_of(feeds, vectors)
+            front = front_of(feeds, look.vectors)
             pipeline.reaches_front = all(end >= front.get(source, end) for source, end in stage.read.items())
             found.append(stage)
-        waits = pipeline.catch_up is not None and pipeline.reaches_front  # they go on together when it is there
-        if pipeline.front is None and not waits and (stage := self._front(pipeline, feeds, lanes, vectors, ends, limit)):
+        if pipeline.front is None and not pipeline.is_about_to_meet and (stage := self._front(pipeline, look)):
             pipeline.front = stage
             found.append(stage)
         return found
 
-    def _front(
-        self,
-        pipeline: Pipeline,
-        feeds: Feeds,
-        lanes: Mapping[TaskId, LaneLoop],
-        vectors: Vectors,
-        ends: Mapping[TopicPartition, int],
-        limit: Callable[[LaneLoop, int], int],
-    ) -> Stage | None:
-        window, now = front_window(feeds, vectors, ends), time.monotonic()
+    def _front(self, pipeline: Pipeline, look: _Look) -> Stage | None:
+        window, now = front_window(look.feeds, look.vectors, look.ends), time.monotonic()
         if window is None:
             return None
-        if len(feeds) < len(self._tasks.units[pipeline.unit]) and now - pipeline.opened_at < _START_PATIENCE:
+        if len(look.feeds) < len(self._tasks.units[pipeline.unit]) and now - pipeline.opened_at < _START_PATIENCE:
             return None
-        free = {task: fed for task, fed in window.feeds.items() if len(lanes[task].parts) < _AHEAD}
+        free = {task: fed for task, fed in window.feeds.items() if len(look.lanes[task].parts) < _AHEAD}
         if len(free) < len(window.feeds):
-            waiting = [lane for task in free if (lane := lanes[task]).job is None and not lane.parts]
+            waiting = [lane for task in free if (lane := look.lanes[task]).job is None and not lane.parts]
             if not any(now - lane.free_since > _PATIENCE for lane in waiting):
                 return None
-        return self._stage(pipeline, Window(free, window.bounds), lanes, vectors, limit)
+        return self._stage(pipeline, Window(free, window.bounds), look)
 
-    def _catch_up(
-        self,
-        pipeline: Pipeline,
-        feeds: Feeds,
-        lanes: Mapping[TaskId, LaneLoop],
-        vectors: Vectors,
-        ends: Mapping[TopicPartition, int],
-        limit: Callable[[LaneLoop, int], int],
-    ) -> Stage | None:
-        free = {task for task in feeds if not lanes[task].parts}
-        most = min((limit(lanes[task], 0) for task in free), default=0)
-        window = catch_up_window(feeds, vectors, ends, most, among=free)
-        return None if window is None else self._stage(pipeline, window, lanes, vectors, limit)
+    def _catch_up(self, pipeline: Pipeline, look: _Look) -> Stage | None:
+        free = {task for task in look.feeds if not look.lanes[task].parts}
+        most = min((look.limit(look.lanes[task], 0) for task in free), default=0)
+        window = catch_up_window(look.feeds, look.vectors, look.ends, most, among=free)
+        return None if window is None else self._stage(pipeline, window, look)
 
-    def _stage(
-        self,
-        pipeline: Pipeline,
-        window: Window,
-        lanes: Mapping[TaskId, LaneLoop],
-        vectors: Vectors,
-        limit: Callable[[LaneLoop, int], int],
-    ) -> Stage | None:
-        fed = {lanes[task].index: lanes[task] for task in window.feeds}
+    def _stage(self, pipeline: Pipeline, window: Window, look: _Look) -> Stage | None:
+        fed = {look.lanes[task].index: look.lanes[task] for task in window.feeds}
 
         def at_most(backlog: int) -> int:
             """What is read is shared by the lanes."""
-            return len(fed) * min(limit(lane, backlog // len(fed)) for lane in fed.values())
+            return len(fed) * min(look.limit(lane, backlog // len(fed)) for lane in fed.values())
 
-        return plan_stage(self._tasks.plan, pipeline.unit, window, vectors, at_most)
+        return plan_stage(self._tasks.plan, pipeline.unit, window, look.vectors, at_most)
 
     def _feeds(self, pipeline: Pipeline) -> tuple[dict[TaskId, list[TopicPartition]], dict[TaskId, LaneLoop]]:
         """The tasks of a pipeline that work, with their lanes."""

@@ -196,10 +196,7 @@ def test_should_wait_for_all_turns_before_it_gives_its_tasks_back_under_at_least
     world.settle(50)
     world.produce("orders", 0, 1)
     world.produce("orders", 1, 1)
-    while not any(job.changes for job in world.jobs()):
-        world.step()
-        while world.beside.pending:
-            world.beside.run_one()
+    world.until(world.turns)
     stopped = world.conductor.revoked()
     assert not stopped.is_set()
     world.settle(20)
@@ -217,10 +214,7 @@ def test_should_end_when_the_turns_that_run_are_accounted_for(clock: list[float]
     world.assign()
     world.settle(50)
     world.produce("orders", 0, 4)
-    while not any(job.changes for job in world.jobs()):
-        world.step()
-        while world.beside.pending:
-            world.beside.run_one()
+    world.until(world.turns)
     world.conductor.stop()
     world.settle(20)
     assert world.brokers.committed[TopicPartition("orders", 0)].offset == 4
