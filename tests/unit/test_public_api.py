@@ -42,7 +42,8 @@ RUNNING = """
 """
 QUERIES = """
     StoreQueryParameters QueryableStoreType QueryableStoreTypes ReadOnlyKeyValueStore ReadOnlyWindowStore ReadOnlySessionStore
-    ReadOnlyVersionedKeyValueStore StateQueryRequest StateQueryResult QueryResult FailureReason Query KeyQuery TimestampedKeyQuery
+    ReadOnlyVersionedKeyValueStore StateQueryRequest StateQueryResult QueryConfig QueryResult FailureReason Query KeyQuery
+    TimestampedKeyQuery
     RangeQuery TimestampedRangeQuery WindowKeyQuery WindowRangeQuery VersionedKeyQuery MultiVersionedKeyQuery ResultOrder Position
     PositionBound HostInfo KeyQueryMetadata StreamsMetadata
 """
