@@ -49,7 +49,8 @@ QUERIES = """
 """
 TESTING = "TopologyTestDriver TestInputTopic TestOutputTopic MockProcessorContext DevBroker"
 ERRORS = """
-    PenstockError ConfigError TopologyError SerializationError NoSuchElementError StreamsError ProcessorStateError LockError
+    PenstockError ConfigError TopologyError SerializationError RegistryUnavailableError NoSuchElementError StreamsError
+    ProcessorStateError LockError
     InvalidStateStoreError UnknownStateStoreError StateStoreNotAvailableError StateStoreMigratedError
     InvalidStateStorePartitionError StreamsNotStartedError StreamsRebalancingError StreamsStoppedError TaskError
     DeserializationError ProcessingError ProductionError MissingSourceTopicError TaskCorruptedError TaskMigratedError
