@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+from penstock.serde_arguments import is_type
+from penstock.serdes import Serdes
 from penstock.state.engines.memory import InMemoryKeyValueStore
 from penstock.state.layers.adapters import plain_under_headers, plain_under_timestamped, timestamped_under_headers
 from penstock.state.layers.cached_key_value import CachingKeyValueStore
@@ -27,8 +29,8 @@ class AbstractStoreBuilder(StoreBuilder[Any]):
         if name is None:
             raise ValueError("a store needs a name: name cannot be None")
         super().__init__(name)
-        self._key_serde = key_serde
-        self._value_serde = value_serde
+        self._key_serde = Serdes.serde_from(key_serde) if is_type(key_serde) else key_serde
+        self._value_serde = Serdes.serde_from(value_serde) if is_type(value_serde) else value_serde
 
     @property
     def key_serde(self) -> Any:
