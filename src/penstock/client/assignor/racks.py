@@ -53,10 +53,18 @@ def place_copies_near(
         far = _far(board.units[unit].changelog_racks, board.members[member].rack)
         return traffic * far + (overlap if member not in before[unit] else 0)
 
+    held: dict[str, set[str]] = {member: set() for member in board.members}
+    for unit, members in of_unit.items():
+        for member in members:
+            held[member].add(unit)
     for _ in range(_ROUNDS):
         swapped = 0
         for one, other in _pairs(board):
-            swapped += _swap(board, of_unit, one, other, cost, fits)
+            for unit, source, target in _swaps(board.units, held, one, other, cost, fits):
+                of_unit[unit][of_unit[unit].index(source)] = target
+                held[source].discard(unit)
+                held[target].add(unit)
+                swapped += 1
         if not swapped:
             return
 
@@ -172,42 +180,35 @@ def _pairs(board: Board) -> Iterator[tuple[str, str]]:
                 yield one, other
 
 
-def _swap(
-    board: Board,
-    of_unit: Mapping[str, list[str]],
+def _swaps(
+    units: Mapping[str, Unit],
+    held: Mapping[str, set[str]],
     one: str,
     other: str,
     cost: Cost,
     fits: Callable[[str, str, str], bool],
-) -> bool:
-    """Exchange copies of two members as long as it saves something."""
-
-    def gains(source: str, target: str) -> list[tuple[int, str]]:
-        held = [unit for unit, members in of_unit.items() if source in members and target not in members]
-        return sorted((cost(unit, target) - cost(unit, source), unit) for unit in held)
-
-    swapped = False
+) -> Iterator[tuple[str, str, str]]:
+    """Which copies two members exchange as long as it saves something, each as it goes from one to the other."""
     while True:
-        found = next(_swaps(board.units, gains(one, other), gains(other, one), fits, one, other), None)
+        there, back = _gains(held, one, other, cost), _gains(held, other, one, cost)
+        if not there or not back or there[0][0] + back[0][0] >= 0:
+            return
+        found = next(
+            (
+                (unit, instead)
+                for gain, unit in there
+                for loss, instead in back
+                if gain + loss < 0 and units[unit].tasks == units[instead].tasks
+                if fits(unit, one, other) and fits(instead, other, one)
+            ),
+            None,
+        )
         if found is None:
-            return swapped
-        swapped = True
-        for unit, source, target in ((found[0], one, other), (found[1], other, one)):
-            of_unit[unit][of_unit[unit].index(source)] = target
+            return
+        yield found[0], one, other
+        yield found[1], other, one
 
 
-def _swaps(
-    units: Mapping[str, Unit],
-    there: list[tuple[int, str]],
-    back: list[tuple[int, str]],
-    fits: Callable[[str, str, str], bool],
-    one: str,
-    other: str,
-) -> Iterator[tuple[str, str]]:
-    for gain, unit in there:
-        for loss, instead in back:
-            if gain + loss >= 0:
-                break
-            same = units[unit].tasks == units[instead].tasks and unit != instead
-            if same and fits(unit, one, other) and fits(instead, other, one):
-                yield unit, instead
+def _gains(held: Mapping[str, set[str]], source: str, target: str, cost: Cost) -> list[tuple[int, str]]:
+    """What it costs to have each copy there instead of here, those that save most first."""
+    return sorted((cost(unit, target) - cost(unit, source), unit) for unit in held[source] - held[target])
