@@ -48,6 +48,20 @@ def test_should_know_the_racks_of_partitions_and_run_with_them(kafka: Kafka, run
     assert "racks do not count" not in caplog.text
 
 
+def test_should_warn_of_a_join_whose_topics_were_written_with_different_partitioners(
+    kafka: Kafka, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders, customers, out = topics(kafka, "orders", "customers", "out", partitions=3)
+    keys = [f"k{n:03}" for n in range(200)]
+    kafka.feed(customers, texts(*((key, "c") for key in keys)))
+    kafka.feed(orders, texts(*((key, "o") for key in keys)), {"partitioner": "consistent_random"})  # librdkafka's own
+    run(joined(orders, customers, out), {"application.id": unique("strays"), "task.spread": "always"})
+    told = f"topics {orders} and {customers} are joined, but their keys lie differently"
+    wait_until(lambda: told in caplog.text, "it is told")
+    assert len(kafka.read(out)) < len(keys)  # which is what it warns of
+    assert caplog.text.count(told) == 1
+
+
 def test_should_configure_a_changelog_as_its_store_says(kafka: Kafka, run: Run) -> None:
     source, out = topics(kafka, "in", "out")
     application = unique("store-config")
