@@ -301,7 +301,9 @@ def _keys() -> tuple[ConfigKey, ...]:
             one_of("rocksDB", "in_memory")),
         key("dsl.store.suppliers.class", Type.CLASS, "rocksdb", _LOW,
             "Which stores the DSL takes: rocksdb, in_memory, or suppliers."),
-        key("dsl.store.format", Type.STRING, "DEFAULT", _LOW, "The DSL's store format.", one_of("DEFAULT", "HEADERS")),
+        key("dsl.store.format", Type.STRING, "DEFAULT", _LOW,
+            "The format of the DSL's stores; with HEADERS they have room for headers, of which its operators write none, as in "
+            "Kafka Streams.", one_of("DEFAULT", "HEADERS")),
         key("default.interactive.query.isolation.level", Type.STRING, "READ_COMMITTED", _LOW,
             "What queries see.", one_of("READ_UNCOMMITTED", "READ_COMMITTED"),
             without_effect="queries always read committed state: what a turn has not committed is in its worker alone"),
