@@ -37,7 +37,7 @@ def kafka() -> Iterator[Any]:
     from penstock import DevBroker
     from tests.harness.kafka import Kafka
 
-    broker = DevBroker().start(300)
+    broker = DevBroker(overrides={"broker.rack": "rack-1"}).start(300)
     yield Kafka(broker.bootstrap_servers)
     broker.stop()
 

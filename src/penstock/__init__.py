@@ -58,6 +58,7 @@ from penstock.errors import (
     ProcessingError,
     ProcessorStateError,
     ProductionError,
+    RegistryUnavailableError,
     SerializationError,
     StateStoreMigratedError,
     StateStoreNotAvailableError,
@@ -117,7 +118,7 @@ from penstock.query.queries import (
     WindowRangeQuery,
 )
 from penstock.query.request import StateQueryRequest
-from penstock.query.result import FailureReason, QueryResult, StateQueryResult
+from penstock.query.result import FailureReason, QueryConfig, QueryResult, StateQueryResult
 from penstock.record import FixedKeyRecord, ProducedRecord, RawRecord, Record, RecordContext, RecordMetadata
 from penstock.runtime.queries.views import (
     ReadOnlyKeyValueStore,
@@ -344,6 +345,7 @@ __all__ = [
     "ReadOnlyVersionedKeyValueStore",
     "StateQueryRequest",
     "StateQueryResult",
+    "QueryConfig",
     "QueryResult",
     "FailureReason",
     "Query",
@@ -372,6 +374,7 @@ __all__ = [
     "ConfigError",
     "TopologyError",
     "SerializationError",
+    "RegistryUnavailableError",
     "NoSuchElementError",
     "StreamsError",
     "ProcessorStateError",

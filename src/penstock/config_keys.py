@@ -186,10 +186,6 @@ def _is_host_and_port(value: str) -> bool:
 
 
 _APPLICATION_ID: Final = Allowed(_is_application_id, "up to 249 letters, digits, '.', '_' and '-'")
-_NO_RACKS: Final = (
-    "records are fetched by executors, whose racks the group does not know; rack.aware.assignment.tags spreads copies, and "
-    "task.assignor.class takes an assignor of your own"
-)
 _OPTIMIZATIONS: Final = Allowed(
     _are_optimizations,
     f"none, all, or some of {', '.join(TOPOLOGY_OPTIMIZATIONS)} separated by commas",
@@ -289,14 +285,15 @@ def _keys() -> tuple[ConfigKey, ...]:
             "Memory for writes that are not committed yet; -1: no limit.", at_least(-1),
             without_effect="every turn ends in a commit, so what it wrote is bounded by batch.max.records"),
         key("rack.aware.assignment.strategy", Type.STRING, "none", _LOW,
-            "How racks count in the assignment.", one_of("none", "min_traffic", "balance_subtopology"),
-            without_effect=_NO_RACKS),
+            "How racks count in the assignment: not, so that there is least traffic between them, or that with even "
+            "sub-topologies; needs client.rack on all instances and broker.rack on all brokers.",
+            one_of("none", "min_traffic", "balance_subtopology")),
         key("rack.aware.assignment.tags", Type.LIST, (), _LOW, "Tags over which standby copies are spread.",
             Allowed(lambda tags: len(tags) <= 5, "at most 5 tags")),
-        key("rack.aware.assignment.traffic_cost", Type.INT, None, _LOW, "What traffic between racks costs.", at_least(0),
-            without_effect=_NO_RACKS),
-        key("rack.aware.assignment.non_overlap_cost", Type.INT, None, _LOW, "What moving a task costs.", at_least(0),
-            without_effect=_NO_RACKS),
+        key("rack.aware.assignment.traffic_cost", Type.INT, None, _LOW,
+            "What a partition in another rack costs (10).", at_least(0)),
+        key("rack.aware.assignment.non_overlap_cost", Type.INT, None, _LOW,
+            "What moving a task with state costs (1).", at_least(0)),
         key("repartition.purge.interval.ms", Type.DURATION, 30_000, _LOW,
             "How often consumed records of repartition topics are deleted.", at_least(0)),
         key("connections.max.idle.ms", Type.DURATION, 540_000, _LOW, "Idle connections close after this."),
@@ -304,7 +301,9 @@ def _keys() -> tuple[ConfigKey, ...]:
             one_of("rocksDB", "in_memory")),
         key("dsl.store.suppliers.class", Type.CLASS, "rocksdb", _LOW,
             "Which stores the DSL takes: rocksdb, in_memory, or suppliers."),
-        key("dsl.store.format", Type.STRING, "DEFAULT", _LOW, "The DSL's store format.", one_of("DEFAULT", "HEADERS")),
+        key("dsl.store.format", Type.STRING, "DEFAULT", _LOW,
+            "The format of the DSL's stores; with HEADERS they have room for headers, of which its operators write none, as in "
+            "Kafka Streams.", one_of("DEFAULT", "HEADERS")),
         key("default.interactive.query.isolation.level", Type.STRING, "READ_COMMITTED", _LOW,
             "What queries see.", one_of("READ_UNCOMMITTED", "READ_COMMITTED"),
             without_effect="queries always read committed state: what a turn has not committed is in its worker alone"),

@@ -4,6 +4,7 @@
     ├── ConfigError              a key, its value and what is allowed
     ├── TopologyError            the topology cannot be built or does not fit the topics
     ├── SerializationError       bytes or a value that a serde cannot handle
+    │   └── RegistryUnavailableError     the Schema Registry does not answer: the same record may be read later
     ├── NoSuchElementError       nothing left to read
     └── StreamsError             something failed while the application runs; `task_id` where a task did
         ├── ProcessorStateError          a state store cannot be opened, written or restored
@@ -53,6 +54,15 @@ class TopologyError(PenstockError, ValueError):
 
 class SerializationError(PenstockError, ValueError):
     """A value that cannot be turned into bytes, or bytes that cannot be read."""
+
+
+class RegistryUnavailableError(SerializationError):
+    """The Schema Registry cannot be reached or cannot answer now: nothing is wrong with the record.
+
+    Exception handlers are asked about it as about any other failure of a serde; `retriable` tells it apart from a bad record.
+    """
+
+    retriable = True
 
 
 class NoSuchElementError(PenstockError, LookupError):

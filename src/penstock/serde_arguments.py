@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_origin
 
 from penstock.user_code import misuse
 
@@ -12,6 +12,13 @@ _FACTORIES = ("Serdes.", "WindowedSerdes.")
 def is_serde(value: Any) -> bool:
     """Whether a value has both halves of a serde."""
     return callable(getattr(value, "serializer", None)) and callable(getattr(value, "deserializer", None))
+
+
+def is_type(value: Any) -> bool:
+    """Whether a value is the type of keys or values, such as `str`, `Order` or `list[Order]`, and not the class of a serde."""
+    if isinstance(value, type):
+        return not any(hasattr(value, half) for half in ("serializer", "serialize", "deserializer", "deserialize"))
+    return get_origin(value) is not None
 
 
 def refuse_factory(value: Any, function: str | None = None) -> None:

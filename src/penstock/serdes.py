@@ -313,18 +313,33 @@ class Serdes:
             raise ConfigError("Serdes.serde needs a serializer and a deserializer, got None")
         return Serde(_given(serializer, "serializer"), _given(deserializer, "deserializer"))
 
+    @overload
     @staticmethod
-    def serde_from(python_type: type) -> Serde[Any]:
+    def serde_from(python_type: type[_T]) -> Serde[_T]: ...
+
+    @overload
+    @staticmethod
+    def serde_from(python_type: Any) -> Serde[Any]: ...
+
+    @staticmethod
+    def serde_from(python_type: Any) -> Serde[Any]:
         """The serde of a Python type: str, int (long), float (double), bool, bytes, bytearray, memoryview, uuid.UUID.
 
-        >>> Serdes.serde_from(int)
-        Serdes.long()
+        Of a dataclass, a TypedDict, a model or what is made of such, as `list[Order]`, it is `Serdes.json(T)`. Where a serde is
+        wanted a type does as well, and means this.
+
+        >>> Serdes.serde_from(int), Serdes.serde_from(dict[str, int])
+        (Serdes.long(), Serdes.json(dict[str, int]))
         """
-        try:
+        if isinstance(python_type, type) and python_type in _BY_TYPE:
             return _BY_TYPE[python_type]
-        except (KeyError, TypeError):
+        try:
+            return Serdes.json(python_type)
+        except ConfigError as exc:
             supported = ", ".join(sorted(known.__name__ for known in _BY_TYPE))
-            raise ConfigError(f"no built-in serde for {python_type!r}; supported types are {supported}") from None
+            raise ConfigError(
+                f"no built-in serde for {python_type!r}; supported types are {supported}, and what Serdes.json(T) takes: {exc}"
+            ) from None
 
 
 _BY_TYPE: Final[Mapping[type, Serde[Any]]] = {

@@ -53,6 +53,9 @@ class AssignmentConfigs:
     num_standby_replicas: int = 0
     probing_rebalance_interval_ms: int = 600_000
     rack_aware_assignment_tags: tuple[str, ...] = ()
+    rack_aware_assignment_strategy: str = "none"
+    rack_aware_traffic_cost: int | None = None
+    rack_aware_non_overlap_cost: int | None = None
 
     @classmethod
     def of(cls, configs: Mapping[str, Any]) -> AssignmentConfigs:
@@ -63,6 +66,9 @@ class AssignmentConfigs:
             configs["num.standby.replicas"],
             configs["probing.rebalance.interval.ms"],
             tuple(configs["rack.aware.assignment.tags"]),
+            configs["rack.aware.assignment.strategy"],
+            configs["rack.aware.assignment.traffic_cost"],
+            configs["rack.aware.assignment.non_overlap_cost"],
         )
 
 
@@ -82,6 +88,7 @@ class KafkaStreamsState:
     stateful_tasks_to_lag_sums: Mapping[TaskId, int] = field(default_factory=dict)
     host_info: str = ""
     client_tags: Mapping[str, str] = field(default_factory=dict)
+    rack_id: str | None = None
 
     def lag_for(self, task: TaskId) -> int:
         """How many records of its changelogs are missing here; -2 where the task runs, KeyError for one without state."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from penstock import (
     Materialized,
+    PositionBound,
     Processor,
     Produced,
+    Query,
+    QueryConfig,
+    QueryResult,
     Record,
     Serdes,
     SessionWindows,
+    StateStore,
+    StoreBuilder,
     Stores,
     StreamsBuilder,
     TimeWindows,
@@ -33,11 +40,60 @@ def all_kinds(source: str) -> Topology:
     return builder.build()
 
 
+@dataclass(frozen=True)
+class HowMany(Query[int]):
+    """How many keys begin so: a query that only `Keys` knows."""
+
+    start: str
+
+
+class Keys(StateStore):
+    """All keys that have come: a store of the user's own kind."""
+
+    persistent = False
+    is_open = True
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.known: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def init(self, context: Any, root: StateStore) -> None:
+        context.register(root, lambda records: None)
+
+    def close(self) -> None:
+        self.known.clear()
+
+    def query(self, query: Query[Any], position_bound: PositionBound, config: QueryConfig) -> QueryResult[Any]:
+        if isinstance(query, HowMany):
+            return QueryResult.for_result(sum(key.startswith(query.start) for key in self.known))
+        return super().query(query, position_bound, config)
+
+
+class KeysBuilder(StoreBuilder[Keys]):
+    def build(self) -> Keys:
+        return Keys(self.name)
+
+
+class Remember(Processor[Any, Any, Any, Any]):
+    def init(self, context: Any) -> None:
+        self.store = context.get_state_store("known")
+
+    def process(self, record: Record[Any, Any]) -> None:
+        self.store.known.add(record.key)
+
+
 def in_memory(source: str) -> Topology:
-    """Counts by key, in memory."""
+    """Counts by key, in memory, and all keys in a store of the user's own kind."""
     builder = StreamsBuilder()
     counts: Materialized[str, int] = Materialized("counts", string, long, store_type="in_memory")
-    builder.stream(source, TEXT).group_by_key(BY_TEXT).count(counts)
+    stream = builder.stream(source, TEXT)
+    stream.group_by_key(BY_TEXT).count(counts)
+    builder.add_state_store(KeysBuilder("known").with_logging_disabled())
+    stream.process(Remember, "known")
     return builder.build()
 
 

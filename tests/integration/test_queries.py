@@ -33,7 +33,7 @@ from penstock import (
 )
 from tests.harness.kafka import Kafka, Message, unique, wait_until
 from tests.integration.helpers import texts, topics
-from tests.integration.query_topologies import all_kinds, in_memory, names
+from tests.integration.query_topologies import HowMany, all_kinds, in_memory, names
 
 Run = Callable[..., Any]
 KEY_VALUE = QueryableStoreTypes.key_value_store()
@@ -114,6 +114,10 @@ def test_should_read_stores_in_memory_between_turns(kafka: Kafka, run: Run, spar
     assert counts.approximate_num_entries() == 2_500
     assert ask(streams, "counts", KeyQuery("k0003")) == 1
     assert streams.store_dataframe("counts").count() == 2_500
+    known = streams.query(StateQueryRequest.in_store("known").with_query(HowMany("k1"))).partition_results.values()
+    assert sum(result.result for result in known) == 1_000
+    with pytest.raises(InvalidStateStoreError, match="of a kind of its own"):
+        streams.store(StoreQueryParameters("known", KEY_VALUE))
 
 
 @pytest.mark.parametrize("store_type", ["rocksdb", "in_memory"])

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka.admin import ConfigResource, NewPartitions, ResourceType
 
 from penstock import BrokerError, KafkaStreams, PenstockError, ProcessorStateError, TopologyError
+from penstock.ids import TopicPartition
 from penstock.kafka import admin
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import keyed, texts, topics
@@ -34,6 +35,31 @@ def test_should_create_internal_topics_with_kafka_streams_names_and_configs(kafk
     assert config_of(kafka, repartition)["retention.ms"] == "-1"
     assert config_of(kafka, repartition)["message.timestamp.type"] == "CreateTime"
     assert config_of(kafka, changelog)["segment.bytes"] == "1048576"
+
+
+def test_should_know_the_racks_of_partitions_and_run_with_them(kafka: Kafka, run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    source, out = topics(kafka, "in", "out", partitions=2)
+    asked = admin.Admin({"bootstrap.servers": kafka.bootstrap_servers})
+    assert asked.racks([source]) == {TopicPartition(source, p): frozenset({"rack-1"}) for p in (0, 1)}
+    kafka.feed(source, texts(("a", "x")))
+    near = {"rack.aware.assignment.strategy": "min_traffic", "client.rack": "rack-1", "num.standby.replicas": 1}
+    run(count_by_key(source, out), {"application.id": unique("racks"), **near})
+    assert kafka.read(out, 1)
+    assert "racks do not count" not in caplog.text
+
+
+def test_should_warn_of_a_join_whose_topics_were_written_with_different_partitioners(
+    kafka: Kafka, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders, customers, out = topics(kafka, "orders", "customers", "out", partitions=3)
+    keys = [f"k{n:03}" for n in range(200)]
+    kafka.feed(customers, texts(*((key, "c") for key in keys)))
+    kafka.feed(orders, texts(*((key, "o") for key in keys)), {"partitioner": "consistent_random"})  # librdkafka's own
+    run(joined(orders, customers, out), {"application.id": unique("strays"), "task.spread": "always"})
+    told = f"topics {orders} and {customers} are joined, but their keys lie differently"
+    wait_until(lambda: told in caplog.text, "it is told")
+    assert len(kafka.read(out)) < len(keys)  # which is what it warns of
+    assert caplog.text.count(told) == 1
 
 
 def test_should_configure_a_changelog_as_its_store_says(kafka: Kafka, run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import assert_type
@@ -14,6 +15,10 @@ from penstock.dsl.options import Branched, Consumed, Grouped, Joined, Materializ
 from penstock.processor import FixedKeyProcessor, Processor, ValueTransformerWithKey
 from penstock.record import FixedKeyRecord, Record
 from penstock.serdes import Serdes
+from penstock.state.store import KeyValueStore, SessionStore, ValueAndTimestamp, WindowStore
+from penstock.testing.input_topic import TestInputTopic
+from penstock.testing.output_topic import TestOutputTopic
+from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, Windowed
 
 text, long = Serdes.string(), Serdes.long()
@@ -100,3 +105,32 @@ class Text(ValueTransformerWithKey[str, int, str]):
 assert_type(lines.process(Lengths), KStream[str, int])
 assert_type(lines.process_values(Shout), KStream[str, str])
 assert_type(users.transform_values(Text), KTable[str, str])
+
+
+@dataclass
+class Order:
+    """A type of the user's own."""
+
+    number: int
+
+
+assert_type(builder.stream("orders", Consumed(str, Order)), KStream[str, Order])
+assert_type(builder.table("totals", Consumed(str, int), Materialized("totals", str, int)), KTable[str, int])
+lines.to("typed", Produced(str, str))
+
+
+def ends(driver: TopologyTestDriver, named: Materialized[str, int]) -> None:
+    """The ends of a test keep the types of their serdes."""
+    assert_type(driver.create_input_topic("orders", text, long), TestInputTopic[str, int])
+    assert_type(driver.create_input_topic("orders", str, Order), TestInputTopic[str, Order])
+    assert_type(driver.create_input_topic("orders", text.serializer, long.serializer), TestInputTopic[Any, Any])
+    totals = driver.create_output_topic("totals", text, long)
+    assert_type(totals, TestOutputTopic[str, int])
+    assert_type(totals.read_key_value(), tuple[str, int])
+    assert_type(totals.read_key_values_to_map(), dict[str, int])
+    assert_type(driver.get_key_value_store(named), KeyValueStore[str, int])
+    assert_type(driver.get_key_value_store(named).get("a"), int | None)
+    assert_type(driver.get_timestamped_key_value_store(named), KeyValueStore[str, ValueAndTimestamp[int]])
+    assert_type(driver.get_window_store(named), WindowStore[str, int])
+    assert_type(driver.get_session_store(named), SessionStore[str, int])
+    assert_type(driver.get_key_value_store("totals"), KeyValueStore[Any, Any])

@@ -17,6 +17,7 @@ from penstock.dsl.options import Consumed, Materialized, Produced
 from penstock.processor import Processor
 from penstock.record import Record
 from penstock.serdes import Serdes
+from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.windows import JoinWindows
 
 text, long = Serdes.string(), Serdes.long()
@@ -25,6 +26,7 @@ lines = builder.stream("lines", Consumed(text, text))
 numbers = builder.stream("numbers", Consumed(long, text))
 users = builder.table("users", Consumed(text, long))
 regions = builder.table("regions", Consumed(long, text))
+driver = TopologyTestDriver(builder.build())
 
 
 class Lengths(Processor[str, str, str, int]):

@@ -42,13 +42,15 @@ RUNNING = """
 """
 QUERIES = """
     StoreQueryParameters QueryableStoreType QueryableStoreTypes ReadOnlyKeyValueStore ReadOnlyWindowStore ReadOnlySessionStore
-    ReadOnlyVersionedKeyValueStore StateQueryRequest StateQueryResult QueryResult FailureReason Query KeyQuery TimestampedKeyQuery
+    ReadOnlyVersionedKeyValueStore StateQueryRequest StateQueryResult QueryConfig QueryResult FailureReason Query KeyQuery
+    TimestampedKeyQuery
     RangeQuery TimestampedRangeQuery WindowKeyQuery WindowRangeQuery VersionedKeyQuery MultiVersionedKeyQuery ResultOrder Position
     PositionBound HostInfo KeyQueryMetadata StreamsMetadata
 """
 TESTING = "TopologyTestDriver TestInputTopic TestOutputTopic MockProcessorContext DevBroker"
 ERRORS = """
-    PenstockError ConfigError TopologyError SerializationError NoSuchElementError StreamsError ProcessorStateError LockError
+    PenstockError ConfigError TopologyError SerializationError RegistryUnavailableError NoSuchElementError StreamsError
+    ProcessorStateError LockError
     InvalidStateStoreError UnknownStateStoreError StateStoreNotAvailableError StateStoreMigratedError
     InvalidStateStorePartitionError StreamsNotStartedError StreamsRebalancingError StreamsStoppedError TaskError
     DeserializationError ProcessingError ProductionError MissingSourceTopicError TaskCorruptedError TaskMigratedError

@@ -259,7 +259,7 @@ def test_should_find_the_serde_of_a_python_type():
     assert Serdes.serde_from(bool) == Serdes.boolean()
     assert Serdes.serde_from(uuid.UUID) == Serdes.uuid()
     with pytest.raises(ConfigError, match="supported types"):
-        Serdes.serde_from(dict)
+        Serdes.serde_from(range)
 
 
 def test_should_show_how_a_serde_is_made():

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from penstock.client.assignor import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, Member, Settings, Unit, assign
+from penstock.client.assignor import LATEST_OFFSET, RACK_TAG, UNKNOWN_OFFSET_SUM, Member, Settings, Unit, assign
 from penstock.client.custom_assignment import ask
-from penstock.client.units import Units, changelogs_of
+from penstock.client.units import Units, changelogs_of, inputs_of
 from penstock.config import StreamsConfig
 from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition
@@ -21,6 +22,9 @@ _log = logging.getLogger(__name__)
 # What nobody could count is more than anybody would restore while another has it.
 _UNKNOWN_TOTAL = 1 << 62
 
+_STRATEGY = "rack.aware.assignment.strategy"
+
+Racks = tuple[frozenset[str], ...]
 Work = Callable[[], tuple[Plan, Units]]
 
 
@@ -31,7 +35,16 @@ def settings_of(config: StreamsConfig) -> Settings:
         config["acceptable.recovery.lag"],
         config["max.warmup.replicas"],
         tuple(config["rack.aware.assignment.tags"]),
+        config["rack.aware.assignment.strategy"],
+        config["rack.aware.assignment.traffic_cost"],
+        config["rack.aware.assignment.non_overlap_cost"],
     )
+
+
+def member_tags(config: StreamsConfig) -> dict[str, str]:
+    """What an instance tells the group of where it is: its tags, and its rack if racks may count."""
+    rack = config.main_consumer_configs(config["application.id"], "").get("client.rack")
+    return config.client_tags | ({RACK_TAG: str(rack)} if rack else {})
 
 
 class GroupAssignor:
@@ -57,16 +70,45 @@ class GroupAssignor:
                 active=frozenset(info.active),
                 standby=frozenset(info.standby),
                 lags=_lags(info.offsets, ends),
+                rack=info.tags.get(RACK_TAG, ""),
             )
             for info in infos
         ]
-        named = [Unit(name, tasks[0].subtopology, len(tasks), _total(ends, name)) for name, tasks in units.items()]
+        racks = self._racks(plan, units, members)
+        named = [
+            Unit(name, tasks[0].subtopology, len(tasks), _total(ends, name), *racks.get(name, ()))
+            for name, tasks in units.items()
+        ]
         hosts = {info.process_id: info.host for info in infos}
         found = None if self._own is None else ask(self._own, self._config, plan, units, named, members, hosts)
         if found is None:
-            found = assign(named, members, self._settings)
+            found = assign(named, members, self._settings if racks else replace(self._settings, rack_strategy="none"))
         _log.info("work by instance: %s%s", dict(found.active), ", warm-ups are under way" if found.probing else "")
         return Shares(found.active, {member: found.copies(member) for member in found.active}, found.probing)
+
+    def _racks(self, plan: Plan, units: Units, members: Sequence[Member]) -> dict[str, tuple[Racks, Racks]]:
+        """Where what each unit reads is, and where its changelogs are; nothing where racks do not count or not all are known."""
+        if self._settings.are_racks_ignored:
+            return {}
+        without = [member.id for member in members if not member.rack]
+        if without:
+            _log.warning("%s: instances %s have no client.rack, so racks do not count", _STRATEGY, ", ".join(without))
+            return {}
+        read = {name: {p: None for task in tasks for p in inputs_of(plan, task)} for name, tasks in units.items()}
+        logs = {name: {p: None for task in tasks for p in changelogs_of(plan, task)} for name, tasks in units.items()}
+        # The changelogs matter for copies alone, as in Kafka Streams.
+        kept = logs if self._settings.standby_replicas else {}
+        asked = {p for partitions in (*read.values(), *kept.values()) for p in partitions}
+        try:
+            racks = self._admin.racks({p.topic for p in asked})
+        except StreamsError as exc:
+            _log.warning("%s: the brokers do not tell where replicas are, so racks do not count now (%s)", _STRATEGY, exc)
+            return {}
+        unknown = sorted(asked - racks.keys())
+        if unknown:
+            _log.warning("%s: brokers of %s have no broker.rack, so racks do not count", _STRATEGY, unknown[0])
+            return {}
+        return {name: (tuple(racks[p] for p in read[name]), tuple(racks[p] for p in kept.get(name, ()))) for name in units}
 
     def _ends(self, plan: Plan, units: Units) -> dict[str, int | None]:
         """How many records the changelogs of each unit with state hold; None where the brokers do not tell."""

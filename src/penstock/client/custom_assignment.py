@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from penstock.client.assignor import Assignment, Member, Unit
+from penstock.client.assignor import RACK_TAG, Assignment, Member, Unit
 from penstock.client.units import Units, changelogs_of, is_stateful
 from penstock.config import StreamsConfig
 from penstock.errors import ConfigError, TaskAssignmentError
@@ -60,6 +60,10 @@ def ask(
     return _by_unit(answer, units, name)
 
 
+def _tags(member: Member) -> dict[str, str]:
+    return {tag: value for tag, value in member.tags.items() if tag != RACK_TAG}
+
+
 def _tasks(plan: Plan, units: Units) -> dict[TaskId, TaskInfo]:
     found = {}
     for unit, tasks in units.items():
@@ -85,7 +89,14 @@ def _client(member: Member, units: Units, named: Sequence[Unit], hosts: Mapping[
             # How far its tasks are is told for a unit as a whole.
             lags |= {task: lag if lag < 0 else lag // len(of_unit) for task in of_unit}
     return KafkaStreamsState(
-        member.id, member.capacity, tasks(member.active), tasks(member.standby), lags, hosts.get(member.id, ""), dict(member.tags)
+        member.id,
+        member.capacity,
+        tasks(member.active),
+        tasks(member.standby),
+        lags,
+        hosts.get(member.id, ""),
+        _tags(member),
+        member.rack or None,
     )
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from penstock import __version__
-from penstock.client.assignment import GroupAssignor
+from penstock.client.assignment import GroupAssignor, member_tags
 from penstock.client.close_options import CloseOptions
 from penstock.client.conductor import Conductor
 from penstock.client.events import Events
@@ -272,7 +272,7 @@ class KafkaStreams(QueryMethods):
     def _member_info(self) -> MemberInfo:
         assert self._conductor is not None
         server, error_code = self._server_address, SHUTDOWN_REQUESTED if self._wishes_shutdown else 0
-        lanes, tags = len(self._threads.alive()), self._config.client_tags
+        lanes, tags = len(self._threads.alive()), member_tags(self._config)
         return MemberInfo(self._process_id, lanes, server, *self._conductor.holdings(), tags, error_code)
 
     def _stateful_tasks(self) -> list[TaskId]:

@@ -34,6 +34,16 @@ def changelogs_of(plan: Plan, task_id: TaskId) -> dict[TopicPartition, str]:
     return plan.changelogs_of(task_id)
 
 
+def inputs_of(plan: Plan, task_id: TaskId) -> list[TopicPartition]:
+    """What a task reads: its partition of each source topic, and through a shuffle its part of all that comes before it."""
+    subtopology = plan.subtopologies[task_id.subtopology]
+    own = [topic for topic in subtopology.source_topics if topic not in plan.shuffled]
+    found = [TopicPartition(topic, task_id.partition) for topic in own if task_id.partition < plan.partitions[topic]]
+    for feeding in plan.feeding(subtopology):
+        found += [TopicPartition(topic, p) for topic in feeding.source_topics for p in range(plan.partitions[topic])]
+    return found
+
+
 def is_stateful(plan: Plan, task_id: TaskId) -> bool:
     """Whether a task has state that can be kept elsewhere too."""
     return bool(plan.subtopologies[task_id.subtopology].store_to_changelog)

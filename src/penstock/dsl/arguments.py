@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import Any, TypeVar
 
-from penstock.serde_arguments import is_serde, refuse_factory
+from penstock.errors import ConfigError
+from penstock.serde_arguments import is_serde, is_type, refuse_factory
+from penstock.serdes import Serdes
 from penstock.user_code import misuse
 
 O = TypeVar("O")  # noqa: E741 - an option, as K and V are a key and a value
@@ -26,15 +28,21 @@ def option(kind: type[O], given: Any, example: str | None = None) -> O | None:
     raise misuse(f"expects a {name} here, got {given!r}: write {example}")
 
 
-def check_serde(owner: str, what: str, given: Any) -> None:
-    """Refuse what is clearly no serde, before the first record shows it."""
+def serde_of(owner: str, what: str, given: Any) -> Any:
+    """A serde as it is, that of a type, or None; what is clearly neither is refused, before the first record shows it."""
     if given is None:
-        return
+        return None
     refuse_factory(given, owner)
+    if is_type(given):
+        try:
+            return Serdes.serde_from(given)
+        except ConfigError as exc:
+            raise misuse(f"{what}: {exc}", owner) from None
     if isinstance(given, type):
         raise misuse(f"{what} is the class {given.__qualname__}: give a serde of it, as in {what}={given.__qualname__}()", owner)
     if not is_serde(given) and not callable(given):
         raise misuse(f"{what} must be a serde, got {given!r}; serdes come from Serdes, as in {what}=Serdes.string()", owner)
+    return given
 
 
 def check_name_first(owner: str, what: str, given: Any) -> None:

@@ -24,8 +24,11 @@ from penstock.operators import (
     PrintForeachAction,
 )
 from penstock.operators.functions import SelectKey
+from penstock.operators.map_batches import PandasMapper, has_pandas
+from penstock.user_code import misuse
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow as pa
 
 
@@ -121,6 +124,30 @@ class StatelessOperators(StreamBase[K, V]):
         """
         required(mapper, "the mapper", "batch")
         node = self._add_processor(naming.STREAM_MAPBATCHES, name, KStreamMapBatches(mapper), key_changing=True)
+        return self._derive(node, None, None, repartition_required=True)
+
+    def map_pandas(
+        self, mapper: Callable[[pandas.DataFrame], pandas.DataFrame], *, name: str | None = None
+    ) -> kstream.KStream[Any, Any]:
+        """The same with pandas' data frames; needs the extra `penstock-streams[pandas]`.
+
+        The mapper gets and gives a `pandas.DataFrame` with the columns `key`, `value` and `timestamp`. What pandas takes for
+        missing, NaN too, is null.
+
+        >>> from penstock import Consumed, Produced, StreamsBuilder, TopologyTestDriver
+        >>> builder = StreamsBuilder()
+        >>> prices = builder.stream("prices", Consumed(str, float))
+        >>> prices.map_pandas(lambda frame: frame.assign(value=frame.value.round(1))).to("rounded", Produced(str, float))
+        >>> with TopologyTestDriver(builder.build()) as driver:
+        ...     driver.create_input_topic("prices", str, float).pipe_input("tea", 2.56)
+        ...     driver.create_output_topic("rounded", str, float).read_key_values()
+        [('tea', 2.6)]
+        """
+        required(mapper, "the mapper", "frame")
+        if not has_pandas():
+            raise misuse("map_pandas needs an extra: pip install 'penstock-streams[pandas]'")
+        supplier = KStreamMapBatches(PandasMapper(mapper))
+        node = self._add_processor(naming.STREAM_MAPBATCHES, name, supplier, key_changing=True)
         return self._derive(node, None, None, repartition_required=True)
 
     def peek(self, action: Callable[[K, V], Any], *, name: str | None = None) -> kstream.KStream[K, V]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from penstock.dsl.arguments import check_name_first, check_serde, option
+from penstock.dsl.arguments import check_name_first, option, serde_of
 from penstock.dsl.typevars import KO, V1, V2, K, V
 from penstock.errors import TopologyError
 from penstock.graph.dsl_stores import DslStoreSuppliers, resolve_dsl_store_suppliers
@@ -41,7 +41,10 @@ def _check_name(name: str | None) -> None:
 def _check_serdes(options: Any) -> None:
     owner = type(options).__name__
     for what in ("key_serde", "value_serde", "other_value_serde"):
-        check_serde(owner, what, getattr(options, what, None))
+        given = getattr(options, what, None)
+        serde = serde_of(owner, what, given)
+        if serde is not given:
+            object.__setattr__(options, what, serde)
 
 
 def _topic_config(options: Any) -> None:
@@ -56,8 +59,8 @@ class Consumed(Generic[K, V]):
     'orders'
     """
 
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V] | None = None
+    key_serde: Serde[K] | type[K] | None = None
+    value_serde: Serde[V] | type[V] | None = None
     timestamp_extractor: TimestampExtractor | type[Any] | str | None = None
     offset_reset: Any = None
     name: str | None = None
@@ -71,8 +74,8 @@ class Consumed(Generic[K, V]):
 class Produced(Generic[K, V]):
     """How a stream is written to a topic: serdes, partitioner, the sink's name."""
 
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V] | None = None
+    key_serde: Serde[K] | type[K] | None = None
+    value_serde: Serde[V] | type[V] | None = None
     partitioner: StreamPartitioner | None = None
     name: str | None = None
 
@@ -86,8 +89,8 @@ class Grouped(Generic[K, V]):
     """How records are grouped: the name, which is also that of the repartition topic, and serdes."""
 
     name: str | None = None
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V] | None = None
+    key_serde: Serde[K] | type[K] | None = None
+    value_serde: Serde[V] | type[V] | None = None
 
     def __post_init__(self) -> None:
         check_name_first("Grouped", "name", self.name)
@@ -107,8 +110,8 @@ class Materialized(Generic[K, V]):
     """
 
     store_name: str | None = None
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V] | None = None
+    key_serde: Serde[K] | type[K] | None = None
+    value_serde: Serde[V] | type[V] | None = None
     _: KW_ONLY
     supplier: Any = None
     store_type: StoreType | DslStoreSuppliers | None = None
@@ -158,9 +161,9 @@ class Joined(Generic[K, V1, V2]):
     their own time.
     """
 
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V1] | None = None
-    other_value_serde: Serde[V2] | None = None
+    key_serde: Serde[K] | type[K] | None = None
+    value_serde: Serde[V1] | type[V1] | None = None
+    other_value_serde: Serde[V2] | type[V2] | None = None
     name: str | None = None
     grace_period: Duration | None = None
 
@@ -178,9 +181,9 @@ class Joined(Generic[K, V1, V2]):
 class StreamJoined(Generic[K, V1, V2]):
     """A join of two streams: serdes, the join's name, the stores' base name, suppliers and changelogs."""
 
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V1] | None = None
-    other_value_serde: Serde[V2] | None = None
+    key_serde: Serde[K] | type[K] | None = None
+    value_serde: Serde[V1] | type[V1] | None = None
+    other_value_serde: Serde[V2] | type[V2] | None = None
     name: str | None = None
     store_name: str | None = None
     this_store_supplier: Any = None
@@ -218,8 +221,8 @@ class Repartitioned(Generic[K, V]):
     """A repartition: the topic's name, serdes, number of partitions and partitioner."""
 
     name: str | None = None
-    key_serde: Serde[K] | None = None
-    value_serde: Serde[V] | None = None
+    key_serde: Serde[K] | type[K] | None = None
+    value_serde: Serde[V] | type[V] | None = None
     number_of_partitions: int | None = None
     partitioner: StreamPartitioner | None = None
 

@@ -126,32 +126,12 @@ class DslStoreBuilder(StoreBuilder[Any]):
     def __init__(
         self, name: str, suppliers: DslStoreSuppliers | None, logged: bool, cached: bool, log_config: dict[str, str]
     ) -> None:
-        self._name = name
+        super().__init__(name)
         self._suppliers = suppliers
-        self._logging = logged
-        self._caching = cached
+        self._enable_logging = logged
+        self._enable_caching = cached
         self._log_config = {key: str(value) for key, value in log_config.items()}
         self._format = self._default_format
-
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._name
-
-    @property
-    def logging_enabled(self) -> bool:
-        """Whether changes go to a changelog topic."""
-        return self._logging
-
-    @property
-    def caching_enabled(self) -> bool:
-        """Whether the record cache sits in front of the store."""
-        return self._caching
-
-    @property
-    def log_config(self) -> Mapping[str, str]:
-        """The user's configuration of the changelog topic."""
-        return self._log_config
 
     @property
     def retention_period(self) -> int | None:
@@ -162,28 +142,6 @@ class DslStoreBuilder(StoreBuilder[Any]):
     def history_retention(self) -> int | None:
         """How long a versioned store keeps old versions in milliseconds; None for other stores."""
         return None
-
-    def with_logging_enabled(self, topic_config: Mapping[str, Any] | None = None) -> DslStoreBuilder:
-        """Write changes to a changelog topic with this configuration."""
-        self._logging = True
-        self._log_config = {key: str(value) for key, value in (topic_config or {}).items()}
-        return self
-
-    def with_logging_disabled(self) -> DslStoreBuilder:
-        """Keep no changelog of its own."""
-        self._logging = False
-        self._log_config = {}
-        return self
-
-    def with_caching_enabled(self) -> DslStoreBuilder:
-        """Put the record cache in front."""
-        self._caching = True
-        return self
-
-    def with_caching_disabled(self) -> DslStoreBuilder:
-        """Every update goes through."""
-        self._caching = False
-        return self
 
     def configure(self, config: Mapping[str, Any]) -> None:
         """Take the engine from the application's configuration, unless the user chose one here, and the format."""
@@ -205,8 +163,8 @@ class DslStoreBuilder(StoreBuilder[Any]):
     def build(self) -> Any:
         """A new store, not opened yet."""
         builder = self._builder()
-        builder = builder.with_logging_enabled(self._log_config) if self._logging else builder.with_logging_disabled()
-        builder = builder.with_caching_enabled() if self._caching else builder.with_caching_disabled()
+        builder = builder.with_logging_enabled(self._log_config) if self._enable_logging else builder.with_logging_disabled()
+        builder = builder.with_caching_enabled() if self._enable_caching else builder.with_caching_disabled()
         return builder.build()
 
 

@@ -154,6 +154,22 @@ class Admin:
                     found[name] = topic_id.get_most_significant_bits()
         return found
 
+    def racks(self, topics: Iterable[str]) -> dict[TopicPartition, frozenset[str]]:
+        """The racks of the brokers that have a replica of each partition; of one whose broker names no rack nothing is told."""
+        found: dict[TopicPartition, frozenset[str]] = {}
+        names = sorted(set(topics))
+        if names:
+            for name, future in self._client.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT).items():
+                try:
+                    partitions = _result(future).partitions
+                except KafkaException as exc:
+                    raise refused(f"describing the topic {name}", exc.args[0]) from exc
+                for partition in partitions:
+                    racks = [node.rack for node in partition.replicas]
+                    if racks and all(racks):
+                        found[TopicPartition(name, partition.id)] = frozenset(racks)
+        return found
+
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset each partition still has."""
         return self._offsets(partitions, OffsetSpec.earliest(), False)

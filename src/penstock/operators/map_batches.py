@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,6 +31,34 @@ class KStreamMapBatches:
     def __call__(self) -> MapBatchesProcessor:
         """A new processor."""
         return MapBatchesProcessor(self.mapper)
+
+
+class PandasMapper:
+    """A function of pandas' data frames as one of Arrow's batches.
+
+    Numbers that may be missing stay whole numbers, as objects; what pandas takes for missing (None, NaN) is null.
+    """
+
+    def __init__(self, mapper: Callable[[Any], Any]) -> None:
+        self.mapper = mapper
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.Table:
+        """The rows that the function makes of a batch."""
+        frame = self.mapper(batch.to_pandas(integer_object_nulls=True))
+        names = [str(name) for name in getattr(frame, "columns", ())]
+        if not {*names} >= {"key", "value", "timestamp"}:
+            found = f"columns {sorted(names)}" if names else type(frame).__name__
+            raise StreamsError(
+                f"the function given to map_pandas must return a pandas.DataFrame with key, value and timestamp, got {found}"
+            )
+        # Headers are lists of records, whose types Arrow would have to guess; all else may have become anything.
+        types = {"headers": _HEADERS_TYPE}
+        return pa.Table.from_pydict({name: pa.array(frame[name], types.get(name), from_pandas=True) for name in names})
+
+
+def has_pandas() -> bool:
+    """Whether pandas is there, which is an extra."""
+    return importlib.util.find_spec("pandas") is not None
 
 
 class MapBatchesProcessor(Processor[Any, Any, Any, Any]):

@@ -28,6 +28,18 @@ class FailureReason(enum.Enum):
     """The store raised; the message says what."""
 
 
+@dataclass(frozen=True)
+class QueryConfig:
+    """What a store of one's own is told besides the query: whether to add lines about how the result came about."""
+
+    collect_execution_info: bool = False
+
+    @property
+    def is_collect_execution_info(self) -> bool:
+        """The same, by Java's name."""
+        return self.collect_execution_info
+
+
 @dataclass
 class QueryResult(Generic[R]):
     """The answer of one partition: a result, or a failure with its reason."""

@@ -57,6 +57,21 @@ def _mock(url: str) -> Any:
     return made
 
 
+def is_outage(exc: BaseException | None) -> bool:
+    """Whether it was the registry that could not be reached, or could not answer; the client has tried again by then."""
+    from confluent_kafka.schema_registry.common.schema_registry_client import is_retriable
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    while exc is not None:
+        if isinstance(exc, SchemaRegistryError):
+            return bool(is_retriable(exc.http_status_code))
+        # httpx or its successor, whichever the client has taken
+        if any(kind.__name__ == "TransportError" and kind.__module__.startswith("httpx") for kind in type(exc).__mro__):
+            return True
+        exc = exc.__cause__ or exc.__context__
+    return False
+
+
 def drop_mock(name: str) -> None:
     """Forget the registry `mock://name` with all of its schemas, so that the next test begins with an empty one.
 

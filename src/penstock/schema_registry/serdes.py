@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from penstock.config_secrets import shown, without_secrets
-from penstock.errors import ConfigError, SerializationError
-from penstock.schema_registry.clients import client_for
+from penstock.errors import ConfigError, RegistryUnavailableError, SerializationError
+from penstock.schema_registry.clients import client_for, is_outage
 from penstock.schema_registry.settings import Settings, of_application, parse, strategy_function
 from penstock.serde_codecs import encode_json, parse_json
 from penstock.serdes import Serde
@@ -72,22 +72,26 @@ class RegistrySerde(Serde[T]):
         return self._deserialize_with_headers(topic, data, None)
 
     def _serialize_with_headers(self, topic: str, value: Any, headers: Any) -> bytes | None:
-        write, _ = self._halves.get(topic) or self._opened(topic)
         try:
+            write, _ = self._halves.get(topic) or self._opened(topic)
             data: bytes | None = write(value, self._context(topic, headers))
+        except ConfigError:
+            raise
         except Exception as exc:
-            raise SerializationError(
+            raise _kind_of(exc)(
                 f"{type(self).__name__} cannot serialize a value of type {type(value).__name__} for topic {topic!r} "
                 f"({self._where()}): {self._said(exc)}"
             ) from exc
         return data
 
     def _deserialize_with_headers(self, topic: str, data: bytes | None, headers: Any) -> Any:
-        _, read = self._halves.get(topic) or self._opened(topic)
         try:
+            _, read = self._halves.get(topic) or self._opened(topic)
             return read(data, self._context(topic, headers))
+        except ConfigError:
+            raise
         except Exception as exc:
-            raise SerializationError(
+            raise _kind_of(exc)(
                 f"{type(self).__name__} cannot read {len(data or b'')} bytes of topic {topic!r} ({self._where()}): "
                 f"{self._said(exc)}"
             ) from exc
@@ -165,6 +169,10 @@ class RegistrySerde(Serde[T]):
 
     def _subject(self) -> str:
         return ""
+
+
+def _kind_of(exc: Exception) -> type[SerializationError]:
+    return RegistryUnavailableError if is_outage(exc) else SerializationError
 
 
 class _SchemaSerde(RegistrySerde[T]):

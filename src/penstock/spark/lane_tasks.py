@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from penstock.clock import SystemClock
-from penstock.columns import Produced
+from penstock.columns import Produced, RawColumns
 from penstock.errors import BrokerError, StateStoreNotAvailableError
 from penstock.handlers import production_exception_handler
 from penstock.ids import TaskId, TopicPartition
@@ -32,6 +32,7 @@ from penstock.runtime.carry_over import OffsetAndMetadata, logs_of, with_logs
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.flow import Flow
 from penstock.runtime.global_context import GLOBAL_TASK_ID
+from penstock.runtime.key_places import PARTITION, KeyPlaces
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.state_manager import ProcessorStateManager, delete_stores
 from penstock.runtime.task import StreamTask, TaskCommit
@@ -130,6 +131,7 @@ class LaneTasks:
         self.metrics = MetricsSender(self._metrics)
         self._restoring: dict[TaskId, _OpenTask] = {}
         self.running: dict[TaskId, _OpenTask] = {}
+        self._key_places: dict[TaskId, KeyPlaces] = {}
         self._before_shuffle: dict[TaskId, StreamTask] = {}
         self._counted_before: dict[TaskId, TaskMetrics] = {}
         """The metrics of tasks before a shuffle, whether they run here or tell what they counted elsewhere."""
@@ -232,6 +234,11 @@ class LaneTasks:
             self._directory.unlock(task_id)
             raise
         opened = _OpenTask(task, committed, had, {p: logs[p] for p in self._plan.changelogs_of(task_id) if p in logs})
+        if task_id.partition == PARTITION:
+            subtopologies = self._plan.subtopologies
+            places = KeyPlaces.of(subtopologies[task_id.subtopology], subtopologies.values(), self._plan.partitions)
+            if not places.is_settled:
+                self._key_places[task_id] = places
         for partition in inputs:
             # One without a vector has records left in the topic, from when they were written there: those come first.
             if partition.topic in self._plan.shuffled and is_vector(committed.get(partition)):
@@ -361,8 +368,17 @@ class LaneTasks:
             task = self.running[task_id].task
             for wanted in task_work.ranges:
                 partition = TopicPartition(wanted.topic, wanted.partition)
+                if task_id in self._key_places:
+                    self._look_at_keys(task_id, fetched[partition])
                 task.add_records(partition, fetched[partition], self._reached(partition, wanted.end))
         return sum(map(len, fetched.values()))
+
+    def _look_at_keys(self, task_id: TaskId, records: RawColumns) -> None:
+        """Notice topics whose keys do not lie as those they are joined with; a few keys tell, then nothing is looked at."""
+        places = self._key_places[task_id]
+        places.look(records.topic, records.keys)
+        if places.is_settled:
+            del self._key_places[task_id]
 
     def _reached(self, partition: TopicPartition, end: int) -> int:
         """How far a range was read that was to be read to its end."""
@@ -494,6 +510,7 @@ class LaneTasks:
             opened = self.running.pop(task_id, None) or self._restoring.pop(task_id)
             opened.task.close_dirty()
             self._directory.unlock(task_id)
+        self._key_places.clear()
         self._before_shuffle.clear()
 
     def close(self) -> None:
@@ -506,6 +523,7 @@ class LaneTasks:
         self._global_fetcher.close()
 
     def _close(self, task_id: TaskId) -> None:
+        self._key_places.pop(task_id, None)
         opened = self.running.pop(task_id, None) or self._restoring.pop(task_id)
         try:
             opened.task.close_dirty()  # nothing is lost: every turn ends in a commit

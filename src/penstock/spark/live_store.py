@@ -9,11 +9,13 @@ later ones of a reader who wants everything. A part is of one commit, a later pa
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from penstock.errors import StateStoreNotAvailableError
+from penstock.errors import InvalidStateStoreError, PenstockError, StateStoreNotAvailableError
 from penstock.ids import TaskId
+from penstock.query.own_queries import answer_of_store
 from penstock.runtime.queries.partition import Lease
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.state.parts import PartReader
@@ -49,6 +51,21 @@ class LiveStore(Lease):
             return iter(list(found)) if isinstance(found, Iterator) else found  # a store of the user's own kind
 
         return self._between_turns(read)
+
+    def query(self, told: Any, bound: str, collect_execution_info: bool) -> Any:
+        """What the store's own `query` answers, as plain data; None where it has none."""
+
+        def ask() -> Any:
+            below = bytes_below_cache(self._find(self._task_id, self._name))
+            try:
+                return answer_of_store(below, told, bound, collect_execution_info)
+            except PenstockError:
+                raise
+            except Exception as exc:
+                text = f"{type(below).__name__} failed to handle query {told[1]}: {exc!r}\n{traceback.format_exc()}"
+                raise InvalidStateStoreError(text) from exc
+
+        return self._between_turns(ask)
 
     def _entries(self, parts: PartReader, store: Any) -> Iterator[Any]:
         def read() -> Any:

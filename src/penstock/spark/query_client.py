@@ -10,8 +10,11 @@ from typing import Any
 
 from penstock.errors import PenstockError, StateStoreNotAvailableError
 from penstock.ids import TaskId
-from penstock.query.position import Position
-from penstock.runtime.queries.opening import ReadableStore
+from penstock.query.own_queries import result_of, tell_query
+from penstock.query.position import Position, PositionBound
+from penstock.query.queries import Query
+from penstock.query.result import QueryResult
+from penstock.runtime.queries.opening import OwnStore, ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
 from penstock.runtime.queries.patience import current
 from penstock.spark.channel import GONE, Address, Channel, answer_of, connect
@@ -36,7 +39,7 @@ class LanePartition(StorePartition):
 
     def __init__(
         self,
-        store: ReadableStore,
+        store: ReadableStore | OwnStore,
         task_id: TaskId,
         application: Application,
         address: Callable[[], Address | None],
@@ -120,14 +123,22 @@ class LanePartition(StorePartition):
 
 class _LaneLease(Lease):
     def __init__(
-        self, owner: LanePartition, store: ReadableStore, address: Address, channel: Channel, position: Position
+        self, owner: LanePartition, store: ReadableStore | OwnStore, address: Address, channel: Channel, position: Position
     ) -> None:
         self._owner: LanePartition | None = owner
         self._address = address
         self._channel = channel
         self.position = position
+        self._on_disk = store.on_disk
         self.engine = LaneEngine(store.name, channel)
         self.store = store.open_typed(self.engine, owner.task_id, Path())
+
+    def ask(self, query: Query[Any], bound: PositionBound, execution_info: bool) -> QueryResult[Any] | None:
+        """What the store's own `query` answers, in its lane."""
+        if self._on_disk:
+            return None
+        told = self.engine.ask(tell_query(query), bound.position.to_json(), execution_info)
+        return None if told is None else result_of(told)
 
     def close(self) -> None:
         """Give the view back."""
@@ -166,6 +177,10 @@ class LaneEngine(StateStore):
 
     def close(self) -> None:
         """It stays open where it is."""
+
+    def ask(self, query: Any, bound: str, execution_info: bool) -> Any:
+        """What the store's own `query` answers, as plain data."""
+        return self._asked("query", query, bound, execution_info)[1]
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> Any:
         """Entries whose key starts with the serialized prefix."""

@@ -21,8 +21,9 @@ from typing import Any
 
 from penstock.errors import InvalidStateStoreError, PenstockError, UnknownStateStoreError
 from penstock.ids import TaskId
+from penstock.query.queries import ResultOrder
 from penstock.runtime.global_context import GLOBAL_TASK_ID
-from penstock.runtime.queries.opening import ReadableStore
+from penstock.runtime.queries.opening import OwnStore, ReadableStore, own_kind, queryable_store
 from penstock.runtime.queries.partition import Lease, StorePartition
 from penstock.spark.channel import Channel, send_error
 from penstock.spark.doing import Work
@@ -31,10 +32,10 @@ from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.listening import Listening
 from penstock.spark.live_store import LiveStore
 from penstock.spark.messages import Application
-from penstock.state.store import VersionedRecord
+from penstock.state.store import ValueAndTimestamp, VersionedRecord
 from penstock.wire import Codec
 
-CODEC = Codec(TaskId, VersionedRecord)
+CODEC = Codec(TaskId, VersionedRecord, ResultOrder, ValueAndTimestamp)
 """What lanes and their readers tell each other: besides plain values only these."""
 
 _IDLE_SECONDS = 120.0
@@ -117,6 +118,8 @@ class QueryListener:
                         channel.send("value", lease.position.to_json())
                     elif request == "call" and lease is not None:
                         _call(channel, lease, *arguments)
+                    elif request == "query" and isinstance(lease, LiveStore):
+                        channel.send("value", lease.query(*arguments))
                     elif request == "doing":
                         channel.send("value", tuple(self._work.now()))
                     elif request == "release":
@@ -180,13 +183,21 @@ class _Below(Lease):
 
 def readable_store(application: Application, task_id: TaskId, store_name: str) -> ReadableStore:
     """A store of the application, as queries read it."""
+    found = store_to_query(application, task_id, store_name)
+    if isinstance(found, OwnStore):
+        raise InvalidStateStoreError(own_kind(found.name, found.kind))
+    return found
+
+
+def store_to_query(application: Application, task_id: TaskId, store_name: str) -> ReadableStore | OwnStore:
+    """A store of the application, also one that only answers queries."""
     config = application.config
     try:
         if task_id == GLOBAL_TASK_ID:
             assert application.global_topology is not None
-            return ReadableStore(application.global_topology.stores[store_name], config, None)
+            return queryable_store(application.global_topology.stores[store_name], config, None)
         subtopology = application.plan.subtopologies[task_id.subtopology]
-        return ReadableStore(subtopology.stores[store_name], config, subtopology.store_to_changelog.get(store_name))
+        return queryable_store(subtopology.stores[store_name], config, subtopology.store_to_changelog.get(store_name))
     except KeyError as exc:
         raise UnknownStateStoreError(f"task {task_id} has no store {store_name!r}") from exc
 

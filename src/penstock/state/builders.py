@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
+from penstock.serde_arguments import is_type
+from penstock.serdes import Serdes
 from penstock.state.engines.memory import InMemoryKeyValueStore
 from penstock.state.layers.adapters import plain_under_headers, plain_under_timestamped, timestamped_under_headers
 from penstock.state.layers.cached_key_value import CachingKeyValueStore
@@ -17,11 +18,9 @@ from penstock.state.layers.wrapped_key_value import InMemoryHeadersMarker, InMem
 from penstock.state.store import StoreBuilder
 from penstock.state.suppliers import KeyValueBytesStoreSupplier
 
-B = TypeVar("B", bound="AbstractStoreBuilder")
-
 
 class AbstractStoreBuilder(StoreBuilder[Any]):
-    """What all builders share: a name, serdes, and switches for logging (on) and caching (off).
+    """What the builders of `Stores` share: serdes, and layers.
 
     A subclass says how each layer is made (`_engine`, `_logged`, `_cached`, `_metered`); `build` stacks them.
     """
@@ -29,17 +28,9 @@ class AbstractStoreBuilder(StoreBuilder[Any]):
     def __init__(self, name: str, key_serde: Any, value_serde: Any) -> None:
         if name is None:
             raise ValueError("a store needs a name: name cannot be None")
-        self._name = name
-        self._key_serde = key_serde
-        self._value_serde = value_serde
-        self._enable_caching = False
-        self._enable_logging = True
-        self._log_config: dict[str, str] = {}
-
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._name
+        super().__init__(name)
+        self._key_serde = Serdes.serde_from(key_serde) if is_type(key_serde) else key_serde
+        self._value_serde = Serdes.serde_from(value_serde) if is_type(value_serde) else value_serde
 
     @property
     def key_serde(self) -> Any:
@@ -50,43 +41,6 @@ class AbstractStoreBuilder(StoreBuilder[Any]):
     def value_serde(self) -> Any:
         """The value serde the builder was given, or None for the default one."""
         return self._value_serde
-
-    @property
-    def logging_enabled(self) -> bool:
-        """Whether changes go to a changelog topic."""
-        return self._enable_logging
-
-    @property
-    def caching_enabled(self) -> bool:
-        """Whether the record cache sits in front of the store."""
-        return self._enable_caching
-
-    @property
-    def log_config(self) -> Mapping[str, str]:
-        """The user's configuration of the changelog topic."""
-        return self._log_config
-
-    def with_logging_enabled(self: B, topic_config: Mapping[str, Any] | None = None) -> B:
-        """Write changes to a changelog topic with this configuration."""
-        self._enable_logging = True
-        self._log_config.update({key: str(value) for key, value in (topic_config or {}).items()})
-        return self
-
-    def with_logging_disabled(self: B) -> B:
-        """Keep no changelog: the contents are lost with the folder."""
-        self._enable_logging = False
-        self._log_config.clear()
-        return self
-
-    def with_caching_enabled(self: B) -> B:
-        """Put the record cache in front."""
-        self._enable_caching = True
-        return self
-
-    def with_caching_disabled(self: B) -> B:
-        """Every update goes through."""
-        self._enable_caching = False
-        return self
 
     def build(self) -> Any:
         """A new store, not opened yet."""

@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
 from penstock.ids import TaskId, TopicPartition
+from penstock.query.position import PositionBound
+from penstock.query.queries import Query
+from penstock.query.result import QueryConfig, QueryResult
 from penstock.record import Headers, RawRecord, RecordContext
 from penstock.windows import Windowed
 
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T", covariant=True)
+B = TypeVar("B", bound="StoreBuilder[Any]")
 
 RestoreCallback = Callable[[Sequence[RawRecord]], None]
 
@@ -178,6 +182,14 @@ class StateStore(ABC):
     def committed_offset(self, partition: TopicPartition) -> int | None:
         """The changelog position saved with the last commit; None where there is none."""
         return None
+
+    def query(self, query: Query[Any], position_bound: PositionBound, config: QueryConfig) -> QueryResult[Any]:
+        """Answer a query of `KafkaStreams.query`: for stores of one's own, which know queries that no other store does.
+
+        Called between two turns, so that what is read is committed; the bound is checked already. Queries and results travel
+        between processes: their fields are plain data (numbers, text, bytes, lists, tuples, dicts).
+        """
+        return QueryResult.for_unknown_query_type(query, self)
 
 
 class KeyValueStore(StateStore, Generic[K, V]):
@@ -355,43 +367,60 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
 
 
 class StoreBuilder(ABC, Generic[T]):
-    """How a store is made: engine, serdes, layers. Changes are made in place and return the builder."""
+    """How a store is made: its name, and switches for logging (on) and caching (off). A builder of one's own implements `build`.
+
+    Changes are made in place and return the builder.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self._name = name
+        self._enable_caching = False
+        self._enable_logging = True
+        self._log_config: dict[str, str] = {}
 
     @property
-    @abstractmethod
     def name(self) -> str:
         """The store's name."""
+        if self._name is None:
+            raise ValueError(f"a store needs a name: {type(self).__name__}(name)")
+        return self._name
 
     @property
-    @abstractmethod
     def logging_enabled(self) -> bool:
         """Whether changes go to a changelog topic."""
+        return self._enable_logging
 
     @property
-    @abstractmethod
     def caching_enabled(self) -> bool:
         """Whether the record cache sits in front of the store."""
+        return self._enable_caching
 
     @property
-    @abstractmethod
     def log_config(self) -> Mapping[str, str]:
         """The user's configuration of the changelog topic."""
+        return self._log_config
 
-    @abstractmethod
-    def with_logging_enabled(self, topic_config: Mapping[str, Any] | None = None) -> StoreBuilder[T]:
+    def with_logging_enabled(self: B, topic_config: Mapping[str, Any] | None = None) -> B:
         """Write changes to a changelog topic with this configuration."""
+        self._enable_logging = True
+        self._log_config.update({key: str(value) for key, value in (topic_config or {}).items()})
+        return self
 
-    @abstractmethod
-    def with_logging_disabled(self) -> StoreBuilder[T]:
+    def with_logging_disabled(self: B) -> B:
         """Keep no changelog: the contents are lost with the folder."""
+        self._enable_logging = False
+        self._log_config.clear()
+        return self
 
-    @abstractmethod
-    def with_caching_enabled(self) -> StoreBuilder[T]:
+    def with_caching_enabled(self: B) -> B:
         """Put the record cache in front."""
+        self._enable_caching = True
+        return self
 
-    @abstractmethod
-    def with_caching_disabled(self) -> StoreBuilder[T]:
+    def with_caching_disabled(self: B) -> B:
         """Every update goes through."""
+        self._enable_caching = False
+        return self
 
     @abstractmethod
     def build(self) -> Any:

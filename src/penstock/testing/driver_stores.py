@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, TypeVar, overload
 
+from penstock.dsl.options import Materialized
 from penstock.record import RecordContext
 from penstock.runtime.global_state import GlobalStateUpdateTask
 from penstock.runtime.task import StreamTask
+from penstock.state.aggregation_with_headers import AggregationWithHeaders
 from penstock.state.layers.headers_key_value import MeteredKeyValueStoreWithHeaders
 from penstock.state.layers.headers_windowed import MeteredSessionStoreWithHeaders, MeteredWindowStoreWithHeaders
 from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
 from penstock.state.layers.metered_window import MeteredTimestampedWindowStore
-from penstock.state.store import KeyValueStore, SessionStore, StateStore, VersionedKeyValueStore, WindowStore
+from penstock.state.store import (
+    KeyValueStore,
+    SessionStore,
+    StateStore,
+    ValueAndTimestamp,
+    VersionedKeyValueStore,
+    WindowStore,
+)
+from penstock.state.value_timestamp_headers import ValueTimestampHeaders
 from penstock.testing.store_facades import (
     AGGREGATE_OF_HEADERS,
     PLAIN_OF_HEADERS,
@@ -22,11 +32,17 @@ from penstock.testing.store_facades import (
     WindowStoreFacade,
 )
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 _log = logging.getLogger(__name__)
 
 
 class DriverStores:
-    """The part of the test driver that hands out stores; each getter returns None where there is no such store."""
+    """The part of the test driver that hands out stores; each getter returns None where there is no such store.
+
+    A store is named, or given as the `Materialized` that it was made with: then its keys and values have types.
+    """
 
     _task: StreamTask | None
     _global_task: GlobalStateUpdateTask | None
@@ -48,7 +64,13 @@ class DriverStores:
                 raise ValueError(f"Store {name} is a built-in store ({kind.__name__}) and should be accessed via {getter}()")
         return store
 
-    def get_key_value_store(self, name: str) -> Any:
+    @overload
+    def get_key_value_store(self, name: Materialized[K, V]) -> KeyValueStore[K, V]: ...
+
+    @overload
+    def get_key_value_store(self, name: str) -> KeyValueStore[Any, Any]: ...
+
+    def get_key_value_store(self, name: Any) -> Any:
         """A key-value store with plain values, whatever it keeps with them."""
         store = self._store(name)
         if isinstance(store, MeteredKeyValueStoreWithHeaders):
@@ -58,24 +80,50 @@ class DriverStores:
             return KeyValueStoreFacade(store)
         return store if isinstance(store, KeyValueStore) else None
 
-    def get_timestamped_key_value_store(self, name: str) -> Any:
+    @overload
+    def get_timestamped_key_value_store(self, name: Materialized[K, V]) -> KeyValueStore[K, ValueAndTimestamp[V]]: ...
+
+    @overload
+    def get_timestamped_key_value_store(self, name: str) -> KeyValueStore[Any, ValueAndTimestamp[Any]]: ...
+
+    def get_timestamped_key_value_store(self, name: Any) -> Any:
         """A key-value store whose values are `ValueAndTimestamp`."""
         store = self._store(name)
         if isinstance(store, MeteredKeyValueStoreWithHeaders):
             return KeyValueStoreFacade(store, STAMPED_OF_HEADERS)
         return store if isinstance(store, MeteredTimestampedKeyValueStore) else None
 
-    def get_timestamped_key_value_store_with_headers(self, name: str) -> Any:
+    @overload
+    def get_timestamped_key_value_store_with_headers(
+        self, name: Materialized[K, V]
+    ) -> KeyValueStore[K, ValueTimestampHeaders[V]]: ...
+
+    @overload
+    def get_timestamped_key_value_store_with_headers(self, name: str) -> KeyValueStore[Any, ValueTimestampHeaders[Any]]: ...
+
+    def get_timestamped_key_value_store_with_headers(self, name: Any) -> Any:
         """A key-value store whose values are `ValueTimestampHeaders`."""
         store = self._store(name)
         return store if isinstance(store, MeteredKeyValueStoreWithHeaders) else None
 
-    def get_versioned_key_value_store(self, name: str) -> Any:
+    @overload
+    def get_versioned_key_value_store(self, name: Materialized[K, V]) -> VersionedKeyValueStore[K, V]: ...
+
+    @overload
+    def get_versioned_key_value_store(self, name: str) -> VersionedKeyValueStore[Any, Any]: ...
+
+    def get_versioned_key_value_store(self, name: Any) -> Any:
         """A versioned store."""
         store = self._store(name)
         return store if isinstance(store, VersionedKeyValueStore) else None
 
-    def get_window_store(self, name: str) -> Any:
+    @overload
+    def get_window_store(self, name: Materialized[K, V]) -> WindowStore[K, V]: ...
+
+    @overload
+    def get_window_store(self, name: str) -> WindowStore[Any, Any]: ...
+
+    def get_window_store(self, name: Any) -> Any:
         """A window store with plain values, whatever it keeps with them; those of joins of two streams as well."""
         store = self._store(name)
         if isinstance(store, MeteredWindowStoreWithHeaders):
@@ -85,31 +133,56 @@ class DriverStores:
             return WindowStoreFacade(store)
         return store if isinstance(store, WindowStore) else None
 
-    def get_timestamped_window_store(self, name: str) -> Any:
+    @overload
+    def get_timestamped_window_store(self, name: Materialized[K, V]) -> WindowStore[K, ValueAndTimestamp[V]]: ...
+
+    @overload
+    def get_timestamped_window_store(self, name: str) -> WindowStore[Any, ValueAndTimestamp[Any]]: ...
+
+    def get_timestamped_window_store(self, name: Any) -> Any:
         """A window store whose values are `ValueAndTimestamp`."""
         store = self._store(name)
         if isinstance(store, MeteredWindowStoreWithHeaders):
             return WindowStoreFacade(store, STAMPED_OF_HEADERS)
         return store if isinstance(store, MeteredTimestampedWindowStore) else None
 
-    def get_timestamped_window_store_with_headers(self, name: str) -> Any:
+    @overload
+    def get_timestamped_window_store_with_headers(self, name: Materialized[K, V]) -> WindowStore[K, ValueTimestampHeaders[V]]: ...
+
+    @overload
+    def get_timestamped_window_store_with_headers(self, name: str) -> WindowStore[Any, ValueTimestampHeaders[Any]]: ...
+
+    def get_timestamped_window_store_with_headers(self, name: Any) -> Any:
         """A window store whose values are `ValueTimestampHeaders`."""
         store = self._store(name)
         return store if isinstance(store, MeteredWindowStoreWithHeaders) else None
 
-    def get_session_store(self, name: str) -> Any:
+    @overload
+    def get_session_store(self, name: Materialized[K, V]) -> SessionStore[K, V]: ...
+
+    @overload
+    def get_session_store(self, name: str) -> SessionStore[Any, Any]: ...
+
+    def get_session_store(self, name: Any) -> Any:
         """A session store with plain aggregates, whatever it keeps with them."""
         store = self._store(name)
         if isinstance(store, MeteredSessionStoreWithHeaders):
             return SessionStoreFacade(store, AGGREGATE_OF_HEADERS)
         return store if isinstance(store, SessionStore) else None
 
-    def get_session_store_with_headers(self, name: str) -> Any:
+    @overload
+    def get_session_store_with_headers(self, name: Materialized[K, V]) -> SessionStore[K, AggregationWithHeaders[V]]: ...
+
+    @overload
+    def get_session_store_with_headers(self, name: str) -> SessionStore[Any, AggregationWithHeaders[Any]]: ...
+
+    def get_session_store_with_headers(self, name: Any) -> Any:
         """A session store whose aggregates are `AggregationWithHeaders`."""
         store = self._store(name)
         return store if isinstance(store, MeteredSessionStoreWithHeaders) else None
 
-    def _store(self, name: str) -> Any:
+    def _store(self, named: str | Materialized[Any, Any]) -> Any:
+        name = _name_of(named)
         if self._task is not None:
             # A test that writes to the store does so for no record in particular.
             self._task.context.set_record_context(RecordContext(0, -1, -1, None))
@@ -117,6 +190,15 @@ class DriverStores:
             if store is not None:
                 return store
         return None if self._global_task is None else self._global_task.state_manager.store(name)
+
+
+def _name_of(named: Any) -> str:
+    if not isinstance(named, Materialized):
+        return named  # type: ignore[no-any-return]
+    name: str | None = named.store_name if named.supplier is None else named.supplier.name
+    if name is None:
+        raise ValueError('the Materialized names no store: give it a name, as in Materialized("counts", …)')
+    return name
 
 
 _GETTERS = (

@@ -8,7 +8,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.processor import Duration
 from penstock.record import FixedKeyRecord, Headers
+from penstock.serde_arguments import is_type
 from penstock.serde_contract import as_serializer, call_with_headers
+from penstock.serdes import Serdes
 from penstock.windows import to_ms
 
 K = TypeVar("K")
@@ -37,8 +39,8 @@ class TestInputTopic(Generic[K, V]):
     ) -> None:
         self._driver = driver
         self._topic = topic
-        self._key_serializer = _required(as_serializer(key_serde), "key_serde", topic)
-        self._value_serializer = _required(as_serializer(value_serde), "value_serde", topic)
+        self._key_serializer = _required(as_serializer(as_serde(key_serde)), "key_serde", topic)
+        self._value_serializer = _required(as_serializer(as_serde(value_serde)), "value_serde", topic)
         self._now = as_timestamp(start_timestamp)
         self._auto_advance = _forward(auto_advance, "auto_advance")
 
@@ -105,6 +107,11 @@ class TestInputTopic(Generic[K, V]):
 
     def __repr__(self) -> str:
         return f"TestInputTopic(topic={self._topic!r})"
+
+
+def as_serde(given: Any) -> Any:
+    """The serde of a type; everything else as it is."""
+    return Serdes.serde_from(given) if is_type(given) else given
 
 
 def as_timestamp(timestamp: Timestamp) -> int:

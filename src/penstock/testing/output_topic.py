@@ -6,6 +6,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.record import ProducedRecord, Record
 from penstock.serde_contract import as_deserializer, call_with_headers
+from penstock.testing.input_topic import as_serde
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -23,7 +24,7 @@ class TestOutputTopic(Generic[K, V]):
     __test__ = False  # not a test class, whatever its name says to pytest
 
     def __init__(self, driver: _Outputs, topic: str, key_serde: Any, value_serde: Any) -> None:
-        key_deserializer, value_deserializer = as_deserializer(key_serde), as_deserializer(value_serde)
+        key_deserializer, value_deserializer = as_deserializer(as_serde(key_serde)), as_deserializer(as_serde(value_serde))
         if key_deserializer is None or value_deserializer is None:
             raise ValueError(f"topic {topic} needs a key_serde and a value_serde: give serdes or deserializers")
         self._driver = driver

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from penstock.clock import ManualClock, SystemClock
 from penstock.columns import records_of
@@ -28,6 +28,7 @@ from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.state_manager import ProcessorStateManager
 from penstock.runtime.task import StreamTask, TaskCommit
 from penstock.runtime.task_metrics import TaskMetrics
+from penstock.serdes import Serde
 from penstock.state.cache import RecordCache
 from penstock.testing.driver_stores import DriverStores
 from penstock.testing.input_topic import TestInputTopic, Timestamp, as_timestamp
@@ -37,6 +38,9 @@ from penstock.topology.specs import GlobalTopology, Subtopology
 from penstock.topology.topology import Topology, required_topology
 from penstock.travel import check_travels
 from penstock.windows import to_ms
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _log = logging.getLogger(__name__)
 
@@ -138,6 +142,26 @@ class TopologyTestDriver(DriverStores):
 
     # Topics
 
+    @overload
+    def create_input_topic(
+        self,
+        topic: str,
+        key_serde: Serde[K] | type[K],
+        value_serde: Serde[V] | type[V],
+        start_timestamp: Timestamp | None = None,
+        auto_advance: Duration | None = None,
+    ) -> TestInputTopic[K, V]: ...
+
+    @overload
+    def create_input_topic(
+        self,
+        topic: str,
+        key_serde: Any,
+        value_serde: Any,
+        start_timestamp: Timestamp | None = None,
+        auto_advance: Duration | None = None,
+    ) -> TestInputTopic[Any, Any]: ...
+
     def create_input_topic(
         self,
         topic: str,
@@ -149,6 +173,14 @@ class TopologyTestDriver(DriverStores):
         """A topic to write to; its time starts at the wall clock's, and stands still, unless told otherwise."""
         start = self._clock.now_ms() if start_timestamp is None else start_timestamp
         return TestInputTopic(self, topic, key_serde, value_serde, start, 0 if auto_advance is None else auto_advance)
+
+    @overload
+    def create_output_topic(
+        self, topic: str, key_serde: Serde[K] | type[K], value_serde: Serde[V] | type[V]
+    ) -> TestOutputTopic[K, V]: ...
+
+    @overload
+    def create_output_topic(self, topic: str, key_serde: Any, value_serde: Any) -> TestOutputTopic[Any, Any]: ...
 
     def create_output_topic(self, topic: str, key_serde: Any, value_serde: Any) -> TestOutputTopic[Any, Any]:
         """A topic to read from: any that the topology writes to, changelog and repartition topics included."""

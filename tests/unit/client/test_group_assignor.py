@@ -1,10 +1,11 @@
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.assignment import GroupAssignor, tasks_to_lanes
-from penstock.client.units import changelogs_of, is_stateful, units_of
+from penstock.client.assignment import GroupAssignor, member_tags, tasks_to_lanes
+from penstock.client.units import changelogs_of, inputs_of, is_stateful, units_of
 from penstock.config import StreamsConfig
 from penstock.errors import BrokerError
 from penstock.ids import TaskId, TopicPartition
@@ -28,8 +29,14 @@ UNITS = units_of(PLAN)
 class Ends:
     """Brokers that know the ends of changelogs, or nothing."""
 
-    def __init__(self, end: int | None) -> None:
+    def __init__(self, end: int | None, racks: dict[TopicPartition, frozenset[str]] | None = None) -> None:
         self._end = end
+        self._racks = racks
+
+    def racks(self, topics: Any) -> dict[TopicPartition, frozenset[str]]:
+        if self._racks is None:
+            raise BrokerError("nobody there")
+        return {p: racks for p, racks in self._racks.items() if p.topic in topics}
 
     def log_ends(self, partitions: Any, committed_only: bool) -> dict[TopicPartition, int]:
         if self._end is None:
@@ -37,9 +44,9 @@ class Ends:
         return dict.fromkeys(partitions, self._end)
 
 
-def assignor(end: int | None, **config: Any) -> GroupAssignor:
+def assignor(end: int | None, racks: dict[TopicPartition, frozenset[str]] | None = None, **config: Any) -> GroupAssignor:
     given = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1", **config})
-    return GroupAssignor(given, Ends(end), lambda: (PLAN, UNITS))  # type: ignore[arg-type]
+    return GroupAssignor(given, Ends(end, racks), lambda: (PLAN, UNITS))  # type: ignore[arg-type]
 
 
 def test_should_know_the_changelogs_of_tasks() -> None:
@@ -121,3 +128,52 @@ def test_should_deal_out_every_unit_once_whatever_members_tell(infos: list[Membe
     tags = {"client.tag.zone": "a", "rack.aware.assignment.tags": "zone", "num.standby.replicas": 1}
     found = assignor(end, **tags)(infos)
     assert sorted(unit for units in found.active.values() for unit in units) == sorted(UNITS)
+
+
+FAR = {TopicPartition(t, p): frozenset({f"r{1 - p}"}) for t in ("clicks", "orders") for p in (0, 1)}
+IN_RACKS = [
+    MemberInfo(f"m{n}", active=(f"0_{n}", f"1_{n}"), offsets={f"0_{n}": -2}, tags={"client.rack": f"r{n}"}) for n in (0, 1)
+]
+NEAR = {"rack.aware.assignment.strategy": "balance_subtopology"}
+
+
+def test_should_let_units_go_where_their_partitions_are() -> None:
+    assert assignor(100, FAR)(IN_RACKS).active == {"m0": ("0_0", "1_0"), "m1": ("0_1", "1_1")}
+    assert assignor(100, FAR, **NEAR)(IN_RACKS).active == {"m0": ("0_1", "1_1"), "m1": ("0_0", "1_0")}
+
+
+def test_should_not_count_racks_that_are_not_known(caplog: Any) -> None:
+    as_they_are = {"m0": ("0_0", "1_0"), "m1": ("0_1", "1_1")}
+    without = [replace(IN_RACKS[0], tags={}), IN_RACKS[1]]
+    for infos, racks, said in [
+        (without, FAR, "instances m0 have no client.rack"),
+        (IN_RACKS, {}, "have no broker.rack"),
+        (IN_RACKS, None, "do not tell where replicas are"),
+    ]:
+        caplog.clear()
+        assert assignor(100, racks, **NEAR)(infos).active == as_they_are
+        assert said in caplog.text
+
+
+def test_should_need_the_racks_of_changelogs_for_copies_alone() -> None:
+    copies = NEAR | {"num.standby.replicas": 1}
+    assert assignor(100, FAR, **copies)(IN_RACKS).active["m0"] == ("0_0", "1_0")
+    known = FAR | {TopicPartition("app-counts-changelog", p): frozenset({"r0"}) for p in (0, 1)}
+    assert assignor(100, known, **copies)(IN_RACKS).active["m0"] == ("0_1", "1_1")
+
+
+def test_should_tell_the_group_the_rack_of_its_consumers() -> None:
+    config = {"application.id": "app", "bootstrap.servers": "x:1", "client.tag.zone": "z"}
+    assert member_tags(StreamsConfig(config)) == {"zone": "z"}
+    assert member_tags(StreamsConfig({**config, "client.rack": "r1"})) == {"zone": "z", "client.rack": "r1"}
+    assert member_tags(StreamsConfig({**config, "consumer.client.rack": "r2"}))["client.rack"] == "r2"
+
+
+def test_should_count_what_comes_before_a_shuffle_as_read_by_all_behind_it() -> None:
+    plan = Plan(
+        {0: subtopology(0, "in", {}), 1: subtopology(1, "app-by-repartition", {})},
+        {"in": 2, "app-by-repartition": 3},
+        {"app-by-repartition": 0},
+    )
+    assert inputs_of(plan, TaskId(1, 2)) == [TopicPartition("in", 0), TopicPartition("in", 1)]
+    assert inputs_of(PLAN, TaskId(0, 1)) == [TopicPartition("clicks", 1)]

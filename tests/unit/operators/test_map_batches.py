@@ -5,7 +5,7 @@ import pytest
 from penstock.columns import Columns, RawColumns
 from penstock.errors import StreamsError
 from penstock.operators import KStreamMapBatches
-from penstock.operators.map_batches import batch_of, columns_of
+from penstock.operators.map_batches import PandasMapper, batch_of, columns_of
 from penstock.record import Record
 from tests.unit.operators.fakes import FakeContext, run
 
@@ -71,3 +71,37 @@ def test_should_say_what_the_function_must_return(result, message):
 def test_should_say_which_column_arrow_cannot_hold(values):
     with pytest.raises(StreamsError, match="map_batches cannot put the values"):
         batch_of(["k"] * len(values), values, [1] * len(values))
+
+
+def test_should_show_records_to_pandas_as_they_are_and_take_them_back():
+    columns = (["a", None, "c"], [1, None, 3], [1, 2, 3], [HEADERS, (), ()])
+    seen = []
+
+    def double(frame):
+        seen.append(frame)
+        return frame.assign(value=[None if value is None else 2 * value for value in frame.value])
+
+    assert columns_of(PandasMapper(double)(batch_of(*columns))) == (["a", None, "c"], [2, None, 6], [1, 2, 3], [HEADERS, (), ()])
+    assert list(seen[0].columns) == ["key", "value", "timestamp", "headers"]
+    assert [type(value) for value in seen[0].value] == [int, type(None), int]
+
+
+def test_should_leave_out_rows_that_pandas_left_out():
+    mapper = PandasMapper(lambda frame: frame[frame.value > 1].assign(key=lambda some: some.key.str.upper()))
+    assert columns_of(mapper(batch_of(["a", "b", "c"], [1, 2, 3], [1, 2, 3]))) == (["B", "C"], [2, 3], [2, 3], [(), ()])
+    context = FakeContext()
+    run(KStreamMapBatches(mapper), context, ("a", 1, 10), ("b", 5, 11))
+    assert context.forwarded == [("B", 5, 11)]
+
+
+def test_should_take_what_pandas_has_for_missing_as_null():
+    mapper = PandasMapper(lambda frame: frame.assign(value=frame.value / 0.0))
+    assert columns_of(mapper(batch_of(["a", "b"], [0.0, 1.0], [1, 2])))[1] == [None, float("inf")]
+
+
+@pytest.mark.parametrize(
+    ("result", "message"), [(None, "got NoneType"), (lambda frame: frame[["key"]], r"got columns \['key'\]")]
+)
+def test_should_say_what_the_function_of_pandas_must_return(result, message):
+    with pytest.raises(StreamsError, match=f"given to map_pandas must return a pandas.DataFrame.*{message}"):
+        PandasMapper(lambda frame: result and result(frame))(batch_of(["a"], [1], [1]))

@@ -7,20 +7,30 @@ import socket
 import tempfile
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock import (
+    FailureReason,
     InvalidStateStoreError,
+    KeyQuery,
     Materialized,
     Position,
+    PositionBound,
+    Processor,
+    Query,
+    QueryConfig,
+    QueryResult,
     Serdes,
     SessionWindow,
     SessionWindows,
+    StateStore,
+    StateStoreContext,
     StateStoreNotAvailableError,
+    StoreBuilder,
     Stores,
     StreamsBuilder,
     StreamsConfig,
@@ -30,7 +40,10 @@ from penstock import (
     Windowed,
 )
 from penstock.dsl.options import Consumed, Grouped
+from penstock.query.own_queries import query_of
+from penstock.query.queries import RangeQuery
 from penstock.runtime.queries.entries import all_entries
+from penstock.runtime.queries.execution import run_query
 from penstock.runtime.queries.reader_context import ReaderContext
 from penstock.runtime.queries.views import ReadOnlyKeyValueStore, ReadOnlySessionStore, ReadOnlyWindowStore
 from penstock.spark.channel import answer_of, connect
@@ -39,13 +52,63 @@ from penstock.spark.live_store import FIRST_PART
 from penstock.spark.messages import Application
 from penstock.spark.plan import make_plan
 from penstock.spark.query_client import LanePartition, ask_doing
-from penstock.spark.query_listener import CODEC, QueryListener, readable_store
+from penstock.spark.query_listener import CODEC, QueryListener, readable_store, store_to_query
 from penstock.state.read_order import ReadOrder
-from penstock.state.reading import innermost
+from penstock.state.reading import bytes_below_cache, innermost
 from tests.harness.identities import openssl_identity
 
 string, long = Serdes.string(), Serdes.long()
 TASK = TaskId(0, 0)
+
+
+@dataclass(frozen=True)
+class WordsLike(Query[list[str]]):
+    """A query that only the store below knows."""
+
+    start: str
+    most: int = 10
+
+
+class WordSets(StateStore):
+    """A store of the user's own kind."""
+
+    persistent = False
+    is_open = True
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.words: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def init(self, context: StateStoreContext, root: StateStore) -> None: ...
+
+    def close(self) -> None: ...
+
+    def query(self, query: Query[Any], position_bound: PositionBound, config: QueryConfig) -> QueryResult[Any]:
+        if isinstance(query, KeyQuery):
+            return QueryResult.for_result(query.key in self.words)
+        if not isinstance(query, WordsLike):
+            return super().query(query, position_bound, config)
+        if not query.start:
+            return QueryResult.for_result({1, 2})
+        found = QueryResult[Any].for_result(
+            iter(sorted(word for word in self.words if word.startswith(query.start))[: query.most])
+        )
+        if config.collect_execution_info:
+            found.add_execution_info(f"{len(self.words)} words")
+        return found
+
+
+class WordSetsBuilder(StoreBuilder[WordSets]):
+    def build(self) -> WordSets:
+        return WordSets(self.name)
+
+
+class Idle(Processor[Any, Any, Any, Any]):
+    def process(self, record: Any) -> None: ...
 
 
 class Tasks:
@@ -83,6 +146,8 @@ class Lane:
                 Materialized(f"{kind}-sessions", string, long, store_type=kind)
             )
         by_key.reduce(lambda old, new: new, Materialized("in_memory-raw", string, Serdes.bytes(), store_type="in_memory"))
+        builder.add_state_store(WordSetsBuilder("words"))
+        builder.stream("in", Consumed(string, string)).process(Idle, "words")
         versions = Stores.persistent_versioned_key_value_store("versions", 1_000_000)
         builder.stream("in", Consumed(string, string)).to_table(Materialized(None, string, string, supplier=versions))
         topology = builder.build().internal_topology_builder
@@ -108,7 +173,7 @@ class Lane:
         return store
 
     def partition(self, name: str, key: bytes = b"secret", patience: float = 5.0) -> LanePartition:
-        store = readable_store(self.application, TASK, name)
+        store = store_to_query(self.application, TASK, name)
         application = replace(self.application, query_key=key)
         return LanePartition(store, TASK, application, lambda: self.address, patience=patience)
 
@@ -470,3 +535,50 @@ def test_should_refuse_what_readers_must_not_ask(lane: Lane) -> None:
                 answer_of(channel.receive(10))
         channel.send("call", "get", (b"a",))
         assert answer_of(channel.receive(10)) == ("value", None)
+
+
+def test_should_put_queries_to_a_store_of_ones_own_kind(lane: Lane) -> None:
+    store = lane.tasks.stores["words"] = WordSets("words")
+    store.words |= {"tea", "ten", "toe", "at"}
+    words = lane.partition("words")
+    found = run_query(words, WordsLike("te"), PositionBound.unbounded(), execution_info=True)
+    assert found.result == ["tea", "ten"]
+    assert found.position == Position({"in": {0: 5}})
+    assert found.execution_info[0] == "4 words"
+    assert run_query(words, WordsLike("t", most=1), PositionBound.unbounded()).result == ["tea"]
+    assert run_query(words, KeyQuery("at"), PositionBound.unbounded()).result is True
+    words.close()
+
+
+def test_should_say_what_a_store_of_ones_own_kind_does_not_answer(lane: Lane) -> None:
+    lane.tasks.stores["words"] = WordSets("words")
+    words = lane.partition("words")
+    unknown = run_query(words, RangeQuery(), PositionBound.unbounded())
+    assert unknown.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE
+    assert "WordSets" in unknown.failure_message
+    broken = run_query(words, WordsLike(""), PositionBound.unbounded())
+    assert broken.failure_reason is FailureReason.STORE_EXCEPTION
+    assert "a set is not plain data" in broken.failure_message
+    behind = run_query(words, WordsLike("t"), PositionBound.at(Position({"in": {0: 6}})))
+    assert behind.failure_reason is FailureReason.NOT_UP_TO_BOUND
+    assert run_query(words, WordsLike("t"), PositionBound.unbounded()).result == []
+    words.close()
+
+
+def test_should_put_what_a_store_of_bytes_alone_knows_to_it(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts, partition = lane.open("in_memory-counts"), lane.partition("in_memory-counts")
+    plain = run_query(partition, WordsLike("t"), PositionBound.unbounded())
+    assert plain.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE
+    assert "MeteredTimestampedKeyValueStore" in plain.failure_message
+    engine = type(bytes_below_cache(counts))
+    monkeypatch.setattr(engine, "query", lambda self, query, bound, config: QueryResult.for_result(query.start), raising=False)
+    assert run_query(partition, WordsLike("t"), PositionBound.unbounded()).result == "t"
+    partition.close()
+
+
+def test_should_refuse_a_query_whose_class_the_lane_does_not_know(lane: Lane) -> None:
+    lane.tasks.stores["words"] = WordSets("words")
+    with pytest.raises(InvalidStateStoreError, match=r"elsewhere\.Unknown is not known where the store is"):
+        query_of(("elsewhere", "Unknown", {}))
+    with pytest.raises(InvalidStateStoreError, match="kind of its own"):
+        readable_store(lane.application, TASK, "words")

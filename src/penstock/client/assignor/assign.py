@@ -8,6 +8,7 @@ from penstock.client.assignor.active import place_active
 from penstock.client.assignor.board import Board
 from penstock.client.assignor.model import Assignment, Member, Settings, Unit
 from penstock.client.assignor.movement import Movements
+from penstock.client.assignor.racks import place_near
 from penstock.client.assignor.standby import Standbys
 
 _DEFAULTS = Settings()
@@ -17,7 +18,7 @@ def assign(units: Iterable[Unit], members: Iterable[Member], settings: Settings 
     """Deal out units over members; the members tell what they had before.
 
     Even in all and within each sub-topology, sticky, copies apart from what they are copies of and spread over tags, and
-    what has much state moves when the state is there.
+    what has much state moves when the state is there. Where racks count, units are near what they read.
 
     >>> assign([Unit("0_0"), Unit("0_1")], [Member("a"), Member("b", active=frozenset({"0_0"}))]).active
     {'a': ('0_1',), 'b': ('0_0',)}
@@ -28,6 +29,7 @@ def assign(units: Iterable[Unit], members: Iterable[Member], settings: Settings 
         return Assignment({}, {}, {})
     board = Board(known, there)
     place_active(board)
+    place_near(board, settings)
     movements = Movements(board, Standbys(board, settings).place(), settings)
     probing = movements.plan()
     return Assignment(

@@ -11,19 +11,25 @@ from typing import Final
 LATEST_OFFSET: Final = -2
 UNKNOWN_OFFSET_SUM: Final = -3
 
+# Under which name members tell their rack among their tags.
+RACK_TAG: Final = "client.rack"
+
 
 @dataclass(frozen=True)
 class Unit:
     """A piece of work that moves as a whole: a task, or tasks that a shuffle binds together.
 
     `changelog` is how many records its changelogs hold, which is how far behind a member without any state is; None says
-    that it keeps no state.
+    that it keeps no state. `racks` tells for each partition it reads where the replicas are, `changelog_racks` for each of its
+    changelogs.
     """
 
     id: str
     subtopology: int = 0
     tasks: int = 1
     changelog: int | None = None
+    racks: tuple[frozenset[str], ...] = ()
+    changelog_racks: tuple[frozenset[str], ...] = ()
 
     @property
     def is_stateful(self) -> bool:
@@ -46,6 +52,7 @@ class Member:
     active: frozenset[str] = frozenset()
     standby: frozenset[str] = frozenset()
     lags: Mapping[str, int] = field(default_factory=dict)
+    rack: str = ""
 
     @property
     def where(self) -> str:
@@ -68,6 +75,14 @@ class Settings:
     acceptable_recovery_lag: int = 10_000
     max_warmup_replicas: int = 2
     rack_aware_tags: tuple[str, ...] = ()
+    rack_strategy: str = "none"
+    rack_traffic_cost: int | None = None
+    rack_non_overlap_cost: int | None = None
+
+    @property
+    def are_racks_ignored(self) -> bool:
+        """Whether it does not matter how far units are from what they read."""
+        return self.rack_strategy == "none"
 
     def is_caught_up(self, lag: float) -> bool:
         """Whether a member that far behind may take the unit over at once."""

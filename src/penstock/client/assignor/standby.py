@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from penstock.client.assignor.board import Board, Lightest
 from penstock.client.assignor.model import Settings
+from penstock.client.assignor.racks import place_copies_near
 
 TagEntry = tuple[str, str]
 
@@ -15,6 +16,7 @@ class Standbys:
 
     def __init__(self, board: Board, settings: Settings) -> None:
         self._board = board
+        self._settings = settings
         self._copies = settings.standby_replicas
         self._tags = settings.rack_aware_tags
         self._load = dict(board.tasks)
@@ -41,10 +43,12 @@ class Standbys:
             return self.of_unit
         kept = self._kept()
         if kept is not None:
-            return kept
-        for unit in sorted(self.of_unit):
-            self._place_unit(unit)
-        self._even_out()
+            self.of_unit = kept
+        else:
+            for unit in sorted(self.of_unit):
+                self._place_unit(unit)
+            self._even_out()
+        place_copies_near(self._board, self.of_unit, self._settings, self._fits)
         return self.of_unit
 
     # -- as it was -----------------------------------------------------------------------------------------------------
@@ -152,8 +156,10 @@ class Standbys:
 
     def _may_move(self, unit: str, source: str, target: str) -> bool:
         tasks = self._board.units[unit].tasks
-        if self._per_thread(source, -tasks) < self._per_thread(target, tasks):
-            return False
+        return self._per_thread(source, -tasks) >= self._per_thread(target, tasks) and self._fits(unit, source, target)
+
+    def _fits(self, unit: str, source: str, target: str) -> bool:
+        """Whether a copy may be at one member instead of another: apart from the others, and over as many values of tags."""
         others = [self._board.owner[unit], *(member for member in self.of_unit[unit] if member != source)]
         if self._where(target) in map(self._where, others):
             return False

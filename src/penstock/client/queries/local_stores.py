@@ -11,17 +11,17 @@ from pathlib import Path
 
 from penstock.client.conductor import Conductor
 from penstock.config import StreamsConfig
-from penstock.errors import StreamsRebalancingError, UnknownStateStoreError
+from penstock.errors import InvalidStateStoreError, StreamsRebalancingError, UnknownStateStoreError
 from penstock.ids import TaskId
 from penstock.runtime.global_context import GLOBAL_TASK_ID
-from penstock.runtime.queries.opening import ReadableStore
+from penstock.runtime.queries.opening import OwnStore, ReadableStore, own_kind
 from penstock.runtime.queries.partition import StorePartition
 from penstock.spark.fleet import Fleet
 from penstock.spark.guide import Source
 from penstock.spark.messages import Application
 from penstock.spark.plan import Plan
 from penstock.spark.query_client import LanePartition
-from penstock.spark.query_listener import readable_store
+from penstock.spark.query_listener import store_to_query
 from penstock.state.directory import GLOBAL_FOLDER, state_dir_here
 
 
@@ -48,7 +48,7 @@ class LocalStores:
         self._conductor = conductor
         self._folder = state_dir_here(config["state.dir"]) / config["application.id"]
         self._log_folder = Path(tempfile.mkdtemp(prefix="penstock-readers-"))
-        self._stores: dict[str, ReadableStore] = {}
+        self._stores: dict[str, ReadableStore | OwnStore] = {}
         self._tasks: tuple[Plan | None, dict[str, list[TaskId]]] = (None, {})
         self._readers: dict[tuple[TaskId, str, str], StorePartition] = {}
         self._lock = threading.Lock()
@@ -69,6 +69,13 @@ class LocalStores:
 
     def store(self, name: str) -> ReadableStore:
         """A store of the topology; raises UnknownStateStoreError where there is none."""
+        found = self.queryable(name)
+        if isinstance(found, OwnStore):
+            raise InvalidStateStoreError(own_kind(name, found.kind))
+        return found
+
+    def queryable(self, name: str) -> ReadableStore | OwnStore:
+        """The same, also one of the user's own kind, which only answers queries."""
         with self._lock:
             found = self._stores.get(name)
         if found is None:
@@ -78,7 +85,7 @@ class LocalStores:
                 raise UnknownStateStoreError(
                     f"Cannot get state store {name} because no such store is registered in the topology; there are: {known}"
                 )
-            found = readable_store(self._fleet.application, tasks[0], name)
+            found = store_to_query(self._fleet.application, tasks[0], name)
             with self._lock:
                 self._stores[name] = found
         return found
@@ -111,14 +118,14 @@ class LocalStores:
 
     def partitions(self, name: str) -> list[LocalPartition]:
         """The partitions of a store that are here, active and standby."""
-        store = self.store(name)
+        store = self.queryable(name)
         if self.is_global(name):
             lane = min(self._conductor.owners.values(), default=0)
             return [LocalPartition(self._reader(store, GLOBAL_TASK_ID, lane), True, self._conductor.has_globals(lane))]
         tasks = self.tasks_of(name)
         owners, is_ready = self._conductor.owners, self._conductor.is_ready
         found = [LocalPartition(self._reader(store, t, owners[t]), True, is_ready(t)) for t in tasks if t in owners]
-        if store.on_disk:
+        if isinstance(store, ReadableStore) and store.on_disk:
             copies = {t: host for t, host in self._conductor.standby_hosts.items() if t in tasks and t not in owners}
             readers = [self._copy(store, task, host) for task, host in copies.items()]
             found += [LocalPartition(reader, False, False) for reader in readers if reader is not None]
@@ -154,8 +161,8 @@ class LocalStores:
             for task, lane in placed.items()
         ]
 
-    def _reader(self, store: ReadableStore, task_id: TaskId, lane: int) -> StorePartition:
-        if store.on_disk and self._fleet.is_on_this_host(lane):
+    def _reader(self, store: ReadableStore | OwnStore, task_id: TaskId, lane: int) -> StorePartition:
+        if isinstance(store, ReadableStore) and store.on_disk and self._fleet.is_on_this_host(lane):
             return self._on_disk(store, task_id, lane)
         key = task_id, store.name, f"lane-{lane}"
         with self._lock:

@@ -102,7 +102,7 @@ class Queries:
         if not isinstance(request, StateQueryRequest):
             raise TypeError(f"query() takes StateQueryRequest.in_store(name).with_query(query), not {request!r}")
         name = request.store_name
-        self.stores.store(name)
+        self.stores.queryable(name)
         check_running(self._state())
         result: StateQueryResult[Any] = StateQueryResult()
         if self.stores.is_global(name):

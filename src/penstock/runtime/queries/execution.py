@@ -23,7 +23,7 @@ from penstock.query.queries import (
 )
 from penstock.query.result import FailureReason, QueryResult
 from penstock.runtime.queries.conversion import converter
-from penstock.runtime.queries.opening import kind_of
+from penstock.runtime.queries.opening import OwnStore, kind_of
 from penstock.runtime.queries.partition import Lease, LeasedIterator, StorePartition
 from penstock.state.iterators import PeekingIterator
 
@@ -31,7 +31,7 @@ _MIN, _MAX = -(2**63), 2**63 - 1
 
 
 class _NotKnownError(Exception):
-    """The store does not know the query; the message says more, if there is any."""
+    """The store knows this kind of query, but not this one; the message says more."""
 
 
 def run_query(
@@ -50,15 +50,15 @@ def run_query(
         if not bound.permits(position, partition.partition):
             result = QueryResult.not_up_to_bound(position, bound, partition.partition)
         else:
-            answer = _run(lease.store, query)
-            kept = isinstance(answer, PeekingIterator)
-            result = QueryResult.for_result(_holding(answer, lease) if kept else answer)
+            run = None if isinstance(lease.store, OwnStore) else _handler(lease.store, query)
+            if run is None:
+                result = lease.ask(query, bound, execution_info) or QueryResult.for_unknown_query_type(query, lease.store)
+            else:
+                answer = run(lease.store)
+                kept = isinstance(answer, PeekingIterator)
+                result = QueryResult.for_result(_holding(answer, lease) if kept else answer)
     except _NotKnownError as exc:
-        result = (
-            QueryResult.for_failure(FailureReason.UNKNOWN_QUERY_TYPE, str(exc))
-            if exc.args
-            else QueryResult.for_unknown_query_type(query, lease.store)
-        )
+        result = QueryResult.for_failure(FailureReason.UNKNOWN_QUERY_TYPE, str(exc))
     except Exception as exc:  # noqa: BLE001 - every failure of a store is told as one
         text = f"{type(lease.store).__name__} failed to handle query {query}: {exc}\n{traceback.format_exc()}"
         result = QueryResult.for_failure(FailureReason.STORE_EXCEPTION, text)
@@ -72,12 +72,10 @@ def run_query(
     return result
 
 
-def _run(store: Any, query: Query[Any]) -> Any:
+def _handler(store: Any, query: Query[Any]) -> Callable[[Any], Any] | None:
     kind, values = kind_of(store)
     run = _HANDLERS.get((kind, type(query)))
-    if run is None:
-        raise _NotKnownError
-    return run(store, query, values)
+    return None if run is None else lambda typed: run(typed, query, values)
 
 
 def _key(store: Any, query: KeyQuery[Any, Any], values: str) -> Any:

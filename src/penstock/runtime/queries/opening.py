@@ -39,6 +39,20 @@ _KINDS: tuple[tuple[type, str, str], ...] = (
 )
 
 
+class OwnStore:
+    """A store of the user's own kind: only its `query` knows how it is read."""
+
+    on_disk = False
+
+    def __init__(self, builder: Any) -> None:
+        self.name: str = builder.name
+        self.kind = type(builder).__name__
+
+    def open_typed(self, engine: Any, task_id: TaskId, folder: Path) -> Any:
+        """There is nothing that could be read without asking it."""
+        return self
+
+
 class ReadableStore:
     """A store of the topology that queries can read: its kind, its serdes, its builder."""
 
@@ -46,9 +60,7 @@ class ReadableStore:
         settled = getattr(builder, "settled", None)
         builder = builder if settled is None else settled()
         if not isinstance(builder, AbstractStoreBuilder):
-            raise InvalidStateStoreError(
-                f"store {builder.name} is of a kind of its own ({type(builder).__name__}): only those of Stores can be queried"
-            )
+            raise InvalidStateStoreError(own_kind(builder.name, type(builder).__name__))
         self.builder = builder
         self.name: str = builder.name
         self.config = config
@@ -91,6 +103,21 @@ class ReadableStore:
             return self.open_typed(engine, task_id, task_folder)
 
         return SecondaryPartition(self.name, task_id, task_folder / DB_FOLDER / self.name, log_folder, open_store)
+
+
+def own_kind(name: str, builder: str) -> str:
+    """What is said to a reader of a store that only answers queries."""
+    return (
+        f"store {name} is of a kind of its own ({builder}), which cannot be read from outside: implement query() in the store "
+        "and ask it with KafkaStreams.query(StateQueryRequest.in_store(name).with_query(…))"
+    )
+
+
+def queryable_store(builder: Any, config: StreamsConfig, changelog: str | None) -> ReadableStore | OwnStore:
+    """A store of the topology that queries can ask."""
+    settled = getattr(builder, "settled", None)
+    builder = builder if settled is None else settled()
+    return ReadableStore(builder, config, changelog) if isinstance(builder, AbstractStoreBuilder) else OwnStore(builder)
 
 
 def kind_of(store: Any) -> tuple[str, str]:

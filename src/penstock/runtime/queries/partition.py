@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from penstock.ids import TaskId
-from penstock.query.position import Position
+from penstock.query.position import Position, PositionBound
+from penstock.query.queries import Query
+from penstock.query.result import QueryResult
 
 
 class Lease:
@@ -16,6 +18,10 @@ class Lease:
 
     store: Any
     position: Position
+
+    def ask(self, query: Query[Any], bound: PositionBound, execution_info: bool) -> QueryResult[Any] | None:
+        """What the store's own `query` answers; None where it has none."""
+        return None
 
     def close(self) -> None:
         """Give the view back."""
