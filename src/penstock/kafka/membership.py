@@ -52,7 +52,7 @@ from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, Identity, Membe
 from penstock.kafka.offset_parts import metadata_refused, offset_parts
 from penstock.kafka.quiet import keep_down
 from penstock.peers.proofs import PeerKeys
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.carry_over import OffsetAndMetadata, from_committed, to_committed
 
 __all__ = ["SHUTDOWN_REQUESTED", "GroupMember", "MemberInfo", "Membership", "Shares", "Stopped", "group_metadata"]
 
@@ -145,7 +145,8 @@ class GroupMember:
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float = 15.0, *, whole: bool = False) -> None:
         """Commit offsets as this member; refused when the group has moved on. `whole`: all of them or none, in one request."""
         coordinator = self._coordinator()
-        for part in [offsets] if whole else offset_parts(offsets):
+        written = {p: o._replace(metadata=to_committed(o.metadata)) for p, o in offsets.items()}
+        for part in [written] if whole else offset_parts(written):
             positions = {ClientPartition(*p): ClientOffset(o.offset, o.metadata, -1) for p, o in part.items()}
             try:
                 with self._errors(timeout):
@@ -166,9 +167,9 @@ class GroupMember:
         with self._errors(timeout):
             fetch = partial(coordinator.fetch_committed_offsets, asked, int(timeout * 1000))
             found = call_within(timeout + _GRACE_SECONDS, fetch)
-        # What librdkafka commits in a transaction has the text's closing zero byte in it.
+        # What confluent-kafka commits in a transaction has the text's closing zero byte in it.
         return {
-            TopicPartition(p.topic, p.partition): OffsetAndMetadata(o.offset, (o.metadata or "").rstrip("\0"))
+            TopicPartition(p.topic, p.partition): OffsetAndMetadata(o.offset, from_committed((o.metadata or "").rstrip("\0")))
             for p, o in found.items()
         }
 
