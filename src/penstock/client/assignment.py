@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from penstock.client.assignor import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, Member, Settings, Unit, assign
 from penstock.client.custom_assignment import ask
-from penstock.client.units import Units, changelogs_of
+from penstock.client.units import Units, changelogs_of, partitions_of, tasks_in
 from penstock.config import StreamsConfig
 from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition
@@ -66,7 +66,8 @@ class GroupAssignor:
         if found is None:
             found = assign(named, members, self._settings)
         _log.info("work by instance: %s%s", dict(found.active), ", warm-ups are under way" if found.probing else "")
-        return Shares(found.active, {member: found.copies(member) for member in found.active}, found.probing)
+        read = {member: partitions_of(plan, tasks_in(units, names)) for member, names in found.active.items()}
+        return Shares(found.active, {member: found.copies(member) for member in found.active}, found.probing, read)
 
     def _ends(self, plan: Plan, units: Units) -> dict[str, int | None]:
         """How many records the changelogs of each unit with state hold; None where the brokers do not tell."""
