@@ -1,0 +1,266 @@
+"""Applications that are moved from Java to penstock and back, on one application.id: their results are those of Java alone.
+
+Records come all the while. Java begins, penstock goes on, Java ends it; then Java alone reads the same input with an id of its
+own. What both have written is compared: key, value, timestamp, headers, and the order within each partition.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from tests.conformance.java_twin import JavaUnavailableError, build
+from tests.harness.kafka import Kafka, Message, unique, wait_until
+from tests.moving.applications import Application, JavaApplication, PenstockApplication
+
+pytestmark = pytest.mark.slow
+
+START = int(time.time()) // 10 * 10_000 - 600_000  # of today: brokers delete what is old
+RECORDS = 6_000
+BATCH = 60
+EACH = 400  # so much each part of the way has to write before the next takes over
+
+
+@dataclass(frozen=True)
+class Case:
+    """An application, and how its records look. `by_key`: only the order of each key is fixed, not that of the partition."""
+
+    name: str
+    partitions: int = 2
+    by_key: bool = False
+    has_table: bool = False
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def record(self, number: int) -> tuple[int, Message]:
+        """Of which partition the record of a number is, and what it is; times are out of order, though never too late."""
+        partition = number % self.partitions
+        timestamp = START + 40 * number - (number * 7919) % 900
+        words = [f"p{partition}-{'x' * (number * 31 % 5)}{number * step % 37}" for step in (1, 7, 11)]
+        key = f"order-{number}" if self.name == "foreign-key" else f"key-{number * 17 % 23}"
+        return partition, Message(key.encode(), " ".join(words).encode(), timestamp, (("n", str(number).encode()),))
+
+    def table(self) -> Iterator[tuple[int, Message]]:
+        """What the other topic has before the first record comes."""
+        for partition in range(self.partitions):
+            for number in range(23 if self.name == "left-join" else 37):
+                if self.name == "left-join" and number % 3:
+                    yield partition, Message(f"key-{number}".encode(), f"user {number}".encode(), START - 1_000 + number)
+                elif self.name == "foreign-key":
+                    for length in range(5):
+                        key = f"p{partition}-{'x' * length}{number}"
+                        yield partition, Message(key.encode(), f"user {number}".encode(), START - 1_000 + number)
+
+
+@pytest.fixture(scope="session")
+def classes() -> Path:
+    """Kafka Streams with the topologies."""
+    with (Path(__file__).parents[1] / "conformance" / "java" / "pom.xml").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            return build()
+        except JavaUnavailableError as reason:
+            pytest.skip(str(reason))
+
+
+class World:
+    """The topics of a case, and who runs on them."""
+
+    def __init__(self, kafka: Kafka, classes: Path, folder: Path, case: Case) -> None:
+        self.kafka, self.case, self._classes, self._folder = kafka, case, classes, folder
+        self.source, self.other, self.moved, self.alone = (unique(name) for name in ("in", "other", "moved", "alone"))
+        kafka.create(self.source, self.other, self.moved, self.alone, partitions=case.partitions)
+        self.application = unique(case.name)
+        self._feeding: threading.Thread | None = None
+        self._started: list[Application] = []
+        self._producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
+        for partition in range(case.partitions):
+            kafka.feed(self.other, [m for p, m in case.table() if p == partition], partition=partition)
+
+    def java(self, application: str | None = None, sink: str | None = None, **settings: str) -> Application:
+        return self._start(JavaApplication, "java", application, sink, settings)
+
+    def penstock(self, **settings: str) -> Application:
+        return self._start(PenstockApplication, "penstock", None, None, settings)
+
+    def _start(self, kind: Any, name: str, application: str | None, sink: str | None, settings: dict[str, str]) -> Application:
+        state = self._folder / f"{name}-{len(self._started)}"
+        topics = [self.source, self.other, sink or self.moved]
+        arguments = [self.case.name, application or self.application, self.kafka.bootstrap_servers, str(state), *topics]
+        more = {**self.case.settings, **settings}
+        log = self._folder / f"{name}-{len(self._started)}.log"
+        started = kind(self._classes, arguments, more, log) if kind is JavaApplication else kind(arguments, more, log)
+        self._started.append(started)
+        return started  # type: ignore[no-any-return]
+
+    def feed(self, first: int, last: int, pause: float = 0.0) -> None:
+        """Records of these numbers, in small batches."""
+        for begin in range(first, last, BATCH):
+            for number in range(begin, min(last, begin + BATCH)):
+                partition, message = self.case.record(number)
+                named: Any = {"timestamp": message.timestamp, "headers": list(message.headers)}
+                self._producer.produce(self.source, message.value, message.key, partition, **named)
+            assert not self._producer.flush(60)
+            time.sleep(pause)
+
+    def feed_all_the_while(self) -> None:
+        """All records, over half a minute."""
+        self._feeding = threading.Thread(target=self.feed, args=(0, RECORDS, 0.3), daemon=True)
+        self._feeding.start()
+
+    def end_feed(self) -> None:
+        """Until all records are there."""
+        assert self._feeding is not None
+        self._feeding.join(300)
+        assert not self._feeding.is_alive()
+
+    def written(self, sink: str) -> int:
+        return sum(self.kafka.ends(sink).values())
+
+    def wait_for_more(self, sink: str, more: int = EACH) -> None:
+        before = self.written(sink)
+        wait_until(lambda: self.written(sink) >= before + more, f"{more} more results in {sink}", 180, 0.2)
+
+    def wait_for_end(self, application: str, sink: str) -> None:
+        """Until all is consumed, also what lies between the parts of the application, and nothing more is written."""
+        inner = [
+            topic for topic in self.kafka.topics() if topic.startswith(f"{application}-") and not topic.endswith("-changelog")
+        ]
+
+        def is_done() -> bool:
+            before = self.written(sink)
+            return self.kafka.has_consumed(application, self.source, *inner) and before == self.written(sink)
+
+        wait_until(is_done, f"{application} has consumed everything", 180, 1.0)
+
+    def results(self, sink: str) -> dict[Any, list[Any]]:
+        """What was written, by partition or by key, in order."""
+        found: dict[Any, list[Any]] = {}
+        for message in self.kafka.read(sink):
+            group = (message.partition, message.key) if self.case.by_key else message.partition
+            found.setdefault(group, []).append((message.key, message.value, message.timestamp, message.headers))
+        return found
+
+    def close(self) -> None:
+        for application in self._started:
+            application.kill()
+
+
+@pytest.fixture
+def world(kafka: Kafka, classes: Path, tmp_path: Path) -> Iterator[Callable[[Case], World]]:
+    made: list[World] = []
+
+    def make(case: Case) -> World:
+        made.append(World(kafka, classes, tmp_path, case))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def compare(world: World) -> None:
+    """With Java alone, which reads all of it now."""
+    application = unique("alone")
+    alone = world.java(application, world.alone)
+    alone.wait()
+    world.wait_for_end(application, world.alone)
+    alone.close()
+    equal(world.results(world.alone), world.results(world.moved))
+
+
+def equal(expected: dict[Any, list[Any]], found: dict[Any, list[Any]]) -> None:
+    assert sum(map(len, expected.values())) > 3 * EACH
+    for group, records in expected.items():
+        mine = found.get(group, [])
+        at = next((i for i, (one, other) in enumerate(zip(records, mine)) if one != other), min(len(records), len(mine)))
+        assert mine[at : at + 3] == records[at : at + 3], f"{group} differs at {at} of {len(records)} (there are {len(mine)})"
+    assert found.keys() == expected.keys()
+
+
+CASES = [
+    Case("word-count", 3, by_key=True),
+    Case("word-count", 3, by_key=True, settings={"repartition.transport": "topic"}),
+    Case("chain", 1),
+    Case("on-close"),
+    Case("suppressed", 1),
+    Case("sessions"),
+    Case("left-join", has_table=True),
+    Case("foreign-key", 1, has_table=True),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join([case.name, *case.settings.values()]))
+def test_should_give_the_results_of_java_alone_when_it_is_moved_under_load(case: Case, world: Callable[[Case], World]) -> None:
+    here = world(case)
+    here.feed_all_the_while()
+    first = here.java()
+    first.wait()
+    here.wait_for_more(here.moved)
+    first.close()
+    second = here.penstock()
+    second.wait()
+    here.wait_for_more(here.moved)
+    second.close()
+    third = here.java()
+    third.wait()
+    here.end_feed()
+    here.wait_for_end(here.application, here.moved)
+    third.close()
+    compare(here)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("word-count", 3, by_key=True),
+        Case("word-count", 3, by_key=True, settings={"repartition.transport": "topic"}),
+        Case("chain", 1),
+    ],
+    ids=lambda case: "-".join([case.name, *case.settings.values()]),
+)
+def test_should_give_the_results_of_java_alone_when_both_are_killed(case: Case, world: Callable[[Case], World]) -> None:
+    """Tasks behind a shuffle are at different positions when penstock is killed: it is started and closed before Java goes on."""
+    here = world(case)
+    here.feed_all_the_while()
+    first = here.java()
+    first.wait()
+    here.wait_for_more(here.moved)
+    first.kill()
+    second = here.penstock()
+    second.wait()
+    here.wait_for_more(here.moved)
+    second.kill()
+    if "repartition.transport" not in case.settings:
+        again = here.penstock()
+        again.wait()
+        again.close()
+    third = here.java()
+    third.wait()
+    here.end_feed()
+    here.wait_for_end(here.application, here.moved)
+    third.close()
+    compare(here)
+
+
+def test_should_fire_timers_as_java_that_was_stopped_at_the_same_places(world: Callable[[Case], World]) -> None:
+    """Java forgets when timers are due as it ends, so the other one is Java in all three parts."""
+    here = world(Case("ticker"))
+    alone = unique("alone")
+    parts = [(0, 2_000), (2_000, 4_000), (4_000, RECORDS)]
+    for number, (begin, end) in enumerate(parts):
+        here.feed(begin, end)
+        for application, sink in ((here.application, here.moved), (alone, here.alone)):
+            runs_here = number == 1 and application == here.application
+            running = here.penstock() if runs_here else here.java(application, sink)
+            running.wait()
+            here.wait_for_end(application, sink)
+            running.close()
+    equal(here.results(here.alone), here.results(here.moved))
