@@ -40,21 +40,21 @@ class Application:
                 env={**os.environ, "PYTHONPATH": f"{_ROOT / 'src'}{os.pathsep}{_ROOT}"},
             )
         self.log = log
-        self._lines: list[str] = []
-        self._said = threading.Event()
+        self._said, self._runs = threading.Event(), False
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if line.strip() == b"RUNNING":
+                self._runs = True
                 self._said.set()
         self._said.set()
 
     def wait(self, seconds: float = 180.0) -> None:
         """Until it runs."""
         assert self._said.wait(seconds), f"{self.kind} does not run after {seconds:.0f} s: {self.log.read_text()[-2000:]}"
-        assert self._process.poll() is None, f"{self.kind} has ended: {self.log.read_text()[-3000:]}"
+        assert self._runs, f"{self.kind} has ended: {self.log.read_text()[-3000:]}"
 
     def close(self, *, leave: bool = True) -> None:
         """Close it as an operator does."""
