@@ -20,7 +20,7 @@ settings.load_profile("penstock")
 
 collect_ignore = ["harness/apps"]  # programs that tests start, with a path of their own
 
-_NEED_KAFKA_OR_SPARK = ("behaviour", "faults", "integration", "spark_versions")
+_NEED_KAFKA_OR_SPARK = ("behaviour", "faults", "integration", "moving", "spark_versions")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 
 _PROJECT = Path(__file__).parent / "java"
 _TARGET = _PROJECT / "target"
+LIBRARIES = _TARGET / "lib"
 # A process lives for a few minutes only: the second compiler and a parallel collector cost more than they give.
-_JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx1g")
+JVM_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx1g")
 
 
 class JavaUnavailableError(Exception):
@@ -55,9 +56,9 @@ class JavaTwin:
     """One JVM that answers scenario after scenario."""
 
     def __init__(self, classes: Path, state_dir: Path) -> None:
-        class_path = f"{classes}:{_TARGET / 'lib'}/*"
+        class_path = f"{classes}:{LIBRARIES}/*"
         self._process = subprocess.Popen(
-            ["java", *_JVM_FLAGS, "-cp", class_path, "penstock.conformance.Main", str(state_dir)],
+            ["java", *JVM_FLAGS, "-cp", class_path, "penstock.conformance.Main", str(state_dir)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -115,10 +115,11 @@ def _take_a_while(folder: str, *_: object) -> None:
         time.sleep(3.0)
 
 
-def word_count(source: str, sink: str) -> Topology:
-    """How often each word has come."""
+def word_count(source: str, sink: str, time: int | None = None) -> Topology:
+    """How often each word has come; `time` is when, whatever the records say."""
     builder = StreamsBuilder()
-    words = builder.stream(source, TEXT).flat_map_values(str.split).group_by(lambda _, word: word, BY_TEXT)
+    consumed = TEXT if time is None else Consumed(string, string, timestamp_extractor=lambda record, partition_time: time)
+    words = builder.stream(source, consumed).flat_map_values(str.split).group_by(lambda _, word: word, BY_TEXT)
     words.count(Materialized("counts", string, long)).to_stream().to(sink, Produced(string, long))
     return builder.build()
 

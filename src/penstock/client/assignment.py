@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from penstock.client.assignor import LATEST_OFFSET, RACK_TAG, UNKNOWN_OFFSET_SUM, Member, Settings, Unit, assign
 from penstock.client.custom_assignment import ask
-from penstock.client.units import Units, changelogs_of, inputs_of
+from penstock.client.units import Units, changelogs_of, inputs_of, partitions_of, tasks_in
 from penstock.config import StreamsConfig
 from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition
@@ -84,7 +84,8 @@ class GroupAssignor:
         if found is None:
             found = assign(named, members, self._settings if racks else replace(self._settings, rack_strategy="none"))
         _log.info("work by instance: %s%s", dict(found.active), ", warm-ups are under way" if found.probing else "")
-        return Shares(found.active, {member: found.copies(member) for member in found.active}, found.probing)
+        read = {member: partitions_of(plan, tasks_in(units, names)) for member, names in found.active.items()}
+        return Shares(found.active, {member: found.copies(member) for member in found.active}, found.probing, read)
 
     def _racks(self, plan: Plan, units: Units, members: Sequence[Member]) -> dict[str, tuple[Racks, Racks]]:
         """Where what each unit reads is, and where its changelogs are; nothing where racks do not count or not all are known."""

@@ -28,6 +28,7 @@ from penstock.client.health import Health
 from penstock.client.hold import Hold
 from penstock.client.lane_changes import LaneChange, LaneChanges
 from penstock.client.lane_loop import Job, LaneLoop, LaneState
+from penstock.client.levelling import Levelling
 from penstock.client.log_ends import Ends, LogEnds
 from penstock.client.owned_tasks import OwnedTasks, Read, Reading
 from penstock.client.pipelines import Pipeline, Pipelines
@@ -67,6 +68,8 @@ _ALIVE_EVERY = 40.0
 # The longest the thread sleeps: so soon is noticed what nobody tells.
 _TICK = 0.1
 _FLUSH_MS = 60_000  # so long a producer waits for what it has written
+# So long tasks behind a shuffle may be brought to the same position before the end.
+_LEVEL_SECONDS = 15.0
 # How long a lane restores in one go: while nothing else of it works, and between two turns of its other tasks.
 _RESTORE_SECONDS, _RESTORE_BETWEEN = 2.0, 0.2
 # A lane that has lost its executor rests this long where others take what it had: its new worker would cost them their cores.
@@ -124,13 +127,14 @@ class Conductor:
         self._heard = 0
         self._elsewhere: dict[TaskId, int] = {}
         self._probe_at: float | None = None
-        self._closing = self._paused = self._halted = self._shutdown_requested = self._failed = False
+        self._closing = self._is_level = self._paused = self._halted = self._shutdown_requested = self._failed = False
         self._hold = Hold(_NoTurns(self))
         self._outside_error: BaseException | None = None
         # What only the thread knows.
         self._adopted_at = -1
         self._health, self._polls = Health(), Health()
         self._has_left_shuffle = False
+        self._levelling: Levelling | None = None
         self._told_running = False
         self._busy_beside: set[str] = set()
         self._last = dict.fromkeys(("lag", "look", "lost", "session"), 0.0) | dict.fromkeys(("purge", "places"), time.monotonic())
@@ -138,7 +142,7 @@ class Conductor:
     # -- told from outside ---------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End when the turns that run are over."""
+        """End when the turns that run are over, and all tasks behind a shuffle are where the furthest of them is."""
         with self._wake:
             self._closing = True
             self._wake.notify_all()
@@ -299,9 +303,11 @@ class Conductor:
     def run(self) -> None:
         """Until stopped, or until a failure that the client does not want to survive; turns that run are waited for."""
         try:
-            while not self._is_over or self._runs_turns:
+            while not self._is_over or self._runs_turns or (self._closing and "lag" in self._busy_beside):
                 self.step()
                 self._sleep()
+            if self._closing and self._membership is not None and (shown := self.tasks.positions.shown()):
+                self._show_lag(shown)
         finally:
             self._beside.shutdown(wait=False)
             for lane in self.tasks.lanes.values():
@@ -310,7 +316,7 @@ class Conductor:
 
     @property
     def _is_over(self) -> bool:
-        return self._closing or self._shutdown_requested or self._failed
+        return (self._closing and self._is_level) or self._shutdown_requested or self._failed
 
     @property
     def _runs_turns(self) -> bool:
@@ -320,6 +326,8 @@ class Conductor:
         """Take up what was noted, then bring everybody who is free a step further."""
         while self._notes:
             self._guarded(None, self._notes.popleft())
+        if self._closing and not self._is_level:
+            self._level()
         if self._is_over:
             self._watch_jobs()
             return
@@ -329,6 +337,21 @@ class Conductor:
         self._guarded(None, self._look_for_work)
         self._guarded(None, self._housekeeping)
         self._tell_state()
+
+    def _level(self) -> None:
+        """Go on until tasks behind a shuffle are level, as long as nothing is in the way of it (`levelling.py`)."""
+        lanes, now = list(self.tasks.lanes.values()), time.monotonic()
+        if self._levelling is None:
+            self._levelling = Levelling(self.tasks.positions, lanes, now + _LEVEL_SECONDS)
+        uneven = self.tasks.positions.uneven()
+        cannot = now > self._levelling.deadline or not self._may_work or any(lane.state is LaneState.HEALING for lane in lanes)
+        self._is_level = cannot or not self.tasks.positions.vectors or not (uneven or self._runs_turns)
+        if self._is_level and uneven:
+            _log.warning(
+                "the application ends while tasks behind a shuffle are at different positions of %s: it goes on from each of "
+                "them; an application in Java would not: before one takes over, start this one again and close it while it runs",
+                ", ".join(map(str, sorted(uneven))),
+            )
 
     def _guarded(self, lane: LaneLoop | None, step: Callable[[], None]) -> None:
         """What goes wrong in a step concerns the lane it was for, or the instance."""
@@ -721,7 +744,10 @@ class Conductor:
                 self._stuck.note(partition, self.tasks.positions.start(partition), "its leader does not answer")
         self.tasks.ends = {**self.tasks.ends, **told.ends}
         gone = self.tasks.positions.out_of_range(told.ends)
-        self.tasks.follow_load()
+        if self._levelling is not None:
+            told = told._replace(ends=self._levelling.ends(self.tasks.positions, told.ends))
+        else:
+            self.tasks.follow_load()
         for lane in lanes:
             if lane.job is None and lane.is_open:
                 self._guarded(lane, partial(self._plan_turn, lane, told, gone))
@@ -827,7 +853,8 @@ class Conductor:
             tell_again(f"stream-thread [{self._fleet.application.client_id}-shuffle]", staged.logs)
         if failure is None and staged is not None:
             pipeline.health.went_well()
-            self._pipelines.bring(pipeline, stage, targets, staged)
+            if self._levelling is None or self._levelling.wants(stage):
+                self._pipelines.bring(pipeline, stage, targets, staged)
             if stage.backlog > stage.records:
                 self._pipelines.has_moved(pipeline.unit)
             return
@@ -985,7 +1012,7 @@ class Conductor:
             self._do_beside("look", partial(self._fleet.waits.look, names))
         if self.tasks.positions.vectors and now - self._last["lag"] > _LAG_EVERY and self.member is not None:
             self._last["lag"] = now
-            if self._may_work and (shown := self.tasks.positions.shown()):
+            if self._may_work and not self._closing and (shown := self.tasks.positions.shown()):
                 self._do_beside("lag", partial(self._show_lag, shown))
         if now - self._last["purge"] > self._config["repartition.purge.interval.ms"] / 1000:
             self._last["purge"] = now
@@ -1036,7 +1063,7 @@ class Conductor:
     def _tell_state(self) -> None:
         """The state of the instance follows from those of its lanes."""
         running = self._membership is not None and self._heard == self._adopted_at and self.tasks.are_running
-        if self._halted or (self._hold.is_on and self._told_running):
+        if self._halted or self._closing or (self._hold.is_on and self._told_running):
             return
         if running != self._told_running:
             self._told_running = running

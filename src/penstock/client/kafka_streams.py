@@ -49,6 +49,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, check_client_settings, member_config
 from penstock.kafka.group_protocol import DEFAULT_LIMIT
+from penstock.kafka.groups import Groups, GroupStatus
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInfo
 from penstock.log_lines import tell_again
 from penstock.metrics import Metric, MetricName
@@ -249,6 +250,7 @@ class KafkaStreams(QueryMethods):
             keys=PeerKeys.of(config),
             limit=self._group_limit,
             on_double=self._take_new_process_id,
+            others=self._group_status,
         )
         self._thread = threading.Thread(target=self._conduct, name=f"{self._client_id}-conductor", daemon=True)
         self._threads.set_all(ThreadState.STARTING)
@@ -285,6 +287,11 @@ class KafkaStreams(QueryMethods):
     def _group_limit(self) -> int:
         """How large the record of a group may be; Kafka's default where the brokers do not say."""
         return self._admin.max_message_bytes("__consumer_offsets") or DEFAULT_LIMIT
+
+    def _group_status(self) -> GroupStatus:
+        """Who is in the group, asked as somebody who is not."""
+        with Groups(self._config, f"{self._client_id}-group") as groups:
+            return groups.status(self._config["application.id"])
 
     def _take_new_process_id(self) -> None:
         """Another instance has this one's: begin anew under a new one, also for transactions."""

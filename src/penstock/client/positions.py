@@ -72,8 +72,9 @@ class Positions:
         consumer's offset is out of range.
         """
         own = [p for task in tasks for p in self.inputs(task)]
-        self.committed.update(self._read_committed(own))
         shuffled = [p for p in own if p.topic in self._plan.shuffled]
+        self.committed.update(self._read_committed(own))
+        self.committed.update(self._without_old_vectors({p: self.committed[p] for p in shuffled if p in self.committed}))
         self.draining |= self._left_in_topics([p for p in shuffled if not is_vector(self.committed.get(p))])
         direct = [p for p in own if p.topic not in self._plan.shuffled or p in self.draining]
         self._fit_own(direct)
@@ -149,6 +150,30 @@ class Positions:
     def _all_known(self) -> tuple[dict[TopicPartition, Any], ...]:
         return self.committed, self.fetched, self.vectors, self.draining, self._loaded, self._loaded_vectors, self._carried
 
+    def _without_old_vectors(
+        self, committed: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What is committed behind a shuffle, without vectors from before somebody else went on with the sources.
+
+        The offset that is committed for a source is that of the task furthest behind, so no vector is before it. One that is
+        belongs to a partition for which an application in Java, which has read on, had nothing to commit.
+        """
+        kept: dict[TopicPartition, OffsetAndMetadata] = {}
+        read_to: dict[TopicPartition, OffsetAndMetadata] = {}
+        for partition, some in committed.items():
+            sources = self._sources_before(partition.topic) if is_vector(some) else []
+            if sources and not read_to.keys() >= set(sources):
+                read_to.update(self._read_committed(sources))
+            at = Vector.of(some, sources).positions
+            if any(source in read_to and read_to[source].offset > position for source, position in at.items()):
+                some = OffsetAndMetadata(some.offset, some.metadata.partition("|")[0])
+            kept[partition] = some
+        return kept
+
+    def _sources_before(self, repartition: str) -> list[TopicPartition]:
+        upstream = next((s for s in self._plan.subtopologies.values() if repartition in self._plan.repartitions_of(s)), None)
+        return [] if upstream is None else sources_of(self._plan, upstream.id)
+
     def _left_in_topics(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Where those of these repartition partitions end that have records which nobody has read."""
         if not partitions:
@@ -174,7 +199,7 @@ class Positions:
         for upstream in self._plan.subtopologies.values():
             topics = [t for t in self._plan.repartitions_of(upstream) if t not in self._plan.shuffled]
             targets = [TopicPartition(topic, p) for topic in topics for p in range(self._plan.partitions[topic])]
-            committed = self._read_committed(targets) if targets else {}
+            committed = self._without_old_vectors(self._read_committed(targets)) if targets else {}
             if any(is_vector(some) for some in committed.values()):
                 found |= self._left_shuffle(sources_of(self._plan, upstream.id), targets, committed)
         return found
@@ -254,6 +279,20 @@ class Positions:
     def lowest(self, source: TopicPartition) -> int:
         """The position of a partition before a shuffle: that of the task furthest behind."""
         return min(vector[source] for vector in self.vectors.values() if source in vector)
+
+    def uneven(self) -> set[TopicPartition]:
+        """The partitions before a shuffle of which not all tasks behind it have consumed equally much."""
+        found: dict[TopicPartition, set[str]] = {}
+        for partition, at in self.vectors.items():
+            committed = self.committed.get(partition)
+            if not is_vector(committed):
+                vector = Vector(0, at)
+            else:
+                own = Vector.of(committed, list(at))
+                vector = Vector(0, {**at, **own.positions}, own.begun)
+            for source in at:
+                found.setdefault(source, set()).add(vector.position(source))
+        return {source for source, positions in found.items() if len(positions) > 1 or "+" in next(iter(positions))}
 
     def shown(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What to commit for partitions before a shuffle, so that lag tools see the application.

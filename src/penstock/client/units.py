@@ -49,6 +49,20 @@ def is_stateful(plan: Plan, task_id: TaskId) -> bool:
     return bool(plan.subtopologies[task_id.subtopology].store_to_changelog)
 
 
+def partitions_of(plan: Plan, tasks: Iterable[TaskId]) -> dict[str, list[int]]:
+    """The partitions that are read for tasks, by topic: their own, and those before a shuffle that feeds them."""
+    found: dict[str, set[int]] = {}
+    for task in tasks:
+        subtopology = plan.subtopologies[task.subtopology]
+        for topic in subtopology.source_topics:
+            if task.partition < plan.partitions[topic]:
+                found.setdefault(topic, set()).add(task.partition)
+        for upstream in plan.feeding(subtopology):
+            for topic in upstream.source_topics:
+                found.setdefault(topic, set()).update(range(plan.partitions[topic]))
+    return {topic: sorted(numbers) for topic, numbers in sorted(found.items())}
+
+
 def tasks_in(units: Units, names: Iterable[str]) -> list[TaskId]:
     """The tasks of some units; units that are not known (any more) have none."""
     return [task for name in names for task in units.get(name, ())]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError
@@ -84,6 +84,8 @@ class GroupProtocol:
         self._info, self._assign, self._limit = info, assign, limit
         self._run = secrets.token_hex(8)
         self._told: MemberInfo | None = None
+        self.shown: dict[str, Mapping[str, Sequence[int]]] = {}
+        """The partitions that each member reads, by topic, as decided last: for whoever looks at the group from outside."""
         self._warned: set[tuple[str, str]] = set()
 
     @property
@@ -122,6 +124,7 @@ class GroupProtocol:
                 self._warn(member.identity, str(exc))
         version = self._version(name, joined, known)
         told = dict.fromkeys((member.identity.member_id for member in joined), b"")
+        self.shown = {}
         told |= self._deal(name, version, joined, known, generation)
         self._check_size(joined, told)
         return told
@@ -170,6 +173,11 @@ class GroupProtocol:
         infos = list({m.info.process_id: m.info for member_id, m in known.items() if member_id not in doubles}.values())
         shares = Shares({}) if error_code or not infos else self._assign(infos)
         hosts = {info.process_id: info.host for info in infos}
+        self.shown = {
+            member_id: shares.partitions.get(member.info.process_id, {})
+            for member_id, member in known.items()
+            if member_id not in doubles
+        }
         if name == FIRST:
             return {
                 member_id: codec.encode_decision_without_version(member.info.process_id, hosts, shares, error_code)
@@ -213,7 +221,8 @@ class GroupProtocol:
 
     def _check_size(self, joined: Sequence[Joined], told: dict[str, bytes]) -> None:
         """A group is one record of the brokers' offsets topic: one that is too large never comes to a generation, silently."""
-        size = record_size([member.size for member in joined], [len(given) for given in told.values()])
+        listed = [len(t) + 6 + 4 * len(numbers) for shown in self.shown.values() for t, numbers in shown.items()]
+        size = record_size([member.size for member in joined], [*(len(given) for given in told.values()), *listed])
         if size > DEFAULT_LIMIT // 2 and size > (limit := self._limit()):
             raise ConfigError(
                 f"the group {self._group} of {len(joined)} members needs a record of {size} bytes, and the brokers take {limit}: "

@@ -49,6 +49,8 @@ class GroupStatus:
 
     state: str
     members: tuple[MemberStatus, ...]
+    protocol: str = ""
+    """How its members deal out the work: `stream` where they are Kafka Streams'; empty where that is not decided, or not told."""
 
     @property
     def exists(self) -> bool:
@@ -87,7 +89,8 @@ class Groups:
             return found
 
         described = self._ask(describe, f"group {group} could not be described")
-        return GroupStatus(described["group_state"], tuple(_member(member) for member in described["members"]))
+        members = tuple(_member(member) for member in described["members"])
+        return GroupStatus(described["group_state"], members, _shown(described["protocol"] or ""))
 
     def names(self) -> list[str]:
         """The ids of all groups that the brokers let us see."""
@@ -148,6 +151,7 @@ def _described(response: Any) -> dict[str, dict[str, Any]]:
         group.group_id: {
             "error": str(error_of(group.error_code)()) if group.error_code else None,
             "group_state": group.group_state,
+            "protocol": group.protocol_data,
             "members": group.members,
         }
         for group in response.groups

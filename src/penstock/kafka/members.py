@@ -29,11 +29,15 @@ class MemberInfo:
 
 @dataclass(frozen=True)
 class Shares:
-    """What the leader decides: units by process. `copies` are standbys and warm-ups; `probing` asks for another look later."""
+    """What the leader decides: units by process. `copies` are standbys and warm-ups; `probing` asks for another look later.
+
+    `partitions` are those that each process reads, by topic: nobody works by them, lag tools show them.
+    """
 
     active: Mapping[str, Sequence[str]]
     copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     probing: bool = False
+    partitions: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -48,11 +48,13 @@ from penstock.ids import TopicPartition
 from penstock.kafka.abandon import AbandonedError, call_within
 from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
 from penstock.kafka.group_protocol import DEFAULT_LIMIT, AssignUnits, GroupProtocol, Joined, RefusedError
+from penstock.kafka.groups import GroupStatus
 from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, Identity, MemberInfo, Membership, Shares
 from penstock.kafka.offset_parts import metadata_refused, offset_parts
+from penstock.kafka.other_kinds import OtherKinds
 from penstock.kafka.quiet import keep_down
 from penstock.peers.proofs import PeerKeys
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.carry_over import OffsetAndMetadata, from_committed, to_committed
 
 __all__ = ["SHUTDOWN_REQUESTED", "GroupMember", "MemberInfo", "Membership", "Shares", "Stopped", "group_metadata"]
 
@@ -70,15 +72,12 @@ _REFUSED_SECONDS = 1.0
 _REFUSED_FACTOR = 8.0
 _MAX_REFUSED_SECONDS = 300.0
 
-# One that cannot join costs the others nothing.
-_OTHERS_SECONDS = 5.0
-_OTHERS_TOLD_EVERY = 60.0
+_OTHERS_SECONDS = 1.0  # one that cannot join costs the others nothing
 
 _FATAL = (
     AuthorizationError,
     ConfigError,
     FencedInstanceIdError,
-    InconsistentGroupProtocolError,
     SaslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
     UnsupportedVersionError,
@@ -102,7 +101,8 @@ class GroupMember:
     where another member has this one's process id, and has to see to it that `info` tells a new one.
 
     With `keys` members prove that they know the application's token, and a part that the leader does not prove is refused: the
-    member then has nothing, and asks again. `limit` tells how large the record of a group may be.
+    member then has nothing, and asks again. `limit` tells how large the record of a group may be, `others` who is in the group
+    where members of another kind keep this one out of it.
     """
 
     def __init__(
@@ -118,16 +118,16 @@ class GroupMember:
         keys: PeerKeys | None = None,
         limit: Callable[[], int] = lambda: DEFAULT_LIMIT,
         on_double: Callable[[], None] | None = None,
+        others: Callable[[], GroupStatus] | None = None,
     ) -> None:
         self._config = dict(client_config)
         self._topics = sorted(topics)
         self._protocol = GroupProtocol(self._config["group_id"], keys, info, assign, limit)
-        self._has_token = keys is not None
+        self._others = OtherKinds(self._config, others)
         self._received: tuple[str, bytes | None, int] | None = None
         self._sizes: dict[str, int] = {}
         self._refused_seconds = _REFUSED_SECONDS
         self._ask_again_at: float | None = None
-        self._told_of_others = -_OTHERS_TOLD_EVERY
         self._generation: Callable[[], Any] = lambda: None
         self._on_revoked, self._on_assigned, self._on_double = on_revoked, on_assigned, on_double
         self._requests: queue.SimpleQueue[tuple[Callable[[KafkaConsumer], None], Future[None]]] = queue.SimpleQueue()
@@ -145,7 +145,8 @@ class GroupMember:
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float = 15.0, *, whole: bool = False) -> None:
         """Commit offsets as this member; refused when the group has moved on. `whole`: all of them or none, in one request."""
         coordinator = self._coordinator()
-        for part in [offsets] if whole else offset_parts(offsets):
+        written = {p: o._replace(metadata=to_committed(o.metadata)) for p, o in offsets.items()}
+        for part in [written] if whole else offset_parts(written):
             positions = {ClientPartition(*p): ClientOffset(o.offset, o.metadata, -1) for p, o in part.items()}
             try:
                 with self._errors(timeout):
@@ -166,9 +167,9 @@ class GroupMember:
         with self._errors(timeout):
             fetch = partial(coordinator.fetch_committed_offsets, asked, int(timeout * 1000))
             found = call_within(timeout + _GRACE_SECONDS, fetch)
-        # What librdkafka commits in a transaction has the text's closing zero byte in it.
+        # What confluent-kafka commits in a transaction has the text's closing zero byte in it.
         return {
-            TopicPartition(p.topic, p.partition): OffsetAndMetadata(o.offset, (o.metadata or "").rstrip("\0"))
+            TopicPartition(p.topic, p.partition): OffsetAndMetadata(o.offset, from_committed((o.metadata or "").rstrip("\0")))
             for p, o in found.items()
         }
 
@@ -275,10 +276,14 @@ class GroupMember:
         while not self._closing.is_set():
             try:
                 self._join_and_serve()
+            except InconsistentGroupProtocolError:
+                self._on_revoked(True)
+                self._failure = self._others.refusal()
+                if self._failure is not None:
+                    _log.error("membership of group %s ended: %s", self._config.get("group_id"), self._failure)
+                    return
+                self._closing.wait(_OTHERS_SECONDS)
             except _FATAL as exc:
-                if self._has_token and isinstance(exc, InconsistentGroupProtocolError):
-                    self._wait_for_others_to_go()
-                    continue
                 self._failure = exc
                 _log.error("membership of group %s ended: %s", self._config.get("group_id"), exc)
                 return
@@ -286,18 +291,6 @@ class GroupMember:
                 _log.warning("membership of group %s is interrupted: %r", self._config.get("group_id"), exc)
                 self._on_revoked(True)
                 self._closing.wait(_RETRY_SECONDS)
-
-    def _wait_for_others_to_go(self) -> None:
-        """Members that speak another protocol prove nothing: they may be of an older release, or strangers who came first."""
-        if time.monotonic() > self._told_of_others + _OTHERS_TOLD_EVERY:
-            self._told_of_others = time.monotonic()
-            _log.warning(
-                "the group %s has members that do not speak the protocol of this release, in which members prove that they know "
-                "application.server.token: this instance joins when they are gone",
-                self._config.get("group_id"),
-            )
-        self._on_revoked(True)
-        self._closing.wait(_OTHERS_SECONDS)
 
     def _next_patience(self) -> float:
         seconds = self._refused_seconds
@@ -350,6 +343,7 @@ class GroupMember:
         if received is None:
             return
         name, raw, generation = received
+        self._others.are_gone()
         identity = self._identity(consumer._coordinator._generation.member_id)
         try:
             decision = self._protocol.take(name, raw, identity, generation)
@@ -414,6 +408,11 @@ class GroupMember:
         ]
         return self._protocol.decide(name, joined, self._generation().generation_id)
 
+    @property
+    def shown(self) -> Mapping[str, Mapping[str, Sequence[int]]]:
+        """The partitions each member reads, by topic, as this member has decided last."""
+        return self._protocol.shown
+
     def receive(self, name: str, told: bytes | None, generation: int) -> None:
         """Keep what came until this member's own thread looks at it."""
         self._received = name, told, generation
@@ -448,7 +447,10 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka-
 
 
 class _UnitAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
-    """One protocol of the group. What members tell and are told travels as its user data; no partitions are handed out."""
+    """One protocol of the group. What members tell and are told travels as its user data.
+
+    The partitions that are handed out are for lag tools, which show by them who reads what; no member looks at them.
+    """
 
     name = ""
 
@@ -459,9 +461,15 @@ class _UnitAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-p
         return ConsumerProtocolSubscription(topics=sorted(topics), user_data=self._member.tell(self.name), version=0)
 
     def assign(self, cluster: Any, members: Any) -> dict[str, Any]:
+        told = self._member.decide(self.name, members)
+        shown = self._member.shown
         return {
-            member_id: ConsumerProtocolAssignment(assigned_partitions=[], user_data=told, version=0)
-            for member_id, told in self._member.decide(self.name, members).items()
+            member_id: ConsumerProtocolAssignment(
+                assigned_partitions=[(topic, list(numbers)) for topic, numbers in shown.get(member_id, {}).items()],
+                user_data=given,
+                version=0,
+            )
+            for member_id, given in told.items()
         }
 
     def on_assignment(self, assignment: Any, generation: int) -> None:

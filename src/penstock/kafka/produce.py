@@ -10,7 +10,6 @@ from itertools import groupby, islice
 from typing import Any, NamedTuple, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka import TopicPartition as ClientPartition
 
 from penstock.columns import Produced, ProducedColumns
 from penstock.errors import BrokerError, ProductionError, TaskMigratedError
@@ -19,14 +18,16 @@ from penstock.kafka.abandon import AbandonedError, call_within, close_within
 from penstock.kafka.batch_limits import largest_batch
 from penstock.kafka.clients import is_access_error, open_client, refused
 from penstock.kafka.offset_parts import metadata_refused, offset_parts
+from penstock.kafka.transaction_offsets import TransactionOffset, send_offsets
 from penstock.record import ProducedRecord
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.carry_over import OffsetAndMetadata, to_committed
 
 _TIMEOUT = 60.0
 _ABORT_TIMEOUT = 10.0
 _OFFSETS_TIMEOUT, _OFFSETS_ABANDONED = 10.0, 15.0
 _REPORTS = 2.0
 _CHUNK = 20_000
+_EARLIEST = 1  # librdkafka takes a timestamp of 0 for none and writes the time of day: the nearest that it writes is 1
 
 Refused = Callable[[ProducedRecord, Exception], None]
 
@@ -188,7 +189,7 @@ class LaneProducer:
         done = 0
         try:
             for key, value, timestamp in islice(rows, len(columns) - (columns.partition is not None)):
-                produce(topic, value, key, where, callback, None, timestamp)
+                produce(topic, value, key, where, callback, None, timestamp or _EARLIEST)
                 done += 1
                 if not done % _CHUNK:
                     self._producer.poll(0)
@@ -206,7 +207,7 @@ class LaneProducer:
             where, full_since = -1 if partition is None else partition, 0.0
             while True:
                 try:
-                    produce(topic, value, key, where, callback, None, timestamp, list(headers) if headers else None)
+                    produce(topic, value, key, where, callback, None, timestamp or _EARLIEST, list(headers) if headers else None)
                     break
                 except BufferError:
                     full_since = self._wait_for_room(topic, full_since)
@@ -252,7 +253,8 @@ class LaneProducer:
             while not (verdicts and self.transactional):
                 try:
                     report = partial(acknowledged, index)
-                    self._producer.produce(topic, value, key, where, report, None, timestamp, list(headers) if headers else None)
+                    given = list(headers) if headers else None
+                    self._producer.produce(topic, value, key, where, report, None, timestamp or _EARLIEST, given)
                     break
                 except BufferError:
                     full_since = self._wait_for_room(topic, full_since)
@@ -271,8 +273,8 @@ class LaneProducer:
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: bytes) -> None:
         """Commit outputs and offsets in one transaction; afterwards all of it is visible, or none."""
-        for part in offset_parts(offsets):
-            positions = [ClientPartition(p.topic, p.partition, o.offset, o.metadata) for p, o in part.items()]
+        for part in offset_parts({p: o._replace(metadata=to_committed(o.metadata)) for p, o in offsets.items()}):
+            positions = [TransactionOffset(partition, committed) for partition, committed in part.items()]
             try:
                 self._call("adding offsets to the transaction", self._send_offsets, positions, group_metadata)
             except BrokerError as exc:
@@ -282,10 +284,10 @@ class LaneProducer:
         self._call("committing the transaction", self._producer.commit_transaction, _TIMEOUT)
         self._raise_failure(self._failures)
 
-    def _send_offsets(self, positions: Sequence[ClientPartition], group_metadata: bytes) -> None:
+    def _send_offsets(self, positions: Sequence[TransactionOffset], group_metadata: bytes) -> None:
         producer = self._producer
         try:
-            send = partial(producer.send_offsets_to_transaction, positions, group_metadata, _OFFSETS_TIMEOUT)
+            send = partial(send_offsets, producer, positions, group_metadata, _OFFSETS_TIMEOUT)
             call_within(_OFFSETS_ABANDONED, send, late=producer.close)
         except AbandonedError as exc:
             # The transaction is left to its next epoch, which aborts it; even closing this producer might not return.

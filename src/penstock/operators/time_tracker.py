@@ -40,7 +40,7 @@ class StreamTime:
 
     def __init__(self, context: Any, name: str) -> None:
         self._context = context
-        self._key = f"{name}-stream-time"
+        self._key = f"{name}@stream-time"
         carried = context.processor_metadata_for_key(self._key)
         self.now: int = NO_TIMESTAMP if carried is None else carried
 

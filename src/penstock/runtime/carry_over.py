@@ -2,6 +2,11 @@
 
 The text is Kafka Streams' own (version 2): base64 of a version byte, the partition time, and a map of names to longs
 that belongs to the whole task. A Java application reads what is written here, and the other way round.
+
+What only penstock keeps follows behind that map, where Java does not look: a second map (operators' stream time, due timers), and
+positions behind a shuffle (`spark/vectors.py`), compressed. So Java writes none of it back, and what was true before Java had the
+task is not taken for true after it. Names in Java's map are those of stores; ours have a character in them that no store's name
+has.
 """
 
 from __future__ import annotations
@@ -9,8 +14,10 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
+import re
 import struct
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from penstock.record import NO_TIMESTAMP
@@ -25,6 +32,16 @@ _LOG_BYTES = 512
 
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
+_HEAD = 1 + _LONG.size
+_EMPTY_MAP = _INT.pack(0)
+
+# Which names stores can have.
+_STORE_NAME = re.compile(r"[a-zA-Z0-9._-]*")
+
+# How positions are written behind the maps. Digits take less than half their room when they are compressed.
+_PLAIN, _DEFLATED = b"\0", b"\1"
+_WORTH_IT = 64
+_MOST_POSITIONS = 1 << 20
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -83,7 +100,7 @@ class ProcessorMetadata:
     @classmethod
     def deserialize(cls, data: bytes) -> ProcessorMetadata:
         """What `serialize` wrote."""
-        return cls(dict(_entries(data))) if data else cls()
+        return cls(_read_map(data, 0)[0])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ProcessorMetadata) and self._entries == other._entries
@@ -94,18 +111,27 @@ class ProcessorMetadata:
         return f"ProcessorMetadata({self._entries!r})"
 
 
-def _entries(data: bytes) -> Iterator[tuple[str, int]]:
-    (count,) = _INT.unpack_from(data)
-    position = _INT.size
+def _is_own(name: str) -> bool:
+    """Whether an entry is nothing to Java."""
+    return _STORE_NAME.fullmatch(name) is None
+
+
+def _read_map(data: bytes, at: int) -> tuple[dict[str, int], int]:
+    """The map that begins at a position, and where it ends; an empty one where nothing is left."""
+    found: dict[str, int] = {}
+    if at == len(data):
+        return found, at
+    (count,) = _INT.unpack_from(data, at)
+    at += _INT.size
     for _ in range(count):
-        (length,) = _INT.unpack_from(data, position)
-        position += _INT.size
-        if length < 0 or position + length + _LONG.size > len(data):
+        (length,) = _INT.unpack_from(data, at)
+        at += _INT.size
+        if length < 0 or at + length + _LONG.size > len(data):
             raise ValueError("the entries end too early")
-        name = data[position : position + length].decode()
-        (value,) = _LONG.unpack_from(data, position + length)
-        position += length + _LONG.size
-        yield name, value
+        name = data[at : at + length].decode()
+        (found[name],) = _LONG.unpack_from(data, at + length)
+        at += length + _LONG.size
+    return found, at
 
 
 class TopicPartitionMetadata(NamedTuple):
@@ -121,8 +147,11 @@ class TopicPartitionMetadata(NamedTuple):
 
     def encode(self) -> str:
         """The text to commit with the offset."""
+        entries = self.processor_metadata.as_dict()
+        own = ProcessorMetadata({name: value for name, value in entries.items() if _is_own(name)}).serialize()
+        java = ProcessorMetadata({name: value for name, value in entries.items() if not _is_own(name)}).serialize()
         head = bytes((LATEST_VERSION,)) + _LONG.pack(self.partition_time)
-        return base64.b64encode(head + self.processor_metadata.serialize()).decode("ascii")
+        return base64.b64encode(head + (java or _EMPTY_MAP if own else java) + own).decode("ascii")
 
     @classmethod
     def decode(cls, text: str | None) -> TopicPartitionMetadata:
@@ -150,11 +179,68 @@ class TopicPartitionMetadata(NamedTuple):
                 )
                 return nothing
             (partition_time,) = _LONG.unpack_from(data, 1)
-            entries = data[1 + _LONG.size :] if version == LATEST_VERSION else b""
-            return cls(partition_time, ProcessorMetadata.deserialize(entries))
+            if version != LATEST_VERSION:
+                return cls(partition_time, ProcessorMetadata())
+            java, at = _read_map(data, _HEAD)
+            return cls(partition_time, ProcessorMetadata({**java, **_read_map(data, at)[0]}))
         except (binascii.Error, ValueError, IndexError, struct.error):
             _log.warning("Unsupported offset metadata found")
             return nothing
+
+
+def to_committed(metadata: str) -> str:
+    """The text to commit: positions that follow a bar go where Java does not look.
+
+    >>> text = to_committed("|7|lines=3,4")
+    >>> TopicPartitionMetadata.decode(text), from_committed(text)
+    (TopicPartitionMetadata(partition_time=-1, processor_metadata=ProcessorMetadata({})), '|7|lines=3,4')
+    """
+    times, bar, positions = metadata.partition("|")
+    if not bar:
+        return metadata
+    data = base64.b64decode(TopicPartitionMetadata._decode(times).encode())
+    at = _HEAD
+    for _ in range(2):
+        if at == len(data):
+            data += _EMPTY_MAP
+        _, at = _read_map(data, at)
+    plain = positions.encode()
+    packed = _DEFLATED + zlib.compress(plain, 1) if len(plain) > _WORTH_IT else _PLAIN + plain
+    return base64.b64encode(data + packed).decode("ascii")
+
+
+def from_committed(text: str) -> str:
+    """What was committed, with positions behind a bar; a text without any is left as it is, also one that is not understood."""
+    if "|" in text or not text:
+        return text
+    try:
+        data = base64.b64decode(text, validate=True)
+        if data[0] != LATEST_VERSION:
+            return text
+        _, at = _read_map(data, _HEAD)
+        _, at = _read_map(data, at)
+        if at == len(data):
+            return text
+        positions = _positions(data[at : at + 1], data[at + 1 :])
+    except (binascii.Error, ValueError, IndexError, struct.error, zlib.error):
+        return text
+    times = "" if data[:at] == _NO_TIMES else base64.b64encode(data[:at]).decode("ascii")
+    return f"{times}|{positions}"
+
+
+_NO_TIMES = bytes((LATEST_VERSION,)) + _LONG.pack(NO_TIMESTAMP) + _EMPTY_MAP + _EMPTY_MAP
+
+
+def _positions(form: bytes, data: bytes) -> str:
+    if form == _PLAIN:
+        return data.decode()
+    if form != _DEFLATED:
+        raise ValueError(f"positions of a form that is not known: {form!r}")
+    unpacking = zlib.decompressobj()
+    plain = unpacking.decompress(data, _MOST_POSITIONS)
+    if not unpacking.eof:
+        raise ValueError("positions that do not end")
+    return plain.decode()
 
 
 def with_logs(committed: OffsetAndMetadata, logs: Mapping[str, int]) -> OffsetAndMetadata:

@@ -412,7 +412,13 @@ class StreamTask:
         return TaskCommit(self.task_id, outputs, changelogs, {}, self.next_timer())
 
     def next_timer(self) -> int | None:
-        """When the wall clock next has something to do: a punctuator, or the end of the wait for an empty partition."""
+        """When the wall clock next has something to do: a punctuator, or the end of the wait for an empty partition.
+
+        At once where a stream-time punctuator is due without a record: one of a task that an application in Java has left, which
+        keeps stream time and not when its punctuators are due, or one that is new. Kafka Streams calls them as it starts.
+        """
+        if self.stream_time != UNKNOWN and self.timers.stream_time.next_due <= self.stream_time and not self.has_records_queued:
+            return 0
         waits = (self.timers.next_system_time(), self.partition_group.idle_deadline() if self.has_records_queued else None)
         return min((wait for wait in waits if wait is not None), default=None)
 

@@ -413,6 +413,7 @@ class LaneTasks:
         task.update_lags({**lags, **dict.fromkeys(opened.fed, 0)})
         processed = counted + task.process_all()
         task.metrics.processed(processed, time.perf_counter() - started)
+        task.maybe_punctuate_stream_time()
         task.maybe_punctuate_system_time()
         commit = task.prepare_commit()
         return self._with_vectors(opened, work, commit), processed

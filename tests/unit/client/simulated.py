@@ -359,6 +359,8 @@ class World:
         self.fleet = Fleet(self.brokers, self.plan, lanes, self.exactly_once)
         self.beside = Beside()
         self.told: list[str] = []
+        self.shown: dict[TopicPartition, int] = {}
+        """What was committed last for sources before the shuffle."""
         self.failures: list[tuple[BaseException, int | None]] = []
         self.on_failure: Callable[[BaseException, int | None], bool] = lambda error, lane: False
         builder: Any = SimpleNamespace(offset_reset_strategy=lambda topic, group: None)
@@ -386,6 +388,7 @@ class World:
 
     def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], whole: bool = False) -> None:
         shown = {p for p in offsets if p.topic == "lines"}
+        self.shown |= {p: offsets[p].offset for p in shown}
         self.brokers.committed.update({p: o for p, o in offsets.items() if p not in shown})
 
     def _failed(self, error: BaseException, lane: int | None) -> bool:

@@ -139,6 +139,32 @@ def test_should_begin_where_the_shuffle_ended_when_repartitions_go_through_the_t
     }
 
 
+def test_should_not_go_back_to_a_vector_from_before_somebody_else_read_on() -> None:
+    """An application in Java went on with the sources; for one of the partitions it had nothing to commit."""
+    committed = {
+        WORDS[0]: OffsetAndMetadata(2, "t0|7|lines=3,4"),
+        WORDS[1]: OffsetAndMetadata(6, "t1"),
+        LINES[0]: OffsetAndMetadata(9),
+        LINES[1]: OffsetAndMetadata(4),
+    }
+    read = {LINES[0]: 9, LINES[1]: 4}
+    found = positions(committed, ends({WORDS[0]: 2, WORDS[1]: 6}))
+    assert found.vectors == {WORDS[0]: read, WORDS[1]: read}
+    assert found.of_task(TaskId(1, 0)) == {WORDS[0]: OffsetAndMetadata(2, "t0|2|lines=9,4")}
+    assert not positions(committed, shuffled=False).leaving_shuffle()
+    # What it wrote and did not read itself is read first.
+    assert positions(committed, ends({WORDS[0]: 5, WORDS[1]: 6})).draining == {WORDS[0]: 5}
+
+
+def test_should_tell_of_which_sources_some_tasks_have_had_more_than_others() -> None:
+    at = {LINES[0]: OffsetAndMetadata(3), LINES[1]: OffsetAndMetadata(3)}
+    assert positions({**at, WORDS[0]: OffsetAndMetadata(0, "|7|lines=3,4")}).uneven() == {LINES[1]}
+    even = {WORDS[0]: OffsetAndMetadata(0, "|7|lines=3,4"), WORDS[1]: OffsetAndMetadata(0, "|7|lines=3,4")}
+    assert positions(even).uneven() == set()
+    begun = {WORDS[0]: OffsetAndMetadata(0, "|7|lines=3+1,4"), WORDS[1]: OffsetAndMetadata(0, "|7|lines=3+1,4")}
+    assert positions(begun).uneven() == {LINES[0]}
+
+
 def test_should_start_at_the_lag_where_a_task_never_had_a_vector() -> None:
     committed = {WORDS[0]: OffsetAndMetadata(0, "|7|lines=3,4"), LINES[0]: OffsetAndMetadata(1)}
     assert positions(committed, shuffled=False).leaving_shuffle() == {

@@ -12,6 +12,7 @@ from penstock.client.lane_changes import LaneChange
 from penstock.errors import BrokerError
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.messages import Failure
+from penstock.spark.vectors import Vector
 from tests.unit.client.simulated import WORDS, World
 
 
@@ -244,6 +245,63 @@ def test_should_end_when_the_turns_that_run_are_accounted_for(clock: list[float]
     world.conductor.stop()
     world.settle(20)
     assert world.brokers.committed[TopicPartition("orders", 0)].offset == 4
+
+
+def end(world: World, chance: random.Random | None = None) -> None:
+    """Close the instance: jobs and stages end one after the other until the loop does."""
+    world.conductor.stop()
+    world.conductor._sleep = lambda: play(world, chance)  # type: ignore[method-assign]
+    world.conductor.run()
+
+
+def play(world: World, chance: random.Random | None) -> None:
+    world.clock[0] += 0.04
+    jobs = world.jobs()
+    for job in jobs if chance is None else chance.sample(jobs, min(1, len(jobs))):
+        world.fleet.finish(job)
+    world.do_beside()
+    if world.fleet.stages:
+        world.run_stage()
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize("seed", seeds(8, 100))
+def test_should_end_with_all_tasks_behind_a_shuffle_at_the_same_position(clock: list[float], seed: int, guarantee: str) -> None:
+    """Under load, in the midst of turns and stages: whoever knows nothing of vectors goes on from the offsets of the sources."""
+    chance = random.Random(seed)
+    world = World(clock, lanes=chance.randrange(1, 5), guarantee=guarantee, **{"task.spread": chance.choice(["always", "auto"])})
+    world.assign()
+    world.settle(50)
+    world.shake(chance, chance.randrange(50, 300), failures=0.0)
+    for partition in range(3):
+        world.produce("lines", partition, chance.randrange(1000))
+    world.shake(chance, chance.randrange(50), failures=0.0)
+    positions = world.conductor.tasks.positions
+    front = {source: positions.highest(source) for source in positions.sources() if source.topic == "lines"}
+    end(world, chance)
+    sources = sorted(front)
+    committed = [world.brokers.committed.get(TopicPartition(WORDS, p)) for p in range(4)]
+    assert [dict(Vector.of(some, sources).positions) for some in committed] == [world.shown] * 4
+    assert all(world.shown[source] >= at for source, at in front.items())
+
+
+def test_should_not_wait_for_tasks_that_cannot_be_brought_to_the_same_position(clock: list[float]) -> None:
+    world = World(clock, lanes=4, **{"task.spread": "always"})
+    world.assign()
+    world.settle(50)
+    deaf = lane_of(world, TaskId(1, 0))
+    world.produce("lines", 0, 50)
+    world.fleet.deaf = {deaf}
+    world.settle(100)
+    world.fleet.deaf = set()
+    [job] = [job for job in world.turns() if job.lane == deaf]
+    world.fleet.fail(job)
+    world.on_failure = lambda error, lane: True
+    world.step()
+    since = clock[0]
+    end(world)
+    assert world.conductor.tasks.positions.uneven() == {TopicPartition("lines", 0)}
+    assert clock[0] - since < 5
 
 
 def test_should_let_the_client_decide_on_a_failure_before_the_shuffle(clock: list[float]) -> None:

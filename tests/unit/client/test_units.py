@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from penstock.client.units import units_of
+from penstock.client.units import partitions_of, units_of
 from penstock.ids import TaskId
 from penstock.spark.plan import Plan
 from penstock.topology.specs import Subtopology
@@ -23,6 +23,14 @@ def test_should_bind_what_the_same_stage_before_a_shuffle_feeds() -> None:
         {"a-by-key": 0, "b-by-key": 1, "b-counted": 1},
     )
     assert units_of(plan) == {"p0": (TaskId(2, 0), TaskId(3, 0))}
+
+
+def test_should_tell_all_that_is_read_for_tasks_behind_a_shuffle_too() -> None:
+    words = "app-words-repartition"
+    subtopologies = {0: reading(0, "lines"), 1: reading(1, words)}
+    plan = Plan(subtopologies, {"lines": 3, words: 2}, {words: 0})
+    assert partitions_of(plan, [TaskId(1, 1)]) == {words: [1], "lines": [0, 1, 2]}
+    assert partitions_of(Plan(subtopologies, {"lines": 3, words: 2}, {}), [TaskId(0, 2)]) == {"lines": [2]}
 
 
 def test_should_bind_over_several_stages_in_whatever_order_they_come() -> None:

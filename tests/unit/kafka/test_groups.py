@@ -47,10 +47,10 @@ def test_should_take_members_of_another_kind_as_they_are(told: bytes, given: byt
 
 def test_should_read_the_brokers_answer_without_a_look_at_the_members() -> None:
     members = [described(b"\xff", b"\xff")]
-    groups = [SimpleNamespace(group_id="shop", error_code=0, group_state="Stable", members=members)]
-    groups.append(SimpleNamespace(group_id="none", error_code=69, group_state="Dead", members=[]))
+    groups = [SimpleNamespace(group_id="shop", error_code=0, group_state="Stable", protocol_data="stream", members=members)]
+    groups.append(SimpleNamespace(group_id="none", error_code=69, group_state="Dead", protocol_data="", members=[]))
     found = _described(SimpleNamespace(groups=groups))
-    assert found["shop"] == {"error": None, "group_state": "Stable", "members": members}
+    assert found["shop"] == {"error": None, "group_state": "Stable", "protocol": "stream", "members": members}
     assert "GroupIdNotFoundError" in found["none"]["error"]
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafka.structs import TopicPartition as ClientPartition
 
 from penstock.kafka.group_protocol import FIRST, VERSIONED
 from penstock.kafka.members import MemberInfo, Membership, Shares
@@ -98,6 +99,18 @@ def test_should_carry_what_members_tell_and_what_the_leader_decides() -> None:
     assert first.got == [
         Membership(7, group_metadata("shop", 7, "m1"), ("0_0",), {"0_0": "a", "0_1": "b"}, {"a": "h:1", "b": ""})
     ]
+    assert second.got[0].units == ("0_1",)
+
+
+def test_should_show_who_reads_what_to_those_who_look_at_the_group_from_outside() -> None:
+    """Lag tools look at the partitions of an assignment; the client of a member never sees them."""
+    first, second = Member("m1", MemberInfo("a")), Member("m2", MemberInfo("b"))
+    shares = Shares({"a": ["0_0"], "b": ["0_1"]}, partitions={"a": {"in": [0]}, "b": {"in": [1], "other": [1]}})
+    first.group._protocol._assign = lambda infos: shares
+    told = decide(first, [first.joining(), second.joining()])
+    shown = {member: ConsumerProtocolAssignment.decode(raw).partitions() for member, raw in told.items()}
+    assert shown == {"m1": [ClientPartition("in", 0)], "m2": [ClientPartition("in", 1), ClientPartition("other", 1)]}
+    receive(second, told["m2"])
     assert second.got[0].units == ("0_1",)
 
 

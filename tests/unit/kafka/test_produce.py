@@ -9,6 +9,7 @@ import pytest
 from penstock.columns import ProducedColumns
 from penstock.kafka import produce
 from penstock.kafka.produce import LaneProducer
+from penstock.record import ProducedRecord
 
 
 class Client:
@@ -38,3 +39,12 @@ def test_should_write_columns_whatever_their_number(partition: int | None, clien
         keys = [b"k"] * number
         producer.write([ProducedColumns("changelog", partition, keys, keys, [7] * number, None)])
     assert len(client.produced) == 3
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_should_write_the_nearest_time_for_the_first_millisecond_of_all(count: int, client: Client) -> None:
+    """librdkafka would write the time of day."""
+    producer = LaneProducer({}, None)
+    producer.write([ProducedColumns("out", 0, [b"k"] * count, [b"v"] * count, [0] * count, None)])
+    producer.write([ProducedRecord("out", None, b"k", b"v", 0, ()), ProducedRecord("out", None, b"k", b"v", 7, ())])
+    assert [produced[6] for produced in client.produced] == [1] * count + [1, 7]

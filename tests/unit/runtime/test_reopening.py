@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from penstock.ids import TopicPartition
 from penstock.processor import Processor, PunctuationType
 from penstock.record import RawRecord, Record
+from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from penstock.runtime.punctuation import NEVER
 from penstock.state.builders import KeyValueStoreBuilder
 from penstock.state.suppliers import InMemoryKeyValueBytesStoreSupplier, RocksDBKeyValueBytesStoreSupplier
@@ -186,3 +187,25 @@ def test_should_keep_a_cancelled_punctuator_cancelled(tmp_path: Path, kind: Punc
     harness.task.maybe_punctuate_system_time()
     assert len(fired) == 1
     assert NEVER in harness.task.context.processor_metadata.as_dict().values()
+
+
+def test_should_fire_at_once_where_java_kept_stream_time_and_not_when_timers_are_due(tmp_path: Path) -> None:
+    """As Kafka Streams does when it starts: what it committed has the partition's time."""
+    fired: list[int] = []
+
+    class Timed(Forwarder):
+        def init(self, context: Any) -> None:
+            super().init(context)
+            context.schedule(100, PunctuationType.STREAM_TIME, fired.append)
+
+    harness = Harness(pipeline(Timed), tmp_path)
+    java = TopicPartitionMetadata(730, ProcessorMetadata()).encode()
+    harness.committed = {TopicPartition("in", TASK.partition): OffsetAndMetadata(9, java)}
+    assert harness.open().next_timer() == 0
+    assert harness.task.maybe_punctuate_stream_time()
+    assert (fired, harness.task.next_timer()) == ([730], None)
+    harness.commit()
+    assert harness.reopen().next_timer() is None
+    harness.add("in", ("a", "x", 790), ("a", "x", 810), first_offset=9)
+    harness.task.process_all()
+    assert fired == [730, 810]

@@ -34,8 +34,8 @@ class TimeTracker:
         if name is None:
             return
         self._context = context
-        self._stream_time_key = f"{name}-stream-time"
-        self._min_time_key = f"{name}-min-time"
+        self._stream_time_key = f"{name}@stream-time"
+        self._min_time_key = f"{name}@min-time"
         stream_time = context.processor_metadata_for_key(self._stream_time_key)
         if stream_time is not None:
             self.stream_time = max(self.stream_time, stream_time)

@@ -85,7 +85,7 @@ class KStreamKTableJoinProcessor(Processor[Any, Any, Any, Any]):
                 )
             self._buffer = context.get_state_store(self._buffer_name)
             self._buffer.set_serdes_if_null(context)
-            self._stream_time_key = f"{self._buffer_name}-stream-time"
+            self._stream_time_key = f"{self._buffer_name}@stream-time"
             carried = context.processor_metadata_for_key(self._stream_time_key)
             if carried is not None:
                 self._buffer.observed_stream_time = max(self._buffer.observed_stream_time, carried)

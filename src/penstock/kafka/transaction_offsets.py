@@ -1,0 +1,170 @@
+"""Add offsets to a producer's transaction so that Java can read what is committed with them.
+
+`Producer.send_offsets_to_transaction` of confluent-kafka hands librdkafka the text's closing zero byte as a part of it, and Kafka
+Streams takes metadata that ends in one for none: it would forget partition times, and when windows were last emitted. So the same
+function of librdkafka is called directly, in the library that confluent-kafka has loaded, with the text's own length. Where that
+cannot be done, confluent-kafka's call is made: penstock reads either.
+
+The client's handle is the first field of confluent-kafka's object, in every release since its first. Before it is used,
+librdkafka is asked whose handle it is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import TopicPartition as ClientPartition
+
+from penstock.ids import TopicPartition
+from penstock.runtime.carry_over import OffsetAndMetadata
+
+_log = logging.getLogger(__name__)
+
+_READABLE = 1024  # bytes of librdkafka's handle, which is larger
+
+
+class _Partition(ctypes.Structure):
+    """librdkafka's `rd_kafka_topic_partition_t`, as its public header has it."""
+
+    _fields_ = [
+        ("topic", ctypes.c_char_p),
+        ("partition", ctypes.c_int32),
+        ("offset", ctypes.c_int64),
+        ("metadata", ctypes.c_void_p),
+        ("metadata_size", ctypes.c_size_t),
+        ("opaque", ctypes.c_void_p),
+        ("error", ctypes.c_int),
+        ("private", ctypes.c_void_p),
+    ]
+
+
+_POINTER, _TEXT, _INT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
+# What is called of librdkafka's public interface: what it returns and takes.
+_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "rd_kafka_opaque": (_POINTER, [_POINTER]),
+    "rd_kafka_topic_partition_list_new": (_POINTER, [_INT]),
+    "rd_kafka_topic_partition_list_add": (ctypes.POINTER(_Partition), [_POINTER, _TEXT, ctypes.c_int32]),
+    "rd_kafka_topic_partition_list_destroy": (None, [_POINTER]),
+    "rd_kafka_consumer_group_metadata_read": (_POINTER, [ctypes.POINTER(_POINTER), _POINTER, ctypes.c_size_t]),
+    "rd_kafka_consumer_group_metadata_destroy": (None, [_POINTER]),
+    "rd_kafka_send_offsets_to_transaction": (_POINTER, [_POINTER, _POINTER, _POINTER, _INT]),
+    "rd_kafka_error_code": (_INT, [_POINTER]),
+    "rd_kafka_error_string": (_TEXT, [_POINTER]),
+    "rd_kafka_error_is_fatal": (_INT, [_POINTER]),
+    "rd_kafka_error_is_retriable": (_INT, [_POINTER]),
+    "rd_kafka_error_txn_requires_abort": (_INT, [_POINTER]),
+    "rd_kafka_error_destroy": (None, [_POINTER]),
+}
+
+
+class TransactionOffset(NamedTuple):
+    """A position to be committed with a transaction."""
+
+    partition: TopicPartition
+    committed: OffsetAndMetadata
+
+
+def send_offsets(producer: Producer, offsets: Sequence[TransactionOffset], group_metadata: bytes, timeout: float) -> None:
+    """Add offsets to the open transaction of a producer, as a member of a group; raises KafkaException where that is refused."""
+    handle = _handle_of(producer)
+    if handle is None:
+        positions = [ClientPartition(p.topic, p.partition, o.offset, o.metadata) for p, o in offsets]
+        producer.send_offsets_to_transaction(positions, group_metadata, timeout)
+        return
+    library = _library()
+    group = _POINTER()
+    _check(library, library.rd_kafka_consumer_group_metadata_read(ctypes.byref(group), group_metadata, len(group_metadata)))
+    texts = [committed.metadata.encode() for _, committed in offsets]
+    listed = library.rd_kafka_topic_partition_list_new(len(offsets))
+    entries = []
+    try:
+        for ((topic, number), committed), text in zip(offsets, texts):
+            entry = library.rd_kafka_topic_partition_list_add(listed, topic.encode(), number).contents
+            entry.offset = committed.offset
+            if text:
+                entry.metadata, entry.metadata_size = ctypes.cast(ctypes.c_char_p(text), _POINTER), len(text)
+            entries.append(entry)
+        error = library.rd_kafka_send_offsets_to_transaction(handle, listed, group, int(timeout * 1000))
+    finally:
+        for entry in entries:
+            entry.metadata, entry.metadata_size = None, 0  # the texts are Python's: the list must not free them
+        library.rd_kafka_topic_partition_list_destroy(listed)
+        library.rd_kafka_consumer_group_metadata_destroy(group)
+    _check(library, error)
+
+
+def _check(library: Any, error: int | None) -> None:
+    """Raise what librdkafka has answered, where that is an error."""
+    if not error:
+        return
+    try:
+        raise KafkaException(
+            KafkaError(
+                library.rd_kafka_error_code(error),
+                library.rd_kafka_error_string(error).decode(errors="replace"),
+                bool(library.rd_kafka_error_is_fatal(error)),
+                bool(library.rd_kafka_error_is_retriable(error)),
+                bool(library.rd_kafka_error_txn_requires_abort(error)),
+            )
+        )
+    finally:
+        library.rd_kafka_error_destroy(error)
+
+
+@lru_cache(maxsize=1)
+def _library() -> Any:
+    """librdkafka as confluent-kafka has loaded it; None where its functions cannot be reached, which is told once."""
+    try:
+        from confluent_kafka import cimpl
+
+        # Looked up through the module that is linked with it, whatever the library is called and wherever it lies.
+        library = ctypes.CDLL(cimpl.__file__)
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = result, arguments
+        return library
+    except (ImportError, OSError, AttributeError, TypeError) as exc:
+        _tell_fallback(f"librdkafka's functions are not to be found ({exc})")
+        return None
+
+
+def _handle_of(producer: Producer) -> int | None:
+    """librdkafka's handle of a producer; None where it is not where it should be, or the producer has none any more."""
+    library = _library()
+    if library is None or not isinstance(producer, Producer):
+        return None
+    at = _POINTER.from_address(id(producer) + object.__basicsize__).value
+    if at is None:
+        return None  # closed: confluent-kafka says so
+    if not _is_mapped(at) or library.rd_kafka_opaque(at) != id(producer):
+        _tell_fallback("confluent-kafka's producer is laid out differently")
+        return None
+    return int(at)
+
+
+def _is_mapped(address: int) -> bool:
+    """Whether an address can be read; where that cannot be found out, it is taken for granted."""
+    try:
+        with Path("/proc/self/mem").open("rb", 0) as file:
+            try:
+                file.seek(address)
+                return len(file.read(_READABLE)) == _READABLE
+            except (OSError, OverflowError, ValueError):
+                return False
+    except OSError:
+        return True
+
+
+@lru_cache(maxsize=1)
+def _tell_fallback(reason: str) -> None:
+    _log.warning(
+        "%s: what is committed under exactly-once ends in a zero byte, and Kafka Streams (Java) would not read the times in it; "
+        "penstock does",
+        reason,
+    )
