@@ -730,7 +730,6 @@ class Conductor:
     def _begin_turn(self, lane: LaneLoop, turn: Turn, global_ends: Mapping[TopicPartition, int]) -> None:
         now = time.monotonic()
         with_metrics = turn.backlog <= turn.records or now - lane.metrics_at > _METRICS_EVERY  # or it may be long until the next
-        stages = () if turn.part is None else tuple(TaskId(w.subtopology, w.partition) for w in turn.part.stage.upstream)
         job = Job(turn=turn)
         with self._wake:  # nobody may take the work away between the question and the start
             membership = self._membership
@@ -747,7 +746,7 @@ class Conductor:
             turn.work,
             membership.group_metadata,
             turn.upstream,
-            stages,
+            {} if turn.part is None else turn.part.checksums,
             turn.read,
             global_ends,
             with_metrics,
