@@ -16,7 +16,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -185,7 +185,7 @@ class _Running:
     def _turn(self) -> None:
         """A turn of each lane, all at once, behind a stage where there is a shuffle."""
         stage = self._stage()
-        rows = None
+        rows, checksums = None, dict[TaskId, int]()
         if stage is not None:
             targets = {partition: self._owners[task] for task, fed in stage.feeds.items() for partition in fed}
             # Planned as the conductor does, with ranges of all sources; run without them, as there is no broker.
@@ -193,8 +193,8 @@ class _Running:
             staged = self._fleet.stage(nothing, targets, str(stage)).result()
             if staged.failure is not None:
                 raise RuntimeError(f"a stage has failed: {staged.failure}")
-            rows = staged.rows
-        self._checked([self._fleet.process(lane, self._work(lane, stage), rows) for lane in range(self._lanes)])
+            rows, checksums = staged.rows, dict(staged.checksums)
+        self._checked([self._fleet.process(lane, self._work(lane, stage, checksums), rows) for lane in range(self._lanes)])
 
     def _stage(self) -> Stage | None:
         if not self._plan.shuffled:
@@ -205,15 +205,14 @@ class _Running:
         assert stage is not None
         return stage
 
-    def _work(self, lane: int, stage: Stage | None) -> LaneWork:
+    def _work(self, lane: int, stage: Stage | None, checksums: Mapping[TaskId, int]) -> LaneWork:
         tasks = [task for task, owner in self._owners.items() if owner == lane]
         if stage is None:
             return LaneWork({task: TaskWork() for task in tasks}, b"", with_metrics=False)
         part = StagePart(stage, {task: stage.feeds[task] for task in tasks})
         turn = plan_turn(self._plan, self._positions, {}, tasks, (), lambda backlog: backlog, part=part)
         assert turn is not None
-        stages = tuple(TaskId(work.subtopology, work.partition) for work in stage.upstream)
-        return LaneWork(turn.work, b"", stages=stages, read=turn.read, with_metrics=False, description=str(turn))
+        return LaneWork(turn.work, b"", stages=checksums, read=turn.read, with_metrics=False, description=str(turn))
 
     def _checked(self, asked: list[Future[LaneAnswer]]) -> None:
         wait(asked)

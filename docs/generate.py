@@ -15,6 +15,7 @@ sys.path.insert(0, str(DOCS.parent))
 
 from penstock.app_reference import load_topology  # noqa: E402 - the examples are found from the root of the repository
 from penstock.config_keys import KEYS, REQUIRED, ConfigKey, Importance  # noqa: E402
+from penstock.spark.transports import described_transports  # noqa: E402
 from penstock.topology.picture import draw_topology  # noqa: E402
 
 BEGIN, END = "<!-- generated: python docs/generate.py -->", "<!-- end of what is generated -->"
@@ -51,7 +52,8 @@ def _default(key: ConfigKey) -> str:
 def picture(example: str) -> str:
     """The picture of an example, as `penstock describe --svg` draws it."""
     reference = f"examples.{example}:topology"
-    return draw_topology(load_topology(reference).describe(), title=reference)
+    topology = load_topology(reference)
+    return draw_topology(topology.describe(), title=reference, notes=described_transports(topology, {}))
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from penstock.commands.reset import reset
 from penstock.commands.run import run
 from penstock.commands.status import status
 from penstock.errors import PenstockError
+from penstock.spark.transports import described_transports
 from penstock.topology.picture import draw_topology
 
 app = typer.Typer(
@@ -41,16 +42,19 @@ def describe(
     """Print a topology, or draw it."""
     config = parse_settings(settings or [])
     try:
-        description = load_topology(topology, config).describe()
+        loaded = load_topology(topology, config)
+        description, repartitions = loaded.describe(), described_transports(loaded, config)
     except AppReferenceError as exc:
         fail(str(exc), code=2)
     except PenstockError as exc:
         fail(f"{topology}: {exc}", code=1)
     if svg is None:
         typer.echo(str(description).rstrip("\n"))
+        if repartitions:
+            typer.echo("\n".join(["", "Repartitions:", *(f"   {topic} {said}" for topic, said in repartitions.items())]))
         return
     try:
-        svg.write_text(draw_topology(description, title=topology), encoding="utf-8")
+        svg.write_text(draw_topology(description, title=topology, notes=repartitions), encoding="utf-8")
     except OSError as exc:
         fail(f"cannot write {svg}: {exc.strerror or exc}", code=1)
     typer.echo(f"wrote {svg}")

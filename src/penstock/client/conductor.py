@@ -30,6 +30,7 @@ from penstock.client.lane_changes import LaneChange, LaneChanges
 from penstock.client.lane_loop import Job, LaneLoop, LaneState
 from penstock.client.levelling import Levelling
 from penstock.client.log_ends import Ends, LogEnds
+from penstock.client.moved_offsets import shown_moves
 from penstock.client.owned_tasks import OwnedTasks, Read, Reading
 from penstock.client.pipelines import Pipeline, Pipelines
 from penstock.client.positions import OffsetOutOfRangeError, Positions
@@ -438,17 +439,22 @@ class Conductor:
     def _leave_shuffle(self) -> None:
         """Where repartitions went through the shuffle when the application last ran and do not now: begin where it ended.
 
-        One commit for all of it, by the group's leader alone: nobody works before it, and nobody commits over it.
+        And where offsets before a shuffle were moved meanwhile, begin there. One commit for all of it, by the group's leader
+        alone: nobody works before it, and nobody commits over it.
         """
         if self._has_left_shuffle or self.member is None:
             return
-        if changed := self.tasks.positions.leaving_shuffle():
+        left, moved = self.tasks.positions.leaving_shuffle(), self.tasks.positions.following_moves()
+        if left or moved:
             if not self.member.is_leader:
                 raise TaskMigratedError(
-                    "repartitions go through their topics from now on: the group's leader is about to see to it"
+                    "repartitions go another way or from other offsets from now on: the group's leader is about to see to it"
                 )
-            _log.info("repartitions that went through the shuffle go through their topics from now on")
-            self.member.commit(changed, whole=True)
+            if left:
+                _log.info("repartitions that went through the shuffle go through their topics from now on")
+            if moved:
+                _log.info("before a shuffle offsets count that others have committed: %s", shown_moves(moved))
+            self.member.commit({**left, **moved}, whole=True)
         self._has_left_shuffle = True
 
     def _nudge(self) -> None:
@@ -778,7 +784,6 @@ class Conductor:
     def _begin_turn(self, lane: LaneLoop, turn: Turn, global_ends: Mapping[TopicPartition, int]) -> None:
         now = time.monotonic()
         with_metrics = turn.backlog <= turn.records or now - lane.metrics_at > _METRICS_EVERY  # or it may be long until the next
-        stages = () if turn.part is None else tuple(TaskId(w.subtopology, w.partition) for w in turn.part.stage.upstream)
         job = Job(turn=turn)
         with self._wake:  # nobody may take the work away between the question and the start
             membership = self._membership
@@ -795,7 +800,7 @@ class Conductor:
             turn.work,
             membership.group_metadata,
             turn.upstream,
-            stages,
+            {} if turn.part is None else turn.part.checksums,
             turn.read,
             global_ends,
             with_metrics,

@@ -243,5 +243,5 @@ class Pipelines:
             if StagePart(stage, {task: fed}).fits(vectors):
                 by_lane.setdefault(lanes[task].index, {})[task] = list(fed)
         for number, (index, fed_here) in enumerate(by_lane.items()):
-            part = StagePart(stage, fed_here, staged.rows, len(by_lane), tells=number == 0)
+            part = StagePart(stage, fed_here, staged.rows, len(by_lane), number == 0, staged.checksums)
             self._tasks.lanes[index].parts.append(part)

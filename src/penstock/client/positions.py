@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy as shallow_copy
 from typing import Any
 
+from penstock.client.moved_offsets import followed, followed_commits, moved_offsets
 from penstock.clock import Clock
 from penstock.errors import BrokerError, StreamsError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.log_bounds import LogBounds
-from penstock.runtime.carry_over import OffsetAndMetadata, logs_of, with_logs
+from penstock.runtime.carry_over import OffsetAndMetadata, logs_of, with_logs, with_own_offset
 from penstock.spark.had import Had, committed_with_had
 from penstock.spark.plan import Plan
 from penstock.spark.upstream import sources_of
@@ -212,6 +213,8 @@ class Positions:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         read_to = self._read_committed(sources)
         vectors = {target: _completed(Vector.of(committed.get(target), sources), target, read_to)[0] for target in targets}
+        moved = moved_offsets(read_to)
+        vectors = {target: followed(vector, moved) for target, vector in vectors.items()}
         known = {source: some.offset for source, some in read_to.items()}
         known |= self._starts([source for source in sources if source not in known])
         ends = self._admin.log_ends(targets, False)
@@ -220,6 +223,34 @@ class Positions:
             **{source: committed_with_had(source, vectors, targets, known[source]) for source in sources},
             **{target: OffsetAndMetadata(ends[target], times.get(target, "")) for target in targets},
         }
+
+    def following_moves(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What to commit before anything is read for a shuffle where others have committed for its sources (`moved_offsets.py`).
+
+        Vectors that follow, and the sources with a mark; empty where all is as the application has left it.
+        """
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        for upstream in sorted(self._plan.upstream):
+            sources = sources_of(self._plan, upstream)
+            read_to = self._read_committed(sources)
+            moved, nothing = moved_offsets(read_to), [source for source in sources if source not in read_to]
+            if moved or nothing:
+                topics = [topic for topic, feeding in self._plan.shuffled.items() if feeding == upstream]
+                targets = [TopicPartition(topic, p) for topic in topics for p in range(self._plan.partitions[topic])]
+                committed = self._read_committed(targets)
+                self._miss(nothing, {s for some in committed.values() for s in Vector.of(some, sources).positions})
+                found |= {source: with_own_offset(read_to[source]) for source in moved}
+                found |= followed_commits(committed, sources, moved, self._admin.log_ends(targets, False) if moved else {})
+        return found
+
+    def _miss(self, nothing: Iterable[TopicPartition], known: Collection[TopicPartition]) -> None:
+        """Say so where an offset may have been deleted: that there is none is also what a crash in the first second leaves."""
+        if missing := [str(source) for source in nothing if source in known]:
+            _log.warning(
+                "no offset is committed for %s; the tasks behind its shuffle know where they were and go on from there. "
+                "`penstock reset` has the application %s start over",
+                *(", ".join(missing), self._group),
+            )
 
     def inputs(self, task_id: TaskId) -> list[TopicPartition]:
         """The partitions a task reads or is fed."""
@@ -303,7 +334,7 @@ class Positions:
         if self.draining or not all(is_vector(self.committed.get(partition)) for partition in self._carried):
             return {}
         sources = dict.fromkeys(source for vector in self.vectors.values() for source in vector)
-        return {source: OffsetAndMetadata(self.lowest(source)) for source in sources}
+        return {source: with_own_offset(OffsetAndMetadata(self.lowest(source))) for source in sources}
 
     def highest(self, source: TopicPartition) -> int:
         """How far a partition before a shuffle has been read: the position of the task furthest ahead."""

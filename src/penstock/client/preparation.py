@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,12 +10,11 @@ from penstock.config import StreamsConfig
 from penstock.errors import TopologyError
 from penstock.kafka.admin import Admin
 from penstock.spark.plan import Plan, make_plan
+from penstock.spark.transports import log_transports
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.internal_topics import internal_topics
 from penstock.topology.specs import GlobalTopology, Subtopology
 from penstock.topology.topology import Topology
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -80,8 +78,7 @@ def prepare(topology: Topology, config: StreamsConfig, admin: Admin) -> Prepared
         admin.create_topic(name, topic.partitions, topic.configs, config["replication.factor"])
     partitions = {**counts, **{name: topic.partitions for name, topic in internal.items() if topic.partitions is not None}}
     plan = make_plan(subtopologies, partitions, config)
-    for shuffled in plan.shuffled:
-        _log.info("repartition %s goes through Spark's shuffle", shuffled)
+    log_transports(plan)
     return Prepared(
         builder, plan, builder.global_topology(application_id), _external(subtopologies), tuple(builder.source_patterns)
     )

@@ -11,7 +11,7 @@ waits for them:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.ids import TaskId, TopicPartition
@@ -73,13 +73,15 @@ class StagePart:
     rows: Any = field(repr=False, default=None)
     lanes: int = 1
     tells: bool = True
+    checksums: Mapping[TaskId, int] = field(repr=False, default_factory=dict)
+    """Of what each task of the stage has sent: see `spark/blobs.py`."""
 
     def without(self, tasks: Collection[TaskId]) -> StagePart | None:
         """The same without tasks that are not in the lane any more; None where nothing is left."""
         feeds = {task: fed for task, fed in self.feeds.items() if task not in tasks}
         if len(feeds) == len(self.feeds):
             return self
-        return StagePart(self.stage, feeds, self.rows, self.lanes, self.tells) if feeds else None
+        return replace(self, feeds=feeds) if feeds else None
 
     def fits(self, vectors: Vectors) -> bool:
         """Whether all its partitions are where it was read for: else something would be lost, or be there twice."""

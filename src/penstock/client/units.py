@@ -50,16 +50,13 @@ def is_stateful(plan: Plan, task_id: TaskId) -> bool:
 
 
 def partitions_of(plan: Plan, tasks: Iterable[TaskId]) -> dict[str, list[int]]:
-    """The partitions that are read for tasks, by topic: their own, and those before a shuffle that feeds them."""
+    """The partitions that are read for tasks, by topic: their own, shuffled or not, and those before a shuffle that feeds them."""
     found: dict[str, set[int]] = {}
     for task in tasks:
-        subtopology = plan.subtopologies[task.subtopology]
-        for topic in subtopology.source_topics:
-            if task.partition < plan.partitions[topic]:
-                found.setdefault(topic, set()).add(task.partition)
-        for upstream in plan.feeding(subtopology):
-            for topic in upstream.source_topics:
-                found.setdefault(topic, set()).update(range(plan.partitions[topic]))
+        fed = [TopicPartition(topic, task.partition) for topic in plan.subtopologies[task.subtopology].source_topics]
+        shuffled = [p for p in fed if p.topic in plan.shuffled and p.partition < plan.partitions[p.topic]]
+        for topic, partition in (*inputs_of(plan, task), *shuffled):
+            found.setdefault(topic, set()).add(partition)
     return {topic: sorted(numbers) for topic, numbers in sorted(found.items())}
 
 

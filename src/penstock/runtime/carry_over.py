@@ -30,6 +30,9 @@ LATEST_VERSION = 2
 _LOG = "penstock.log:"
 _LOG_BYTES = 512
 
+# What penstock commits for a source before a shuffle says so, with the offset it was committed with.
+_OWN_OFFSET = "penstock.offset:"
+
 _INT = struct.Struct(">i")
 _LONG = struct.Struct(">q")
 _HEAD = 1 + _LONG.size
@@ -158,9 +161,9 @@ class TopicPartitionMetadata(NamedTuple):
         """What was committed; a text that is not understood counts as nothing, with a warning."""
         carried = cls._decode(text)
         entries = carried.processor_metadata.as_dict()
-        if not any(name.startswith(_LOG) for name in entries):
+        if not any(name.startswith((_LOG, _OWN_OFFSET)) for name in entries):
             return carried
-        kept = {name: value for name, value in entries.items() if not name.startswith(_LOG)}
+        kept = {name: value for name, value in entries.items() if not name.startswith((_LOG, _OWN_OFFSET))}
         return carried._replace(processor_metadata=ProcessorMetadata(kept))
 
     @classmethod
@@ -268,3 +271,33 @@ def logs_of(committed: OffsetAndMetadata) -> dict[str, int]:
     """The ids of topics that a commit carries."""
     entries = TopicPartitionMetadata._decode(committed.metadata.partition("|")[0]).processor_metadata.as_dict()
     return {name[len(_LOG) :]: log for name, log in entries.items() if name.startswith(_LOG)}
+
+
+def with_own_offset(committed: OffsetAndMetadata) -> OffsetAndMetadata:
+    """The same commit, marked as the application's own; its times stay, in Kafka Streams' format.
+
+    >>> committed = with_own_offset(OffsetAndMetadata(7))
+    >>> is_anothers(committed), is_anothers(committed._replace(offset=3)), is_anothers(OffsetAndMetadata(7))
+    (False, True, True)
+    """
+    carried = TopicPartitionMetadata._decode(committed.metadata)
+    entries = {**carried.processor_metadata.as_dict(), _OWN_OFFSET: committed.offset}
+    return committed._replace(metadata=carried._replace(processor_metadata=ProcessorMetadata(entries)).encode())
+
+
+def is_anothers(committed: OffsetAndMetadata) -> bool:
+    """Whether an offset was committed by neither penstock nor Kafka Streams: by a tool, or by a consumer of the same group.
+
+    Those commit it without a word; a mark of another offset was copied from a commit that said something else.
+    """
+    if not committed.metadata:
+        return True
+    if "|" in committed.metadata:
+        return False
+    own = own_offset(committed)
+    return own is not None and own != committed.offset
+
+
+def own_offset(committed: OffsetAndMetadata) -> int | None:
+    """The offset that a commit was marked with; None where it was not."""
+    return TopicPartitionMetadata._decode(committed.metadata.partition("|")[0]).processor_metadata.get(_OWN_OFFSET)

@@ -14,11 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pyspark import RDD
 from pyspark.sql import SparkSession
 
+from penstock.errors import TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.clients import max_poll_seconds
 from penstock.log_lines import LogLine
@@ -86,8 +88,8 @@ class LaneWork:
     tasks: Mapping[TaskId, TaskWork]
     group_metadata: bytes
     upstream: Sequence[UpstreamWork] = ()
-    stages: tuple[TaskId, ...] = ()
-    """The tasks before a shuffle whose records come through it."""
+    stages: Mapping[TaskId, int] = field(default_factory=dict)
+    """The tasks before a shuffle whose records come through it, with the checksums of what they sent."""
     read: Mapping[TopicPartition, int] = field(default_factory=dict)
     global_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     with_metrics: bool = True
@@ -101,6 +103,8 @@ class Staged(NamedTuple):
     rows: RDD[bytes]
     failure: Failure | None = None
     logs: tuple[LogLine, ...] = ()
+    checksums: Mapping[TaskId, int] = MappingProxyType({})
+    """Of what each task before the shuffle has sent: a second computation has to give the same."""
 
 
 class Fleet:
@@ -265,7 +269,7 @@ class Fleet:
         """Run one turn of a lane; `rows` are where it finds what a stage has brought."""
         turn = ProcessTurn(
             *(self._application.key, lane, dict(work.tasks), tuple(work.upstream), work.group_metadata, dict(work.global_ends)),
-            *(work.with_metrics, work.stages, work.read, work.restore_seconds),
+            *(work.with_metrics, dict(work.stages), work.read, work.restore_seconds),
         )
         found, name = self.lanes[lane], f"{self.lanes[lane].name}: {work.description}"
         if rows is None:
@@ -288,7 +292,11 @@ class Fleet:
         shares = even_shares(upstream, _STAGE_TASKS_PER_CORE * max(1, int(self._spark.defaultParallelism)))
         rows = shuffled_bytes(self._spark.parallelize(shares, len(shares)), stage, here + 1)
         told = read_blobs(all_of_partition(self._spark, rows, here, max_poll_seconds(self._application.config)))
-        return Staged(rows, told.failure, told.flow.logs)
+        if told.failure is None and (missing := {TaskId(w.subtopology, w.partition) for w in upstream} - told.ended.keys()):
+            raise TaskMigratedError(
+                f"a stage has ended without a word of {', '.join(map(str, sorted(missing)))}: it is run again"
+            )
+        return Staged(rows, told.failure, told.flow.logs, told.checksums)
 
     def answer(self, turn: Future[LaneAnswer]) -> LaneAnswer:
         """What a lane said that has answered; a job that failed as a whole (a worker or an executor died) is a lost lane."""

@@ -17,7 +17,7 @@ from penstock.dead_letters import ErrorHandlerContext
 from penstock.hashing import default_partition
 from penstock.ids import TopicPartition
 from penstock.record import Headers, ProducedRecord
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.carry_over import OffsetAndMetadata, with_own_offset
 from penstock.runtime.collector import RecordCollector
 from penstock.spark.vectors import HAD, Vector, by_name, named, read_position, unreadable
 from penstock.topology.specs import Serializer, StreamPartitioner
@@ -31,14 +31,15 @@ def committed_with_had(
     >>> line, words = TopicPartition("lines", 0), [TopicPartition("words", 0), TopicPartition("words", 1)]
     >>> committed_with_had(line, {words[0]: Vector(9, {line: 4}), words[1]: Vector(9, {line: 6})}, words, 0)
     OffsetAndMetadata(offset=4, metadata='|had|words=4,6')
-    >>> committed_with_had(line, {words[0]: Vector(9, {line: 6}), words[1]: Vector(9, {line: 6})}, words, 0)
-    OffsetAndMetadata(offset=6, metadata='')
+    >>> level = committed_with_had(line, {words[0]: Vector(9, {line: 6}), words[1]: Vector(9, {line: 6})}, words, 0)
+    >>> level.offset, level == with_own_offset(level), Had.of(level)
+    (6, True, None)
     """
     unknown = Vector(0, {source: start})
     found = {target: vectors[target] if source in vectors[target].positions else unknown for target in targets}
     lowest = min(vector.positions[source] for vector in found.values())
     if all(vector.position(source) == str(lowest) for vector in found.values()):
-        return OffsetAndMetadata(lowest)
+        return with_own_offset(OffsetAndMetadata(lowest))
     text = named({target: vector.position(source) for target, vector in found.items()})
     return OffsetAndMetadata(lowest, f"|{HAD}|{text}")
 

@@ -124,9 +124,10 @@ class TaskWork:
 class ProcessTurn:
     """Fetch, process, punctuate and commit these tasks, as one transaction under exactly-once.
 
-    `stages` are the tasks before a shuffle whose records come through it; without all of them nothing is done. `read` tells, once
-    for all tasks, how far sources before a shuffle are read; a task that was further stays there. Tasks that are being restored
-    are brought further for `restore_seconds`.
+    `stages` are the tasks before a shuffle whose records come through it, each with the checksum of what it sent when it was
+    first run; without exactly that of all of them nothing is done. `read` tells, once for all tasks, how far sources before a
+    shuffle are read; a task that was further stays there. Tasks that are being restored are brought further for
+    `restore_seconds`.
     """
 
     key: str
@@ -136,7 +137,7 @@ class ProcessTurn:
     group_metadata: bytes
     global_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     with_metrics: bool = True
-    stages: tuple[TaskId, ...] = ()
+    stages: Mapping[TaskId, int] = field(default_factory=dict)
     read: Mapping[TopicPartition, int] = field(default_factory=dict)
     restore_seconds: float = 0.0
 

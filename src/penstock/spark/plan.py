@@ -1,22 +1,25 @@
 """Which sub-topologies one turn runs together: pipelines, cut at repartition topics or bound by a shuffle.
 
 A repartition becomes Spark's shuffle where what is upstream of it recomputes to the same records: it reads input topics
-only, keeps no state and is made of the DSL's stateless operators. Everything else goes through the real topic.
+only, keeps no state, is made of the DSL's stateless operators, and no function of the user's is seen to depend on chance, clocks,
+state or what is outside (`repeatable`). Everything else goes through the real topic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import ConfigError
 from penstock.ids import TaskId, TopicPartition
 from penstock.operators import STATELESS, KStreamAggregate
+from penstock.repeatable import why_not_repeatable
 from penstock.serde_contract import as_deserializer, wants_headers
 from penstock.timestamps import WallclockTimestampExtractor, resolve_timestamp_extractor, uses_partition_time
 from penstock.topology.column_path import is_counted
 from penstock.topology.specs import ProcessorSpec, SourceSpec, Subtopology
+from penstock.user_code import added_at
 
 # A vector is committed as offset metadata, of which a broker keeps 4,096 bytes: what a task must not forget needs some of it, and
 # so do the ids of the source topics (512 bytes, base64).
@@ -36,6 +39,8 @@ class Plan:
     partitions: Mapping[str, int]
     shuffled: Mapping[str, int]
     counted: frozenset[str] = frozenset()
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why repartition topics are written to; of one that is shuffled all the same, what speaks against it."""
 
     @property
     def upstream(self) -> frozenset[int]:
@@ -84,10 +89,11 @@ def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int
     transport = config["repartition.transport"]
     by_id = {s.id: s for s in subtopologies}
     shuffled: dict[str, int] = {}
+    reasons = why_topics(subtopologies, partitions, config)
     if transport != "topic":
         for upstream in subtopologies:
             targets = repartitions_of(upstream, subtopologies)
-            if not targets or (transport == "auto" and not shuffles(upstream, partitions, config)):
+            if not targets or (transport == "auto" and any(topic in reasons for topic in targets)):
                 continue
             if transport == "shuffle" and (reason := why_not(upstream, partitions, config)):
                 raise ConfigError(f"repartition.transport = shuffle is not possible for sub-topology {upstream.id}: {reason}")
@@ -104,7 +110,7 @@ def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int
         for s in subtopologies
         if cached and topic in s.source_topics and is_counted(s, topic, _counts) and not _keys_need_headers(s, config)
     }
-    return Plan(by_id, dict(partitions), shuffled, frozenset(counted))
+    return Plan(by_id, dict(partitions), shuffled, frozenset(counted), reasons)
 
 
 def _keys_need_headers(subtopology: Subtopology, config: Any) -> bool:
@@ -123,13 +129,34 @@ def _counts(supplier: Any) -> bool:
     return isinstance(supplier, KStreamAggregate) and supplier.counts
 
 
-def shuffles(upstream: Subtopology, partitions: Mapping[str, int], config: Mapping[str, Any]) -> bool:
-    """Whether a re-read of this sub-topology's input gives the same records again."""
-    if why_not(upstream, partitions, config) is not None:
-        return False
-    if any(isinstance(extractor, WallclockTimestampExtractor) for extractor in _extractors(upstream, config)):
-        return False
-    return all(isinstance(node.supplier, STATELESS) for node in upstream.nodes if isinstance(node, ProcessorSpec))
+def why_topics(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int], config: Mapping[str, Any]) -> dict[str, str]:
+    """The repartition topics that are written to by themselves, each with the reason."""
+    reasons: dict[str, str] = {}
+    for upstream in subtopologies:
+        targets = repartitions_of(upstream, subtopologies)
+        for topic in targets:
+            if not _fed_by_one(topic, subtopologies):
+                reasons.setdefault(topic, "more than one sub-topology writes to it")
+        if targets and (reason := why_topic(upstream, partitions, config)):
+            reasons |= dict.fromkeys(targets, f"sub-topology {upstream.id} comes before it, and {reason}")
+        # A sub-topology runs before the shuffle or as tasks, not both: all of its repartitions go the same way.
+        if shared := next((topic for topic in targets if topic in reasons), None):
+            reasons |= {topic: f"it comes from where {shared} comes from" for topic in targets if topic not in reasons}
+    return reasons
+
+
+def why_topic(upstream: Subtopology, partitions: Mapping[str, int], config: Mapping[str, Any]) -> str | None:
+    """Why what comes after this sub-topology is not shuffled by itself; None where reading again gives the same records again."""
+    if (reason := why_not(upstream, partitions, config)) is not None:
+        return reason
+    for extractor in _extractors(upstream, config):
+        if isinstance(extractor, WallclockTimestampExtractor):
+            return f"its timestamp extractor {extractor!r} takes the time of the clock"
+    for node in upstream.nodes:
+        if isinstance(node, ProcessorSpec) and not isinstance(node.supplier, STATELESS):
+            return f"{node.name}{added_at(node.added_at)} is a processor that may do anything with its records"
+    found = why_not_repeatable(upstream.nodes, config)
+    return None if found is None else str(found)
 
 
 def why_not(upstream: Subtopology, partitions: Mapping[str, int], config: Mapping[str, Any]) -> str | None:

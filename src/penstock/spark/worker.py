@@ -33,7 +33,7 @@ from penstock.runtime.task import TaskCommit
 from penstock.runtime.task_metrics import TaskCounts
 from penstock.spark.answers import write_answer
 from penstock.spark.batch import ShuffledBatch
-from penstock.spark.blobs import Received, batch_blob, counts_blob, end_blob, failure_blob, flow_blob, read_blobs
+from penstock.spark.blobs import Received, batch_blob, checksum, counts_blob, end_blob, failure_blob, flow_blob, read_blobs
 from penstock.spark.doing import Work
 from penstock.spark.internals import cloudpickle, is_executor, own_executor_id
 from penstock.spark.lane_tasks import LaneTasks
@@ -58,7 +58,7 @@ def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[byte
     answer = LaneAnswer(f"{socket.gethostname()}:{os.getpid()}", own_executor_id())
     try:
         received = read_blobs(blobs)
-        received.check(turn.stages if isinstance(turn, ProcessTurn) else ())
+        received.check(turn.stages if isinstance(turn, ProcessTurn) else {})
         _run(turn, received, answer)
     except Exception as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides
         answer.failure = _failure(exc)
@@ -113,10 +113,14 @@ def run_stage(
     if side in lanes and flow:
         blobs.append((lanes[side], flow_blob(flow)))
     if told := logs.take():
-        yield driver, flow_blob(Flow(logs=told))
+        blobs.append((driver, flow_blob(Flow(logs=told))))
     yield from blobs
-    sent = Counter(lane for lane, _ in blobs)
-    yield from ((lane, end_blob(TaskId(work.subtopology, work.partition), sent[lane])) for lane in sorted(set(lanes.values())))
+    task, sent, all_of_it = (
+        TaskId(work.subtopology, work.partition),
+        Counter(lane for lane, _ in blobs),
+        checksum(b for _, b in blobs),
+    )
+    yield from ((lane, end_blob(task, sent[lane], all_of_it)) for lane in sorted({driver, *lanes.values()}))
 
 
 @contextmanager

@@ -6,7 +6,8 @@ Pure Python and no dependency, because a picture should be one command away wher
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from xml.sax.saxutils import escape, quoteattr
 
@@ -17,31 +18,41 @@ _CHAR, _NODE_HEIGHT, _PAD = 7.3, 30.0, 12.0
 _STORE_HEIGHT, _STORE_GAP = 38.0, 22.0
 _TITLE, _BOX_PAD, _BOX_GAP, _BAND, _MARGIN = 26.0, 18.0, 40.0, 96.0, 24.0
 _ROW_GAP, _COLUMN_GAP = 34.0, 26.0
+_NOTE = 18.0
 
 # Plain classes and one media query: viewers without CSS variables still show the light colours.
 _STYLE = """
 text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1b2733;text-anchor:middle;dominant-baseline:central}
 .title{font-weight:600;text-anchor:start;fill:#44556a;paint-order:stroke;stroke:#f4f7fa;stroke-width:5px}
+.note{text-anchor:start;fill:#44556a;white-space:pre}
 .ground{fill:#ffffff}.box{fill:#f4f7fa;stroke:#b8c4d0}.node{fill:#ffffff;stroke:#3f6ea5;stroke-width:1.3}
 .source{fill:#e3f1e6;stroke:#3d8b52}.sink{fill:#fbeee0;stroke:#c07a2c}.store{fill:#efe7f8;stroke:#7d56b0}
 .topic{fill:#dfeefa;stroke:#2f7fc1}.dynamic{stroke-dasharray:5 3}
 path.edge{fill:none;stroke:#6c7a89;stroke-width:1.3}path.use{fill:none;stroke:#9a7bc4;stroke-dasharray:3 3}.head{fill:#6c7a89}
 @media (prefers-color-scheme:dark){text{fill:#e4eaf1}.title{fill:#a9b8c8;stroke:#1a222b}.ground{fill:#12171d}
-.box{fill:#1a222b;stroke:#3c4a58}
+.note{fill:#a9b8c8}.box{fill:#1a222b;stroke:#3c4a58}
 .node{fill:#222d38;stroke:#6ea3dd}.source{fill:#1d3325;stroke:#63b77b}.sink{fill:#3a2b1a;stroke:#dd9c53}
 .store{fill:#2e2440;stroke:#a985da}.topic{fill:#17303f;stroke:#58a9e6}path.edge{stroke:#91a0b0}.head{fill:#91a0b0}}
 """
 
 
-def draw_topology(description: TopologyDescription, title: str = "Topology", *, with_ends: bool = False) -> str:
+def draw_topology(
+    description: TopologyDescription,
+    title: str = "Topology",
+    *,
+    with_ends: bool = False,
+    notes: Mapping[str, str] | None = None,
+) -> str:
     """The SVG text of a topology's picture; `with_ends` lets each edge tell what it connects, for a page that has more to say.
+
+    `notes` say something of topics: they stand below the picture, and where one points at the topic.
 
     >>> from penstock.topology.description import Source, Subtopology, TopologyDescription
     >>> svg = draw_topology(TopologyDescription([Subtopology(0, [Source("s", ["orders"])])], []))
     >>> svg.startswith("<svg") and "orders" in svg
     True
     """
-    return _Picture(description, title, with_ends).svg()
+    return _Picture(description, title, with_ends, notes or {}).svg()
 
 
 @dataclass
@@ -111,9 +122,10 @@ class _Box:
 
 
 class _Picture:
-    def __init__(self, description: TopologyDescription, title: str, with_ends: bool = False) -> None:
+    def __init__(self, description: TopologyDescription, title: str, with_ends: bool, notes: Mapping[str, str]) -> None:
         self._title = title
         self._with_ends = with_ends
+        self._notes = notes
         self._boxes = [_Box(f"Sub-topology {part.id}", part.nodes) for part in description.subtopologies]
         self._boxes += [_global_box(store) for store in description.global_stores]
         self._box_of = {name: box for box in self._boxes for name in box.nodes}
@@ -187,6 +199,8 @@ class _Picture:
 
     def svg(self) -> str:
         width, height = self._width + _MARGIN, self._height + _MARGIN
+        notes = self._note_lines(width - 2 * _MARGIN)
+        below, height = height, height + len(notes) * _NOTE + (_MARGIN if notes else 0)
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:.0f}" height="{height:.0f}" '
             f'viewBox="0 0 {width:.0f} {height:.0f}">',
@@ -201,8 +215,15 @@ class _Picture:
         parts += [_text(box.title, box.x + _BOX_PAD, box.y + _TITLE / 2 + 4, "title") for box in self._boxes]
         for box in self._boxes:
             parts += self._nodes(box)
-        parts += [_topic_shape(topic) for topic in self._topics]
+        parts += [_topic_shape(topic, self._notes.get(topic.label)) for topic in self._topics]
+        parts += [_text(line, _MARGIN, below + (number + 0.5) * _NOTE, "note") for number, line in enumerate(notes)]
         return "\n".join([*parts, "</svg>", ""])
+
+    def _note_lines(self, width: float) -> list[str]:
+        room, lines = max(60, int(width / _CHAR)), list[str]()
+        for topic, note in self._notes.items():
+            lines += textwrap.wrap(f"{topic} {note}", room, subsequent_indent=" " * 4, break_on_hyphens=False)
+        return lines
 
     def _edges(self) -> list[str]:
         paths = []
@@ -311,11 +332,12 @@ def _cylinder(x: float, y: float, width: float, height: float) -> str:
     return f'<path class="store" d="{side}{top}"/>'
 
 
-def _topic_shape(topic: _Topic) -> str:
+def _topic_shape(topic: _Topic, note: str | None) -> str:
     x, y = topic.center
     css = "topic dynamic" if topic.dynamic else "topic"
     shape = _rectangle(css, x - topic.width / 2, y - 14, topic.width, 28, 14)
-    return f"<g><title>topic {escape(topic.label)}</title>{shape}{_text(topic.label, x, y)}</g>"
+    title = f"topic {topic.label}" + ("" if note is None else f" {note}")
+    return f"<g><title>{escape(title)}</title>{shape}{_text(topic.label, x, y)}</g>"
 
 
 def _curve(points: list[Point], ends: str = "") -> str:

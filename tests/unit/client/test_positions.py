@@ -13,7 +13,14 @@ from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange
 from penstock.log_bounds import LogBounds
-from penstock.runtime.carry_over import OffsetAndMetadata, logs_of, with_logs
+from penstock.runtime.carry_over import (
+    OffsetAndMetadata,
+    ProcessorMetadata,
+    TopicPartitionMetadata,
+    logs_of,
+    with_logs,
+    with_own_offset,
+)
 from penstock.spark.plan import Plan
 from penstock.spark.vectors import Vector
 
@@ -38,6 +45,11 @@ class FakeAdmin:
         self, partitions: Iterable[TopicPartition], committed_only: bool, *, reachable: bool = False
     ) -> dict[TopicPartition, LogBounds]:
         return {p: self.logs.get(p, LogBounds(0, 0, 0) if p in WORDS else LogBounds(0, 1_000, 1_000)) for p in partitions}
+
+
+def own(offset: int) -> OffsetAndMetadata:
+    """What the application commits for a source before a shuffle."""
+    return with_own_offset(OffsetAndMetadata(offset))
 
 
 def ends(known: Mapping[TopicPartition, int]) -> dict[TopicPartition, LogBounds]:
@@ -128,11 +140,11 @@ def test_should_begin_where_the_shuffle_ended_when_repartitions_go_through_the_t
     committed = {
         WORDS[0]: OffsetAndMetadata(2, "t0|7|lines=3,4"),
         WORDS[1]: OffsetAndMetadata(2, "t1|9|lines=3,6+1"),
-        LINES[0]: OffsetAndMetadata(1),
-        LINES[1]: OffsetAndMetadata(1),
+        LINES[0]: own(1),
+        LINES[1]: own(1),
     }
     assert positions(committed, ends({WORDS[0]: 2, WORDS[1]: 2}), shuffled=False).leaving_shuffle() == {
-        LINES[0]: OffsetAndMetadata(3),
+        LINES[0]: own(3),
         LINES[1]: OffsetAndMetadata(4, f"|had|{WORDS[0].topic}=4,6+1"),
         WORDS[0]: OffsetAndMetadata(2, "t0"),
         WORDS[1]: OffsetAndMetadata(2, "t1"),
@@ -166,7 +178,7 @@ def test_should_tell_of_which_sources_some_tasks_have_had_more_than_others() -> 
 
 
 def test_should_start_at_the_lag_where_a_task_never_had_a_vector() -> None:
-    committed = {WORDS[0]: OffsetAndMetadata(0, "|7|lines=3,4"), LINES[0]: OffsetAndMetadata(1)}
+    committed = {WORDS[0]: OffsetAndMetadata(0, "|7|lines=3,4"), LINES[0]: own(1)}
     assert positions(committed, shuffled=False).leaving_shuffle() == {
         LINES[0]: OffsetAndMetadata(1, f"|had|{WORDS[0].topic}=3,1"),
         LINES[1]: OffsetAndMetadata(0, f"|had|{WORDS[0].topic}=4,0"),
@@ -197,7 +209,7 @@ def test_should_go_on_where_a_task_was_before_the_shuffle_was_left_and_taken_aga
     found.committed |= {WORDS[0]: OffsetAndMetadata(0, "t0|1|lines=4,4")}
     assert found.shown() == {}
     found.committed |= {WORDS[1]: OffsetAndMetadata(0, "t1|1|lines=7,7")}
-    assert found.shown() == {LINES[0]: OffsetAndMetadata(3), LINES[1]: OffsetAndMetadata(4)}
+    assert found.shown() == {LINES[0]: own(3), LINES[1]: own(4)}
 
 
 def test_should_leave_the_shuffle_again_with_what_tasks_had_when_they_left_it_before() -> None:
@@ -205,13 +217,93 @@ def test_should_leave_the_shuffle_again_with_what_tasks_had_when_they_left_it_be
     topic = WORDS[0].topic
     committed = {
         LINES[0]: OffsetAndMetadata(3, f"|had|{topic}=3,7+2"),
-        LINES[1]: OffsetAndMetadata(4),
+        LINES[1]: own(4),
         WORDS[0]: OffsetAndMetadata(0, "t0|5|lines=9,4"),
         WORDS[1]: OffsetAndMetadata(0, "t1"),
     }
     left = positions(committed, shuffled=False).leaving_shuffle()
     assert left[LINES[0]] == OffsetAndMetadata(7, f"|had|{topic}=9,7+2")
-    assert left[LINES[1]] == OffsetAndMetadata(4)
+    assert left[LINES[1]] == own(4)
+
+
+BEHIND = {WORDS[0]: OffsetAndMetadata(2, "t0|7|lines=30,40"), WORDS[1]: OffsetAndMetadata(2, "t1|9|lines=31,40+1")}
+NOTHING_LEFT = ends({WORDS[0]: 2, WORDS[1]: 2})
+
+
+@pytest.mark.parametrize("offset", [3, 300])
+def test_should_follow_an_offset_before_a_shuffle_that_was_moved(offset: int) -> None:
+    committed = {**BEHIND, LINES[0]: OffsetAndMetadata(offset), LINES[1]: own(39)}
+    assert positions(committed, NOTHING_LEFT).following_moves() == {
+        LINES[0]: own(offset),
+        WORDS[0]: OffsetAndMetadata(2, f"t0|7|lines={offset},40"),
+        WORDS[1]: OffsetAndMetadata(2, f"t1|9|lines={offset},40+1"),
+    }
+    after = {**committed, **positions(committed, NOTHING_LEFT).following_moves()}
+    assert positions(after, NOTHING_LEFT).following_moves() == {}
+    assert {vector[LINES[0]] for vector in positions(after, NOTHING_LEFT).vectors.values()} == {offset}
+
+
+def test_should_follow_an_offset_to_the_record_that_a_task_has_in_part() -> None:
+    """All of its records come again: whoever moves the offset there wants the record anew."""
+    found = positions({**BEHIND, LINES[0]: own(30), LINES[1]: OffsetAndMetadata(40)}, NOTHING_LEFT).following_moves()
+    assert found == {LINES[1]: own(40), WORDS[1]: OffsetAndMetadata(2, "t1|9|lines=31,40")}
+
+
+def test_should_follow_an_offset_that_was_moved_with_the_words_it_was_committed_with() -> None:
+    copied = own(30)._replace(offset=5)
+    assert positions({**BEHIND, LINES[0]: copied}, NOTHING_LEFT).following_moves()[LINES[0]] == own(5)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {},
+        {LINES[0]: own(30), LINES[1]: own(40)},
+        {LINES[0]: own(1), LINES[1]: own(39)},
+        {LINES[0]: OffsetAndMetadata(7, f"|had|{WORDS[0].topic}=7,8")},
+        {LINES[0]: OffsetAndMetadata(7, TopicPartitionMetadata(9, ProcessorMetadata()).encode())},
+    ],
+    ids=["no lag shown yet", "lag shown", "lag shown long ago", "the shuffle was left before", "the topic was written to before"],
+)
+def test_should_not_take_for_moved_what_the_application_has_committed(shown: dict[TopicPartition, OffsetAndMetadata]) -> None:
+    assert positions({**BEHIND, **shown}, NOTHING_LEFT).following_moves() == {}
+
+
+def test_should_mark_an_offset_from_before_the_first_start() -> None:
+    times = TopicPartitionMetadata(9, ProcessorMetadata()).encode()
+    committed = {LINES[0]: OffsetAndMetadata(5), LINES[1]: OffsetAndMetadata(6, times)}
+    marks = positions(committed).following_moves()
+    assert marks == {LINES[0]: own(5)}
+    assert positions({**committed, **marks}).following_moves() == {}
+    assert TopicPartitionMetadata.decode(own(5).metadata) == TopicPartitionMetadata.decode("")  # nothing for a task to know
+
+
+def test_should_read_what_others_left_in_the_topic_before_a_task_follows() -> None:
+    """An application in Java has had the group in between: what it wrote for the task comes first."""
+    found = positions({**BEHIND, LINES[0]: OffsetAndMetadata(3)}, ends({WORDS[0]: 9, WORDS[1]: 2})).following_moves()
+    assert found == {LINES[0]: own(3), WORDS[0]: OffsetAndMetadata(2, "t0"), WORDS[1]: OffsetAndMetadata(2, "t1|9|lines=3,40+1")}
+
+
+def test_should_follow_where_the_vector_does_not_know_all_sources() -> None:
+    committed = {WORDS[0]: OffsetAndMetadata(2, "|7|lines=30"), LINES[0]: OffsetAndMetadata(3), LINES[1]: OffsetAndMetadata(4)}
+    found = positions(committed, NOTHING_LEFT)
+    assert found.following_moves() == {LINES[0]: own(3), LINES[1]: own(4), WORDS[0]: OffsetAndMetadata(2, "|7|lines=3")}
+
+
+def test_should_follow_a_move_when_the_shuffle_is_left() -> None:
+    committed = {**BEHIND, LINES[0]: OffsetAndMetadata(3), LINES[1]: own(39)}
+    left = positions(committed, NOTHING_LEFT, shuffled=False).leaving_shuffle()
+    assert left[LINES[0]] == own(3)
+    assert left[LINES[1]] == OffsetAndMetadata(40, f"|had|{WORDS[0].topic}=40,40+1")
+
+
+def test_should_say_that_an_offset_is_missing(caplog: pytest.LogCaptureFixture) -> None:
+    assert positions({**BEHIND, LINES[0]: own(30)}, NOTHING_LEFT).following_moves() == {}
+    assert "no offset is committed for lines-1" in caplog.text
+    assert "penstock reset" in caplog.text
+    caplog.clear()
+    positions({}).following_moves()
+    assert not caplog.text
 
 
 READS_ORDERS = [TaskId(2, 0), TaskId(2, 1)]

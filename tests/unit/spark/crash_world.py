@@ -34,6 +34,7 @@ from penstock.spark.doing import Work
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, LaneAnswer, ProcessTurn
 from penstock.spark.plan import make_plan
+from penstock.spark.vectors import is_vector
 from penstock.spark.worker import LaneWorker
 
 APPLICATION = "app"
@@ -245,6 +246,9 @@ def lane_tasks(application: Application, brokers: Any) -> LaneTasks:
 class Instance:
     """A driver with two lanes: tasks of even partitions in the first, of odd ones in the second."""
 
+    shows_lag = True
+    """Whether what is shown of sources before a shuffle is committed at once; or it always comes too late."""
+
     def __init__(self, topology: Any, brokers: Brokers, folder: Path, process: str, config: Mapping[str, Any]) -> None:
         settings = {"application.id": APPLICATION, "bootstrap.servers": "localhost:9", "processing.guarantee": "exactly_once_v2"}
         self.config = StreamsConfig({**settings, "state.dir": str(folder / process), **config})
@@ -280,7 +284,7 @@ class Instance:
         read.drop(tasks)
         read.add(tasks)
         self.positions.take(read, tasks)
-        self.brokers.offsets |= self.positions.shown()
+        self.show_lag()
         for lane in begun:
             self.lanes[lane].tasks.own({task: self.positions.of_task(task) for task in self._tasks_of(lane)})
         while wait and not self.restore():
@@ -289,8 +293,15 @@ class Instance:
     def _tasks_of(self, lane: int) -> list[TaskId]:
         return [task for task, at in self._owners.items() if at == lane]
 
+    def show_lag(self) -> None:
+        """Commit what is shown of sources before a shuffle, where that is soon enough."""
+        if self.shows_lag:
+            self.brokers.offsets |= self.positions.shown()
+
     def leave_shuffle(self) -> None:
         """One commit by the group's leader, before anything is opened."""
+        moved = self.positions.following_moves()
+        assert not any(is_vector(committed) for committed in moved.values()), "nobody has moved an offset"
         member = SimpleNamespace(is_leader=True, commit=self.brokers.offsets.update)
         driver: Any = SimpleNamespace(member=member, tasks=self, _has_left_shuffle=self._has_left_shuffle)
         Conductor._leave_shuffle(driver)
@@ -366,7 +377,7 @@ class Instance:
             self.lanes[lane].process(told_turn, dict(read_blobs(blobs).batches), answer)
             self._on_step(lane, Step.STORE_WRITTEN)
             account(self.positions, turn, answer)
-            self.brokers.offsets |= self.positions.shown()  # after every turn, and not only every second
+            self.show_lag()  # after every turn, and not only every second
             self._on_step(lane, Step.ACCOUNTED)
         except (Crash, TaskMigratedError):
             self.lanes.pop(lane).end()

@@ -74,9 +74,16 @@ def test_should_refuse_any_other_bytes(blob: bytes, tag: bytes) -> None:
 def test_should_know_whether_all_has_come_that_was_sent() -> None:
     """A worker takes the loss of an executor, in the midst of its blobs, for their end."""
     first, second = TaskId(0, 0), TaskId(0, 1)
-    blobs = [flow_blob(Flow()), flow_blob(Flow()), end_blob(first, 2), end_blob(second, 0)]
-    read_blobs(blobs).check([first, second])
-    read_blobs([]).check([])
+    blobs = [flow_blob(Flow()), flow_blob(Flow()), end_blob(first, 2, 7), end_blob(second, 0, 0)]
+    read_blobs(blobs).check({first: 7, second: 0})
+    read_blobs([]).check({})
     for left_out in range(len(blobs)):
         with pytest.raises(TaskMigratedError, match="only in part"):
-            read_blobs([blob for number, blob in enumerate(blobs) if number != left_out]).check([first, second])
+            read_blobs([blob for number, blob in enumerate(blobs) if number != left_out]).check({first: 7, second: 0})
+
+
+def test_should_know_a_second_computation_that_differs_from_the_first() -> None:
+    received = read_blobs([end_blob(TaskId(0, 0), 0, 7), end_blob(TaskId(0, 1), 0, 8)])
+    received.check({TaskId(0, 0): 7, TaskId(0, 1): 8})
+    with pytest.raises(TaskMigratedError, match=r"0_1 gave other records than before.*repartition\.transport = topic"):
+        received.check({TaskId(0, 0): 7, TaskId(0, 1): 9})

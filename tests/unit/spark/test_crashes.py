@@ -265,12 +265,15 @@ def test_should_change_the_transport_though_lanes_die_while_it_changes(
     finish(name, application)
 
 
+@pytest.mark.parametrize("shows_lag", [True, False])
 @pytest.mark.parametrize("step", Step)
 @pytest.mark.parametrize("transport", OTHER)
 @pytest.mark.parametrize("name", SHUFFLING)
 def test_should_change_the_transport_there_and_back_at_any_time(
-    begin: Callable[..., Application], name: str, transport: str, step: Step
+    begin: Callable[..., Application], name: str, transport: str, step: Step, shows_lag: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where the lag of sources is never shown in time: that is not taken for an offset that somebody has moved."""
+    monkeypatch.setattr(Instance, "shows_lag", shows_lag)
     application = begin(name, transport)
     for turn in range(6):
         application.turn(crash_at(turn % 2, step), max_records=2 + turn % 3)

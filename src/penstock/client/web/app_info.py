@@ -19,6 +19,7 @@ from penstock.config import StreamsConfig
 from penstock.ids import TopicPartition
 from penstock.query.metadata import HostInfo
 from penstock.spark.fleet import Fleet
+from penstock.spark.transports import transports
 from penstock.topology.description import Processor, Sink, Source, TopologyDescription
 from penstock.topology.picture import draw_topology
 
@@ -56,7 +57,8 @@ class AppInfo:
         self._ends = ends
         self._history = history
         self._topology = topology_json(description)
-        self._picture = draw_topology(description, config["application.id"], with_ends=True)
+        self._description = description
+        self._drawn: tuple[Mapping[str, str], str] | None = None
         self._edges = Edges(description)
         self._thread_states = thread_states
         self._started = time.time()
@@ -87,14 +89,24 @@ class AppInfo:
                 {"host": str(m.host_info), "stores": sorted(m.state_store_names), "partitions": len(m.topic_partitions)}
                 for m in self._locations().all()
             ],
-            "topology": self._topology,
-            "picture": self._picture,
+            "topology": {**self._topology, "repartitions": self._repartitions()},
+            "picture": self._picture(),
             "rates": {**rates, "edges": self._edges.rates(rates["edges"], rates["topics"])},
             "minutes": history.minutes(),
             "restoring": history.restoring(),
             "errors": history.errors(),
             "dead_letters": history.dead_letters(),
         }
+
+    def _repartitions(self) -> dict[str, str]:
+        return transports(self._stores.application.plan, self._config["application.id"])
+
+    def _picture(self) -> str:
+        """The topology, drawn again only when a repartition goes another way than before."""
+        notes = self._repartitions()
+        if self._drawn is None or self._drawn[0] != notes:
+            self._drawn = notes, draw_topology(self._description, self._config["application.id"], with_ends=True, notes=notes)
+        return self._drawn[1]
 
     def _threads(self) -> list[dict[str, Any]]:
         owners, states, waiting = self._conductor.owners, self._thread_states(), self._conductor.waiting_for_core

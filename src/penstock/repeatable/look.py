@@ -1,0 +1,33 @@
+"""Looks into a function, and into what it calls, until something is met that may differ when it is run again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.repeatable.calls import SET_ORDER, Finding, Look, Met
+from penstock.repeatable.chance import Cause, Kind
+from penstock.repeatable.scope import follow
+from penstock.repeatable.values import Known, is_unordered
+
+
+def first_finding(function: Any, returns_records: bool = False) -> Finding | None:
+    """The first thing in a function of the user's that may differ when it is run again; None where nothing was seen.
+
+    `returns_records` says that what it returns becomes records, so that it must not be a set.
+
+    >>> import random
+    >>> first_finding(lambda key, value: (random.random(), value)).what
+    'uses random.random, which is chance'
+    >>> first_finding(lambda key, value: value.split()) is None
+    True
+    """
+    look = Look(function, follow)
+    try:
+        returned = look.call(look.use(Known(function)), [], {})
+        if returns_records and is_unordered(returned):
+            return look.finding(Cause(Kind.ORDER, f"returns elements {SET_ORDER}"))
+    except Met as met:
+        return look.finding(met.cause)
+    except RecursionError:
+        return None
+    return None
