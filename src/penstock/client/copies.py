@@ -64,16 +64,23 @@ class Copies:
         self._plan, self._units = plan, units
         self.aside = set()
 
+    def go_by(self, plan: Plan, units: Units) -> None:
+        """Repartitions go another way: copies are of the same tasks, in other units of work."""
+        self._plan, self._units = plan, units
+
     # -- what the group is told ----------------------------------------------------------------------------------------
 
     def holdings(
-        self, membership: Membership | None, running: Iterable[TaskId]
+        self, membership: Membership | None, running: Iterable[TaskId], units: Units
     ) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, int]]:
-        """What this instance has: units it runs, units it has copies of, and how far their state is."""
+        """What this instance has: units it runs, units it has copies of, and how far their state is.
+
+        Of a unit with several tasks also how far each of them is: in the next generation they may be units of their own.
+        """
         offsets, wanted, runs = self.standbys.offsets(), self.standbys.wanted, set(running)
-        active = tuple(unit for unit in (membership.units if membership is not None else ()) if unit in self._units)
+        active = tuple(unit for unit in (membership.units if membership is not None else ()) if unit in units)
         known: dict[str, int] = {}
-        for unit, tasks in self._units.items():
+        for unit, tasks in units.items():
             stateful = [task for task in tasks if is_stateful(self._plan, task)]
             if not stateful:
                 continue
@@ -81,7 +88,9 @@ class Copies:
                 known[unit] = LATEST_OFFSET
             elif unit in active or any(task in offsets for task in stateful):
                 known[unit] = sum(offsets.get(task, 0) for task in stateful)
-        copied = (unit for unit, tasks in self._units.items() if unit not in active and any(task in wanted for task in tasks))
+                if len(tasks) > 1:
+                    known |= {str(task): offsets[task] for task in stateful if task in offsets}
+        copied = (unit for unit, tasks in units.items() if unit not in active and any(task in wanted for task in tasks))
         return active, tuple(copied), known
 
     def expect(self, membership: Membership) -> None:

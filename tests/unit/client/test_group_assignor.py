@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.assignment import GroupAssignor, tasks_to_lanes
+from penstock.client.transports import Transports
 from penstock.client.units import changelogs_of, is_stateful, units_of
 from penstock.config import StreamsConfig
 from penstock.errors import BrokerError
@@ -39,7 +40,7 @@ class Ends:
 
 def assignor(end: int | None, **config: Any) -> GroupAssignor:
     given = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1", **config})
-    return GroupAssignor(given, Ends(end), lambda: (PLAN, UNITS))  # type: ignore[arg-type]
+    return GroupAssignor(given, Ends(end), lambda: PLAN, Transports("auto", 60.0, lambda: None))  # type: ignore[arg-type]
 
 
 def test_should_know_the_changelogs_of_tasks() -> None:
