@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from penstock import State
 from penstock.hashing import default_partition
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import commit, counts, texts, topics
+from tests.integration.test_elastic import KEYS, QUICK, Feed
 from tests.integration.topologies import word_count
 
 Run = Callable[..., Any]
@@ -81,3 +86,46 @@ def test_should_leave_out_what_a_task_had_when_it_writes_to_the_topic(kafka: Kaf
     assert streams.close()
     written = Counter((message.key or b"").decode() for message in kafka.read(repartition))
     assert written == more
+
+
+def tasks(*instances: Any) -> list[list[str]]:
+    """What each of the instances runs, once all of them do."""
+    if any(instance.state is not State.RUNNING for instance in instances):
+        return []
+    return [sorted(map(str, instance._conductor.owners)) for instance in instances]
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_should_share_with_another_instance_what_it_shuffled_alone_and_shuffle_again(
+    kafka: Kafka, run: Run, tmp_path: Path, guarantee: str
+) -> None:
+    """One task of each sub-topology each, by default; under load, and nothing is lost or doubled."""
+    source, out = topics(kafka, "in", "out")
+    application = unique("shared")
+    config = {**QUICK, "application.id": application, "processing.guarantee": guarantee, "repartition.transport.delay.ms": 0}
+    first = run(word_count(source, out), {**config, "state.dir": str(tmp_path / "1")})
+    repartition = f"{application}-counts-repartition"
+    with Feed(kafka, source) as feed:
+        wait_until(lambda: counts(kafka, out), "it counts")
+        assert tasks(first) == [["1_0", "1_1"]]
+        assert not kafka.read(repartition)
+        second = run(word_count(source, out), {**config, "state.dir": str(tmp_path / "2")})
+        both = lambda: [{task[0] for task in some} for some in tasks(first, second)]  # noqa: E731
+        wait_until(lambda: both() == [{"0", "1"}] * 2, "each has a task of each sub-topology")
+        assert sorted(task for some in tasks(first, second) for task in some) == ["0_0", "0_1", "1_0", "1_1"]
+        wait_until(lambda: len(kafka.read(repartition)) > 0, "they write to the topic")
+        rounds = feed.rounds
+        wait_until(lambda: feed.rounds > rounds + 20, "they share the load for a while")
+        second.close()
+        wait_until(lambda: tasks(first) == [["1_0", "1_1"]], "it shuffles again")
+        rounds = feed.rounds
+        wait_until(lambda: feed.rounds > rounds + 20, "it has the load alone for a while")
+    found = lambda: {word: numbers[-1] for word, numbers in counts(kafka, out).items()}  # noqa: E731
+    if guarantee == "exactly_once_v2":
+        wait_until(lambda: found() == dict.fromkeys(KEYS, feed.rounds), "every word is counted once")
+        assert {word: sorted(set(numbers)) == numbers for word, numbers in counts(kafka, out).items()} == dict.fromkeys(
+            KEYS, True
+        )
+    else:
+        wait_until(lambda: all(found().get(key, 0) >= feed.rounds for key in KEYS), "every word is counted")
+    assert first.state is State.RUNNING

@@ -51,6 +51,7 @@ class Copies:
         self._hosts: dict[TaskId, str] = {}
         self._own: dict[TaskId, str] = {}
         self._expected: frozenset[TaskId] = frozenset()
+        self._told_ready: frozenset[TaskId] = frozenset()
         self._missing = math.inf
         self._looked_at = self._told_at = -math.inf
         self.member: GroupMember | None = None
@@ -78,6 +79,7 @@ class Copies:
         Of a unit with several tasks also how far each of them is: in the next generation they may be units of their own.
         """
         offsets, wanted, runs = self.standbys.offsets(), self.standbys.wanted, set(running)
+        self._told_ready = frozenset(filter(self._has_caught_up, wanted))
         active = tuple(unit for unit in (membership.units if membership is not None else ()) if unit in units)
         known: dict[str, int] = {}
         for unit, tasks in units.items():
@@ -94,9 +96,12 @@ class Copies:
         return active, tuple(copied), known
 
     def expect(self, membership: Membership) -> None:
-        """Note which of the copies that the group asks for have yet to catch up: the group is told when they have."""
+        """Note which of the copies that the group asks for had not caught up when it was last told: it is told when they have.
+
+        What has caught up since then the leader did not know when it decided.
+        """
         asked = [task for task in tasks_in(self._units, membership.copies) if is_stateful(self._plan, task)]
-        self._expected = frozenset(task for task in asked if not self._has_caught_up(task))
+        self._expected = frozenset(task for task in asked if task not in self._told_ready)
 
     def warm_ups_are_ready(self) -> bool:
         """Whether copies that had to catch up have done so, all of them, and are not getting any closer.
