@@ -518,29 +518,42 @@ class Conductor:
         self.tasks.leave_for_good(index)
 
     def replace_lane(self, old: int, new: int, name: str, on_done: Callable[[], None] = lambda: None) -> None:
-        """Put a new lane in the place of one that failed; called on the conductor's own thread."""
-        self._fleet.add_lane(new, name)
-        self.tasks.lanes[new] = LaneLoop(new)
+        """Put a new lane in the place of one that failed, in its worker; called on the conductor's own thread.
+
+        It begins when the other would have begun anew.
+        """
+        failed = self.tasks.lanes[old]
+        self.tasks.lanes[new] = LaneLoop.after(failed, new)
         self.tasks.lose_lane(old, successor=new)
-        self._end_lane(self.tasks.lanes[old], on_done)
+        failed.become(LaneState.CLOSING)
+        # Both, where it was about to be removed.
+        told = [on_done] if failed.on_left is None else [on_done, failed.on_left]
+        end = partial(self._end_beside, failed, partial(self._fence, old), lambda: [tell() for tell in told])
+        self._fleet.pass_on(old, new, name).add_done_callback(lambda _: self._note(end))
 
     def _end_lane(self, lane: LaneLoop, on_done: Callable[[], None]) -> None:
-        """End a lane's worker beside all else; what it held is free when that is done."""
+        """End a lane's worker."""
         lane.become(LaneState.CLOSING)
-        ending = self._beside.submit(self._end_worker, lane.index, self._fleet.take_lane(lane.index))
-        ending.add_done_callback(lambda _: self._note(partial(self._lane_ended, lane, on_done)))
+        self._end_beside(lane, partial(self._end_worker, lane.index, self._fleet.take_lane(lane.index)), on_done)
 
     def _end_worker(self, index: int, worker: Lane) -> None:
         self._fleet.end_lane(index, worker)
+        self._fence(index)
+
+    def _end_beside(self, lane: LaneLoop, end: Callable[[], None], on_done: Callable[[], object]) -> None:
+        """End a lane beside all else; what it held is free when that is done."""
+        self._beside.submit(end).add_done_callback(lambda _: self._note(partial(self._lane_ended, lane, on_done)))
+
+    def _fence(self, index: int) -> None:
+        """A lane that does not come back may have died in the middle of a turn: end what it has left open."""
         if self._config.eos_enabled:
-            # It may have died in the middle of a turn, and does not come back to end what it has left open.
             application = self._fleet.application
             try:
                 fence(producer_config(self._config, f"{application.client_id}-fence"), application.transactional_id(index))
             except PenstockError as exc:
                 _log.warning("what thread %d may have left open ends by transaction.timeout.ms: %s", index + 1, exc)
 
-    def _lane_ended(self, lane: LaneLoop, on_done: Callable[[], None]) -> None:
+    def _lane_ended(self, lane: LaneLoop, on_done: Callable[[], object]) -> None:
         lane.become(LaneState.CLOSED)
         self.tasks.failed(lane)
         self.tasks.release(lane.index)

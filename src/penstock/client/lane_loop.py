@@ -112,6 +112,14 @@ class LaneLoop:
         self.on_left: Callable[[], None] | None = None
         """Who is told when the lane is gone; it goes as soon as it has nothing open."""
 
+    @classmethod
+    def after(cls, failed: LaneLoop, index: int) -> LaneLoop:
+        """One that takes the place of another, and rests as that would have: what fails in both has failed more than once."""
+        new = cls(index)
+        new.health, new.pace = failed.health, failed.pace
+        new.become(LaneState.HEALING)
+        return new
+
     def become(self, new: LaneState) -> bool:
         """Go to another state; whether it is another one. StreamsError where the table does not allow for it."""
         if new is self.state:

@@ -81,7 +81,8 @@ class LaneCancelledError(StreamsError):
 class _Job:
     """A job that runs in a lane."""
 
-    def __init__(self, description: str) -> None:
+    def __init__(self, group: str, description: str) -> None:
+        self.group = group
         self.description = description
         self.cancelled: str | None = None
         """Why it is to be ended."""
@@ -198,11 +199,11 @@ class Lane:
         self, rows: RDD[Any], function: LaneFunction, partition: int | None, description: str, read: Callable[[bytes], T]
     ) -> T:
         self.last_used = time.monotonic()
+        job = self._job = _Job(self.name, description)
         # Not to be interrupted where it is cancelled: then Spark would let go of the worker, and leave it running.
-        self._spark.setJobGroup(self.name, description, interruptOnCancel=False)
+        self._spark.setJobGroup(job.group, description, interruptOnCancel=False)
         self._spark.setLocalProperty(POOL, self._pool)  # None: the session's default
         in_lane = partial(run_in_lane, self._worker_name, self._process, function)
-        job = self._job = _Job(description)
         try:
             java_rdd = bytes_in_environment(rows, in_lane, self._environment)
             self._process, ended, said = read_from_lane(first_of_partition(self._spark, java_rdd, partition))
@@ -236,7 +237,7 @@ class Lane:
         deadline = time.monotonic() + _SPARK_ENDS_IN
         try:
             while True:
-                self._spark.cancelJobGroup(self.name)
+                self._spark.cancelJobGroup(job.group)
                 if job.is_over.wait(0.2) or time.monotonic() > deadline:  # again: it may not have been there yet
                     break
             if job.is_done:
@@ -245,7 +246,7 @@ class Lane:
                 if self._process is not None:
                     end_process(self._worker_name, self._process.process)  # whatever it does about other signals
                 self._end_process(None, self._process)
-            while (runs := group_runs(self._spark, self.name)) and time.monotonic() < deadline:
+            while (runs := group_runs(self._spark, job.group)) and time.monotonic() < deadline:
                 time.sleep(0.02)
             if runs:
                 self._end_process(self.executor, self._process)

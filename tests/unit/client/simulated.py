@@ -119,6 +119,7 @@ class Pending:
     run: Callable[[], LaneAnswer]
     future: Future[Any] = field(default_factory=Future)
     changes: bool = False
+    is_close: bool = False
 
 
 class Fleet:
@@ -159,6 +160,17 @@ class Fleet:
         self.workers[index] = Worker()
         while self.pending[index]:
             self.pending[index].popleft().future.cancel()
+
+    def pass_on(self, index: int, successor: int, name: str) -> Future[bytes]:
+        assert successor not in self.lanes
+        self.lanes[successor] = self.lanes.pop(index)
+        self.lanes[successor].name = name
+        self.workers[successor], self.pending[successor] = Worker(), deque()
+
+        def close() -> Any:
+            self.workers[index] = Worker()
+
+        return self._ask(Pending(successor, close, is_close=True))
 
     def place_lane(self, index: int) -> bool:
         return False
@@ -201,7 +213,7 @@ class Fleet:
 
     def _ask(self, job: Pending) -> Future[Any]:
         assert job.lane in self.lanes, "a job for a lane that is gone"
-        assert not self.pending[job.lane], "two jobs in one lane"
+        assert all(other.is_close for other in self.pending[job.lane]), "two jobs in one lane"
         self.pending[job.lane].append(job)
         return job.future
 

@@ -77,6 +77,32 @@ def test_should_lose_nothing_while_lanes_come_and_go(clock: list[float], seed: i
 
 
 @pytest.mark.parametrize("seed", seeds(8, 100))
+def test_should_lose_nothing_while_lanes_that_fail_are_replaced(clock: list[float], seed: int) -> None:
+    chance = random.Random(seed)
+    world = World(clock, lanes=chance.randrange(1, 4), **{"task.spread": chance.choice(["always", "auto"])})
+    world.fleet.restores = chance.randrange(2)
+    left: list[int] = []
+    replaced: list[int] = []
+
+    def replace(_: BaseException, lane: int | None) -> bool:
+        if lane is not None:
+            new = next(index for index in range(20) if index not in world.conductor.tasks.lanes)
+            world.conductor.replace_lane(lane, new, f"t{new + 1}", lambda: left.append(lane))
+            replaced.append(lane)
+        return True
+
+    world.on_failure = replace
+    world.assign()
+    lanes = len(world.fleet.lanes)
+    world.shake(chance, 600, failures=0.2)
+    world.settle()
+    consumed_once(world)
+    assert sorted(left) == sorted(replaced)
+    assert len(world.fleet.lanes) == lanes
+    assert world.told[-1] == "running"
+
+
+@pytest.mark.parametrize("seed", seeds(8, 100))
 def test_should_lose_nothing_from_generation_to_generation(clock: list[float], seed: int) -> None:
     """Units go and come back; nobody else works on them meanwhile, so what is committed is where they go on."""
     chance = random.Random(seed)

@@ -135,6 +135,15 @@ def test_should_take_a_lane_out_before_it_is_ended(make: Any, monkeypatch: pytes
     assert ended == ["t1"]
 
 
+def test_should_have_a_new_lane_take_over_the_worker_of_one_that_failed(make: Any) -> None:
+    fleet = make({})
+    worker = fleet.lanes[0]
+    assert fleet.pass_on(0, 2, "t3").result(0) is not None
+    assert fleet.lanes == {1: fleet.lanes[1], 2: worker}
+    assert (worker.name, worker.asked) == ("t3", ["close"])
+    assert fleet.query_address(2) is None
+
+
 def test_should_move_a_lane_whose_executor_is_gone(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = make({})
     assert not fleet.place_lane(0)
