@@ -14,6 +14,7 @@ from penstock.hashing import default_partition
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import commit, counts, texts, topics
 from tests.integration.test_elastic import KEYS, QUICK, Feed
+from tests.integration.test_takeover import kill, start_instance
 from tests.integration.topologies import word_count
 
 Run = Callable[..., Any]
@@ -95,7 +96,7 @@ def tasks(*instances: Any) -> list[list[str]]:
     return [sorted(map(str, instance._conductor.owners)) for instance in instances]
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_should_share_with_another_instance_what_it_shuffled_alone_and_shuffle_again(
     kafka: Kafka, run: Run, tmp_path: Path, guarantee: str
 ) -> None:
@@ -129,3 +130,35 @@ def test_should_share_with_another_instance_what_it_shuffled_alone_and_shuffle_a
     else:
         wait_until(lambda: all(found().get(key, 0) >= feed.rounds for key in KEYS), "every word is counted")
     assert first.state is State.RUNNING
+
+
+@pytest.mark.slow  # sessions of Spark of their own, and the session timeout of the group
+def test_should_be_exact_where_instances_are_killed_as_they_change_over(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    """First the leader, that has to leave the shuffle for all; then one that has just joined."""
+    source, out = topics(kafka, "in", "out")
+    application = unique("killed")
+    arguments = [kafka.bootstrap_servers, application, source, out]
+    config = {**QUICK, "application.id": application, "repartition.transport.delay.ms": 0, "state.dir": str(tmp_path / "mine")}
+    with Feed(kafka, source) as feed:
+        leader = start_instance([*arguments, str(tmp_path / "leader"), "words"], tmp_path / "leader.log")
+        try:
+            wait_until(lambda: counts(kafka, out), "it counts", 120)
+            mine = run(word_count(source, out), config, wait=False)
+            wait_until(lambda: mine._conductor.membership is not None, "the generation is told")
+            assert mine._conductor.membership.shuffled == ()
+        finally:
+            kill(leader)
+        wait_until(lambda: tasks(mine) == [["1_0", "1_1"]], "it shuffles alone", 120)
+        rounds = feed.rounds
+        wait_until(lambda: feed.rounds > rounds + 20, "it has the load alone for a while")
+        other = start_instance([*arguments, str(tmp_path / "other"), "words"], tmp_path / "other.log")
+        try:
+            wait_until(lambda: mine._conductor.membership.shuffled == (), "another has joined", 120)
+        finally:
+            kill(other)
+        wait_until(lambda: tasks(mine) == [["1_0", "1_1"]], "it shuffles alone", 120)
+        rounds = feed.rounds
+        wait_until(lambda: feed.rounds > rounds + 20, "it has the load alone for a while")
+    expected = dict.fromkeys(KEYS, feed.rounds)
+    wait_until(lambda: last_counts(kafka, out) == expected, "every word is counted once", 120)
+    assert all(numbers == list(range(1, feed.rounds + 1)) for numbers in counts(kafka, out).values())
