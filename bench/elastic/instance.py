@@ -36,10 +36,12 @@ def tell(*words: Any) -> None:
     sys.stdout.flush()
 
 
-def topology(source: str, sink: str) -> Topology:
+def topology(source: str, sink: str, *, words: bool = False) -> Topology:
+    """Counts keys, or words, which cross a repartition."""
     builder, string = StreamsBuilder(), Serdes.string()
-    grouped = builder.stream(source, Consumed(string, string)).group_by_key(Grouped(key_serde=string, value_serde=string))
-    counts = grouped.count(Materialized("counts", string, Serdes.long()))
+    lines, by_text = builder.stream(source, Consumed(string, string)), Grouped(key_serde=string, value_serde=string)
+    keyed = lines.flat_map_values(str.split).select_key(lambda _, word: word) if words else lines
+    counts = keyed.group_by_key(by_text).count(Materialized("counts", string, Serdes.long()))
     counts.to_stream().to(sink, Produced(string, Serdes.long()))
     return builder.build()
 
@@ -60,7 +62,8 @@ def main(application: str, brokers: str, folder: str, source: str, sink: str, *s
     }
     if not config["spark.master"].startswith("local"):
         config["task.spread"] = "always"  # so little load would stay together in one lane
-    streams = KafkaStreams(topology(source, sink), config)
+    words = config.pop("words", None) is not None
+    streams = KafkaStreams(topology(source, sink, words=words), config)
     streams.set_global_state_restore_listener(Restored())
     streams.start()
     ended = threading.Event()
@@ -78,6 +81,7 @@ def main(application: str, brokers: str, folder: str, source: str, sink: str, *s
             "STANDBYS": tuple(sorted(str(task.task_id) for thread in threads for task in thread.standby_tasks)),
             "EXECUTORS": _executors(streams),
             "PLACES": _places(streams),
+            "PROCESSED": _processed(streams) if words else (),
         }
         for what, words in now.items():
             if words != told.get(what, ()):
@@ -90,6 +94,13 @@ def main(application: str, brokers: str, folder: str, source: str, sink: str, *s
 def _until_the_end(ended: threading.Event) -> None:
     sys.stdin.read()
     ended.set()
+
+
+def _processed(streams: KafkaStreams) -> tuple[int, ...]:
+    """How many records tasks have processed, before and behind a repartition."""
+    found = streams.metrics().items()
+    totals = [m.metric_value for n, m in found if (n.name, n.group) == ("process-total", "stream-thread-metrics")]
+    return (round(sum(totals)),)
 
 
 def _executors(streams: KafkaStreams) -> tuple[str, ...]:

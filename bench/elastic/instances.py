@@ -40,6 +40,7 @@ class Instance:
         self.tasks: frozenset[str] = frozenset()
         self.standbys: frozenset[str] = frozenset()
         self.executors: list[str] = []
+        self.processed = 0
         self.is_gone = False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -79,6 +80,8 @@ class Instance:
                 self.standbys = frozenset(words)
             elif what == "EXECUTORS":
                 self.executors = words
+            elif what == "PROCESSED":
+                self.processed = int(words[0])
             elif what == "PLACES":
                 self._on_placed({int(task.rpartition("_")[2]): at for task, _, at in (word.partition("=") for word in words)})
 

@@ -48,6 +48,7 @@ class Curve:
     notes: list[str] = field(default_factory=list)
     places: list[tuple[float, dict[int, str]]] = field(default_factory=list)
     """The thread and the executor of each partition's task, whenever they changed; empty where there are no executors."""
+    partitions: int = PARTITIONS
 
     def gap_of(self, partition: int, start: float = 0.0, end: float = math.inf) -> tuple[float, float]:
         """The longest time a partition was without output between two moments, and when that began; the load's end counts too."""
@@ -58,7 +59,7 @@ class Curve:
 
     def longest_gap(self, start: float = 0.0) -> float:
         """The longest time that any of the partitions was without output."""
-        return max(self.gap_of(partition, start)[0] for partition in range(PARTITIONS))
+        return max(self.gap_of(partition, start)[0] for partition in range(self.partitions))
 
     def silence(self, start: float = 0.0) -> float:
         """The longest time that all of them were."""
@@ -83,7 +84,7 @@ class Curve:
         ends = [*(at for at, _ in self.events[1:]), self.seconds]
         for (at, what), end in zip(self.events, ends, strict=False):
             moved = self.moved(at, end)
-            gaps = {partition: self.gap_of(partition, at, end)[0] for partition in range(PARTITIONS)}
+            gaps = {partition: self.gap_of(partition, at, end)[0] for partition in range(self.partitions)}
             stayed = max((gap for partition, gap in gaps.items() if partition not in moved), default=None)
             gone = max((gap for partition, gap in gaps.items() if partition in moved), default=None)
             found.append(EventGaps(at, what, stayed, gone, tuple(sorted(moved))))
@@ -100,12 +101,26 @@ class Curve:
 
 
 class Load:
-    """Writes `ahead` records at once and then so many a second, and reads the output; a context manager."""
+    """Writes `ahead` records at once and then so many a second, and reads the output; a context manager.
 
-    def __init__(self, brokers: str, source: str, sink: str, rate: int, ahead: int, name: str) -> None:
+    With `words` what is counted is the value, and records have no keys: they go to any partition, and cross a repartition.
+    """
+
+    def __init__(
+        self,
+        brokers: str,
+        source: str,
+        sink: str,
+        rate: int,
+        ahead: int,
+        name: str,
+        *,
+        partitions: int = PARTITIONS,
+        words: bool = False,
+    ) -> None:
         admin = Admin({"bootstrap.servers": brokers})
         for topic in (source, sink):
-            admin.create_topic(topic, PARTITIONS, {})
+            admin.create_topic(topic, partitions, {})
         # Kafka's own partitioner, as the applications have it: the task of an input partition writes to the same of the output.
         settings = {"bootstrap.servers": brokers, "linger.ms": 5, "log_level": 2, "partitioner": "murmur2_random"}
         self._producer: Producer | None = Producer(settings)
@@ -119,15 +134,15 @@ class Load:
                 "fetch.wait.max.ms": 20,
             }
         )
-        self._consumer.assign([TopicPartition(sink, p, 0) for p in range(PARTITIONS)])
-        self._source, self._rate, self._ahead = source, rate, ahead
+        self._consumer.assign([TopicPartition(sink, p, 0) for p in range(partitions)])
+        self._source, self._rate, self._ahead, self._words = source, rate, ahead, words
         self._stopped, self._done = threading.Event(), threading.Event()
         self._written, self._read = 0, 0
         self._counts: Counter[bytes] = Counter()
         self._partitions: dict[bytes, int] = {}
         self._wrong, self._strayed = 0, 0
         self._threads = [threading.Thread(target=work, daemon=True) for work in (self._feed, self._take)]
-        self.curve = Curve(name)
+        self.curve = Curve(name, partitions=partitions)
 
     def __enter__(self) -> Load:
         self._started = time.monotonic()
@@ -180,7 +195,7 @@ class Load:
     def all_flow(self, since: float) -> bool:
         """Whether every partition has had output after a moment."""
         first = int(since / STEP) + 1
-        return all(max(self.curve.output.get(p, {0: 0})) > first for p in range(PARTITIONS))
+        return all(max(self.curve.output.get(p, {0: 0})) > first for p in range(self.curve.partitions))
 
     def _feed(self) -> None:
         producer = self._producer
@@ -190,8 +205,12 @@ class Load:
             for number in range(self._written, due):
                 while True:
                     try:
-                        first = self._delivered if number < KEYS else None
-                        producer.produce(self._source, b"x", str(number % KEYS).encode(), on_delivery=first)
+                        key = str(number % KEYS).encode()
+                        if self._words:
+                            producer.produce(self._source, key)
+                        else:
+                            first = self._delivered if number < KEYS else None
+                            producer.produce(self._source, b"x", key, on_delivery=first)
                         break
                     except BufferError:
                         producer.poll(0.1)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.elastic.draw import svg
-from bench.elastic.measure import Curve
+from bench.elastic.measure import PARTITIONS, Curve
 from bench.elastic.scenarios import SCENARIOS
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -126,4 +126,5 @@ def _curve(data: Mapping[str, Any]) -> Curve:
         data["exact"],
         list(data["notes"]),
         [(at, {int(partition): place for partition, place in places.items()}) for at, places in data.get("places", ())],
+        data.get("partitions", PARTITIONS),
     )

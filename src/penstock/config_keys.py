@@ -343,6 +343,9 @@ def _keys() -> tuple[ConfigKey, ...]:
         key("repartition.transport", Type.STRING, "auto", _MEDIUM,
             "How records cross a repartition: auto, always by Spark's shuffle, or always by the topic.",
             one_of("auto", "shuffle", "topic")),
+        key("repartition.transport.delay.ms", Type.DURATION, 60_000, _LOW,
+            "Under repartition.transport=auto: how long an instance is alone before it goes back from topics to the shuffle.",
+            at_least(0)),
         key("task.spread", Type.STRING, "auto", _MEDIUM,
             "Where tasks run: auto, together in one stream thread while that has time to spare and over all when it has not;"
             " always, over all stream threads from the start.",

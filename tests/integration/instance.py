@@ -1,4 +1,4 @@
-"""An instance of the counting application in a process of its own, to be killed: `python -m tests.integration.instance …`."""
+"""An instance of a counting application in a process of its own, to be killed: `python -m tests.integration.instance …`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import sys
 import threading
 
 from penstock import KafkaStreams
-from tests.integration.topologies import count_by_key
+from tests.integration.topologies import count_by_key, word_count
 
 
-def main(brokers: str, application: str, source: str, sink: str, folder: str) -> None:
+def main(brokers: str, application: str, source: str, sink: str, folder: str, counted: str = "keys") -> None:
     """Run until killed, or until the standard input ends."""
+    topology = word_count if counted == "words" else count_by_key
     config = {
         "application.id": application,
         "bootstrap.servers": brokers,
@@ -21,7 +22,7 @@ def main(brokers: str, application: str, source: str, sink: str, folder: str) ->
         "consumer.session.timeout.ms": 6_000,
         "spark.master": "local[1]",
     }
-    with KafkaStreams(count_by_key(source, sink), config) as streams:
+    with KafkaStreams(topology(source, sink), config) as streams:
         streams.start()
         ended = threading.Event()
         threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()

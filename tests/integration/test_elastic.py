@@ -110,7 +110,7 @@ def test_should_replay_only_the_rest_where_a_standby_takes_over(
     topology: Callable[..., Any], kafka: Kafka, run: Run, tmp_path: Path
 ) -> None:
     source, out = topics(kafka, "in", "out")
-    config = {"application.id": unique("takeover"), "num.standby.replicas": 1, **QUICK}
+    config = {"application.id": unique("takeover"), "num.standby.replicas": 1, "repartition.transport": "shuffle", **QUICK}
     restored, updates = [Restored(), Restored()], [Updates(), Updates()]
     instances = [
         run(

@@ -20,21 +20,32 @@ Run = Callable[..., Any]
 _ROOT = Path(__file__).parents[2]
 
 
+def start_instance(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """An instance in a process of its own, with a session of Spark of its own."""
+    with log.open("wb") as lines:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.integration.instance", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=lines,
+            stderr=lines,
+            cwd=_ROOT,
+            env={**os.environ, "PYTHONPATH": f"{_ROOT / 'src'}{os.pathsep}{_ROOT}"},
+        )
+
+
+def kill(instance: subprocess.Popen[bytes]) -> None:
+    """kill -9."""
+    instance.kill()
+    instance.wait()
+    instance.stdin.close() if instance.stdin else None
+
+
 @pytest.mark.slow  # a session of Spark of its own, and the session timeout of the group
 def test_should_take_over_from_an_instance_that_is_killed(kafka: Kafka, run: Run, tmp_path: Path) -> None:
     source, out = topics(kafka, "in", "out", partitions=2)
     application, keys = unique("killed"), "abcdefgh"
     arguments = [kafka.bootstrap_servers, application, source, out, str(tmp_path / "first")]
-    command = [sys.executable, "-m", "tests.integration.instance", *arguments]
-    with (tmp_path / "first.log").open("wb") as log:
-        first = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            cwd=_ROOT,
-            env={**os.environ, "PYTHONPATH": f"{_ROOT / 'src'}{os.pathsep}{_ROOT}"},
-        )
+    first = start_instance(arguments, tmp_path / "first.log")
     try:
         kafka.feed(source, keyed(keys))
         assert counts(kafka, out, 8) == up_to(**dict.fromkeys(keys, 1))
@@ -49,9 +60,7 @@ def test_should_take_over_from_an_instance_that_is_killed(kafka: Kafka, run: Run
         kafka.feed(source, keyed(keys))
         assert counts(kafka, out, 16) == up_to(**dict.fromkeys(keys, 2))
     finally:
-        first.kill()
-        first.wait()
-        first.stdin.close() if first.stdin else None
+        kill(first)
     kafka.feed(source, keyed(keys))
     assert counts(kafka, out, 24) == up_to(**dict.fromkeys(keys, 3))
     assert len(second._conductor.owners) == 2

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from penstock import State
 from penstock.hashing import default_partition
 from penstock.runtime.carry_over import OffsetAndMetadata, with_own_offset
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import commit, counts, texts, topics
+from tests.integration.test_elastic import KEYS, QUICK, Feed
+from tests.integration.test_takeover import kill, start_instance
 from tests.integration.topologies import word_count
 
 Run = Callable[..., Any]
@@ -105,3 +111,78 @@ def test_should_go_on_where_offsets_before_a_shuffle_were_moved_to(kafka: Kafka,
     feed(kafka, source, rounds=1)
     run(word_count(source, out), config)
     wait_until(lambda: last_counts(kafka, out) == dict.fromkeys(WORDS, 47), "what has come since, and nothing again")
+
+
+def tasks(*instances: Any) -> list[list[str]]:
+    """What each of the instances runs, once all of them do."""
+    if any(instance.state is not State.RUNNING for instance in instances):
+        return []
+    return [sorted(map(str, instance._conductor.owners)) for instance in instances]
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
+def test_should_share_with_another_instance_what_it_shuffled_alone_and_shuffle_again(
+    kafka: Kafka, run: Run, tmp_path: Path, guarantee: str
+) -> None:
+    """One task of each sub-topology each, by default; under load, and nothing is lost or doubled."""
+    source, out = topics(kafka, "in", "out")
+    application = unique("shared")
+    config = {**QUICK, "application.id": application, "processing.guarantee": guarantee, "repartition.transport.delay.ms": 0}
+    first = run(word_count(source, out), {**config, "state.dir": str(tmp_path / "1")})
+    repartition = f"{application}-counts-repartition"
+    with Feed(kafka, source) as feed:
+        wait_until(lambda: counts(kafka, out), "it counts")
+        assert tasks(first) == [["1_0", "1_1"]]
+        assert not kafka.read(repartition)
+        second = run(word_count(source, out), {**config, "state.dir": str(tmp_path / "2")})
+        both = lambda: [{task[0] for task in some} for some in tasks(first, second)]  # noqa: E731
+        wait_until(lambda: both() == [{"0", "1"}] * 2, "each has a task of each sub-topology")
+        assert sorted(task for some in tasks(first, second) for task in some) == ["0_0", "0_1", "1_0", "1_1"]
+        wait_until(lambda: len(kafka.read(repartition)) > 0, "they write to the topic")
+        rounds = feed.rounds
+        wait_until(lambda: feed.rounds > rounds + 20, "they share the load for a while")
+        second.close()
+        wait_until(lambda: tasks(first) == [["1_0", "1_1"]], "it shuffles again")
+        rounds = feed.rounds
+        wait_until(lambda: feed.rounds > rounds + 20, "it has the load alone for a while")
+    found = lambda: {word: numbers[-1] for word, numbers in counts(kafka, out).items()}  # noqa: E731
+    if guarantee == "exactly_once_v2":
+        wait_until(lambda: found() == dict.fromkeys(KEYS, feed.rounds), "every word is counted once")
+        assert {word: sorted(set(numbers)) == numbers for word, numbers in counts(kafka, out).items()} == dict.fromkeys(
+            KEYS, True
+        )
+    else:
+        wait_until(lambda: all(found().get(key, 0) >= feed.rounds for key in KEYS), "every word is counted")
+    assert first.state is State.RUNNING
+
+
+@pytest.mark.slow  # sessions of Spark of their own, and the session timeout of the group
+def test_should_be_exact_where_instances_are_killed_as_they_change_over(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    """First the leader, that has to leave the shuffle for all; then one that has just joined."""
+    source, out = topics(kafka, "in", "out")
+    application = unique("killed")
+    arguments = [kafka.bootstrap_servers, application, source, out]
+    config = {**QUICK, "application.id": application, "repartition.transport.delay.ms": 0, "state.dir": str(tmp_path / "mine")}
+    with Feed(kafka, source) as feed:
+        leader = start_instance([*arguments, str(tmp_path / "leader"), "words"], tmp_path / "leader.log")
+        try:
+            wait_until(lambda: counts(kafka, out), "it counts", 120)
+            mine = run(word_count(source, out), config, wait=False)
+            wait_until(lambda: mine._conductor.membership is not None, "the generation is told")
+            assert mine._conductor.membership.shuffled == ()
+        finally:
+            kill(leader)
+        wait_until(lambda: tasks(mine) == [["1_0", "1_1"]], "it shuffles alone", 120)
+        rounds = feed.rounds
+        wait_until(lambda: feed.rounds > rounds + 20, "it has the load alone for a while")
+        other = start_instance([*arguments, str(tmp_path / "other"), "words"], tmp_path / "other.log")
+        try:
+            wait_until(lambda: mine._conductor.membership.shuffled == (), "another has joined", 120)
+        finally:
+            kill(other)
+        wait_until(lambda: tasks(mine) == [["1_0", "1_1"]], "it shuffles alone", 120)
+        rounds = feed.rounds
+        wait_until(lambda: feed.rounds > rounds + 20, "it has the load alone for a while")
+    expected = dict.fromkeys(KEYS, feed.rounds)
+    wait_until(lambda: last_counts(kafka, out) == expected, "every word is counted once", 120)
+    assert all(numbers == list(range(1, feed.rounds + 1)) for numbers in counts(kafka, out).values())

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 from penstock.client.assignor import LATEST_OFFSET, RACK_TAG, UNKNOWN_OFFSET_SUM, Member, Settings, Unit, assign
 from penstock.client.custom_assignment import ask
-from penstock.client.units import Units, changelogs_of, inputs_of, partitions_of, tasks_in
+from penstock.client.holdings import in_units
+from penstock.client.transports import Transports
+from penstock.client.units import Units, changelogs_of, inputs_of, partitions_of, tasks_in, units_of
 from penstock.config import StreamsConfig
 from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition
@@ -25,7 +27,6 @@ _UNKNOWN_TOTAL = 1 << 62
 _STRATEGY = "rack.aware.assignment.strategy"
 
 Racks = tuple[frozenset[str], ...]
-Work = Callable[[], tuple[Plan, Units]]
 
 
 def settings_of(config: StreamsConfig) -> Settings:
@@ -50,18 +51,23 @@ def member_tags(config: StreamsConfig) -> dict[str, str]:
 class GroupAssignor:
     """Deals out the units of a plan over the instances of the group; called where this instance leads it."""
 
-    def __init__(self, config: StreamsConfig, admin: Admin, work: Work) -> None:
+    def __init__(self, config: StreamsConfig, admin: Admin, plan: Callable[[], Plan], transports: Transports) -> None:
         self._config = config
         self._own = resolve_task_assignor(config["task.assignor.class"], config)
         self._settings = settings_of(config)
         self._committed_only = config.eos_enabled
         self._admin = admin
-        self._work = work
+        self._plan, self._transports = plan, transports
 
     def __call__(self, infos: Sequence[MemberInfo]) -> Shares:
-        """Who gets what, from what all members have told."""
-        plan, units = self._work()
-        ends = self._ends(plan, units)
+        """Who gets what, from what all members have told, and which way repartitions go."""
+        whole = self._plan()
+        shuffled = self._transports.choose(whole, infos)
+        plan = whole.shuffling(shuffled)
+        units = units_of(plan)
+        by_task = self._ends(plan)
+        ends = {name: _sum(by_task, tasks) for name, tasks in units.items() if any(task in by_task for task in tasks)}
+        held = in_units(infos, units, {**units_of(whole.shuffling(())), **units_of(whole), **units}, by_task)
         members = [
             Member(
                 info.process_id,
@@ -72,7 +78,7 @@ class GroupAssignor:
                 lags=_lags(info.offsets, ends),
                 rack=info.tags.get(RACK_TAG, ""),
             )
-            for info in infos
+            for info in held
         ]
         racks = self._racks(plan, units, members)
         named = [
@@ -85,7 +91,8 @@ class GroupAssignor:
             found = assign(named, members, self._settings if racks else replace(self._settings, rack_strategy="none"))
         _log.info("work by instance: %s%s", dict(found.active), ", warm-ups are under way" if found.probing else "")
         read = {member: partitions_of(plan, tasks_in(units, names)) for member, names in found.active.items()}
-        return Shares(found.active, {member: found.copies(member) for member in found.active}, found.probing, read)
+        copies = {member: found.copies(member) for member in found.active}
+        return Shares(found.active, copies, found.probing, read, tuple(sorted(shuffled)))
 
     def _racks(self, plan: Plan, units: Units, members: Sequence[Member]) -> dict[str, tuple[Racks, Racks]]:
         """Where what each unit reads is, and where its changelogs are; nothing where racks do not count or not all are known."""
@@ -111,9 +118,9 @@ class GroupAssignor:
             return {}
         return {name: (tuple(racks[p] for p in read[name]), tuple(racks[p] for p in kept.get(name, ()))) for name in units}
 
-    def _ends(self, plan: Plan, units: Units) -> dict[str, int | None]:
-        """How many records the changelogs of each unit with state hold; None where the brokers do not tell."""
-        changelogs = {name: [p for task in tasks for p in changelogs_of(plan, task)] for name, tasks in units.items()}
+    def _ends(self, plan: Plan) -> dict[TaskId, int | None]:
+        """How many records the changelogs of each task with state hold; None where the brokers do not tell."""
+        changelogs = {task: list(changelogs_of(plan, task)) for task in plan.tasks()}
         try:
             ends: Mapping[TopicPartition, int] | None = self._admin.log_ends(
                 [p for partitions in changelogs.values() for p in partitions], self._committed_only
@@ -122,10 +129,15 @@ class GroupAssignor:
             _log.warning("the ends of the changelogs could not be read: whoever runs a task keeps it for now (%s)", exc)
             ends = None
         return {
-            name: None if ends is None else sum(ends[p] for p in partitions)
-            for name, partitions in changelogs.items()
+            task: None if ends is None else sum(ends[p] for p in partitions)
+            for task, partitions in changelogs.items()
             if partitions
         }
+
+
+def _sum(ends: Mapping[TaskId, int | None], tasks: Sequence[TaskId]) -> int | None:
+    found = [ends[task] for task in tasks if task in ends]
+    return None if None in found else sum(end for end in found if end is not None)
 
 
 def _total(ends: Mapping[str, int | None], unit: str) -> int | None:

@@ -38,6 +38,7 @@ from penstock.client.spread import Spread
 from penstock.client.stages import Stage
 from penstock.client.standbys import Standbys
 from penstock.client.stuck import StuckPartitions
+from penstock.client.transports import Transports
 from penstock.client.turns import Turn, account, plan_turn
 from penstock.client.units import tasks_in
 from penstock.clock import SystemClock
@@ -75,6 +76,8 @@ _LEVEL_SECONDS = 15.0
 _RESTORE_SECONDS, _RESTORE_BETWEEN = 2.0, 0.2
 # A lane that has lost its executor rests this long where others take what it had: its new worker would cost them their cores.
 _OTHERS_FIRST = 5.0
+# After so long it is told that the group's leader is waited for.
+_LEADER_SECONDS = 10.0
 # Of what is done beside the loop, so much at a time: readings, questions to brokers, commits, lanes that close.
 _BESIDE = 8
 
@@ -109,6 +112,8 @@ class Conductor:
         self.tasks = OwnedTasks(config, plan, fleet, admin, positions, units, events, self._spread)
         self.tasks.lanes = {index: LaneLoop(index) for index in fleet.lanes}
         self.copies = self.tasks.copies
+        self.transports = Transports(config["repartition.transport"], config["repartition.transport.delay.ms"] / 1000, self._went)
+        """Decides which way repartitions go, where this instance leads the group."""
         self._pipelines = Pipelines(self.tasks)
         self._beside = beside or ThreadPoolExecutor(_BESIDE, thread_name_prefix=f"{fleet.application.client_id}-beside")
         committed_globals = reads_committed(global_consumer_config(config, "global"))
@@ -134,7 +139,8 @@ class Conductor:
         # What only the thread knows.
         self._adopted_at = -1
         self._health, self._polls = Health(), Health()
-        self._has_left_shuffle = False
+        self._left_shuffle_at, self._leaving_since, self._leave_rests = -1, 0.0, 0.0
+        self._follows_moves = False
         self._levelling: Levelling | None = None
         self._told_running = False
         self._busy_beside: set[str] = set()
@@ -168,7 +174,8 @@ class Conductor:
             if lost:
                 self._claimed = None
                 self._heard += 1
-                self._elsewhere.update(dict.fromkeys(tasks_in(self.tasks.units, self.tasks.units), self._heard))
+                units = self.tasks.work_of(self._last_membership).units
+                self._elsewhere.update(dict.fromkeys(tasks_in(units, units), self._heard))
             self._wake.notify_all()
         return _NoTurns(self)
 
@@ -179,9 +186,11 @@ class Conductor:
             # A task that was somebody else's for a generation is not where we left it, even if it is ours again: what was read of
             # it before is old, also where it has only been read and is not open yet.
             self._heard += 1
-            ours = set(membership.units)
-            theirs = tasks_in(self.tasks.units, (unit for unit in self.tasks.units if unit not in ours))
-            self._elsewhere.update(dict.fromkeys(theirs, self._heard))
+            units, ours = self.tasks.work_of(membership).units, set(membership.units)
+            theirs = tasks_in(units, (unit for unit in units if unit not in ours))
+            # Nor is one whose repartition went another way, if only for a generation that nobody here has seen.
+            changed = self.tasks.changed_between(self._last_membership, membership)
+            self._elsewhere.update(dict.fromkeys((*theirs, *changed), self._heard))
             self._membership = self._claimed = self._last_membership = membership
             self._hold.end()
             self._probe_at = (
@@ -226,7 +235,7 @@ class Conductor:
             for lane in self.tasks.lanes.values():
                 lane.begin_anew()
             self.tasks.replace_plan(plan, positions, units)
-            self._has_left_shuffle = False
+            self._left_shuffle_at = -1
             done.set()
 
         with self._wake:
@@ -264,7 +273,7 @@ class Conductor:
         """What this instance tells the group: units it runs, units it has copies of, and how far their state is."""
         with self._wake:
             membership, running = self._claimed, list(self.tasks.owners)
-        return self.copies.holdings(membership, running)
+        return self.copies.holdings(membership, running, self.tasks.work_of(self._last_membership).units)
 
     @property
     def is_open(self) -> bool:
@@ -290,6 +299,10 @@ class Conductor:
         """The last generation of the group that this instance was part of; None before the first."""
         return self._last_membership
 
+    def _went(self) -> tuple[int, ...] | None:
+        membership = self._last_membership
+        return None if membership is None else membership.shuffled
+
     def reopen(self) -> None:
         """A lane does not answer readers any more: see whether its worker is there, also if there is nothing to process."""
 
@@ -307,8 +320,9 @@ class Conductor:
             while not self._is_over or self._runs_turns or (self._closing and "lag" in self._busy_beside):
                 self.step()
                 self._sleep()
-            if self._closing and self._membership is not None and (shown := self.tasks.positions.shown()):
-                self._show_lag(shown)
+            membership = self._membership
+            if self._closing and membership is not None and (shown := self.tasks.positions.shown()):
+                self._show_lag(shown, membership.generation)
         finally:
             self._beside.shutdown(wait=False)
             for lane in self.tasks.lanes.values():
@@ -419,12 +433,16 @@ class Conductor:
         if membership is None or self._halted or time.monotonic() < self._read_rests:
             return
         if heard != self._adopted_at:
+            if self.tasks.go_by(membership):
+                self._pipelines.forget_others()
             self.tasks.adopt(membership, elsewhere)
             self._adopted_at = heard
         if not self._paused:
             self.tasks.take_back()
+        if not self._has_left_shuffle(membership, heard):
+            return
         if (reading := self.tasks.next_reading(heard)) is not None:
-            future = self._beside.submit(self.tasks.read, reading, self._leave_shuffle)
+            future = self._beside.submit(self.tasks.read, reading)
             future.add_done_callback(partial(self._note_of, self._on_read, reading))
 
     def _on_read(self, reading: Reading, future: Future[Read]) -> None:
@@ -436,26 +454,61 @@ class Conductor:
             self.tasks.failed_to_read(reading)
             raise
 
-    def _leave_shuffle(self) -> None:
-        """Where repartitions went through the shuffle when the application last ran and do not now: begin where it ended.
+    def _has_left_shuffle(self, membership: Membership, heard: int) -> bool:
+        """Whether offsets can be read to work from: in every generation it is looked first whether vectors are left.
 
-        And where offsets before a shuffle were moved meanwhile, begin there. One commit for all of it, by the group's leader
-        alone: nobody works before it, and nobody commits over it.
+        Where there are any, repartitions went through the shuffle before: in an earlier run, in the last generation, or in one
+        that others have had without this instance.
         """
-        if self._has_left_shuffle or self.member is None:
+        if self._left_shuffle_at == heard or self.member is None:
+            return True
+        if self._follows_moves and not self.tasks.plan.has_topics:
+            self._left_shuffle_at = heard
+            return True
+        now = time.monotonic()
+        if now >= self._leave_rests:
+            work = partial(self._leave_shuffle, self.tasks.positions.copy(), membership.generation)
+            self._do_beside("leave the shuffle", work, partial(self._on_left_shuffle, heard))
+        return False
+
+    def _leave_shuffle(self, positions: Positions, generation: int) -> bool:
+        """Where repartitions went through the shuffle and do not now, begin where it ended; whether that is done.
+
+        And where offsets before a shuffle were moved while the application was stopped, begin there. One commit for all of it, by
+        the leader of this generation alone: nobody works before it, and nobody commits over it.
+        """
+        member = self.member
+        assert member is not None
+        left, moved = positions.leaving_shuffle(), positions.following_moves()
+        if not left and not moved:
+            return True
+        if not member.is_leader:
+            return False
+        if left:
+            _log.info("repartitions that went through the shuffle go through their topics from now on")
+        if moved:
+            _log.info("before a shuffle offsets count that others have committed: %s", shown_moves(moved))
+        try:
+            member.commit({**left, **moved}, whole=True, generation=generation)
+        except BrokerError:
+            # It may still be taken, when others have gone on from what they found: in another generation it is not.
+            member.request_rejoin()
+            raise
+        return True
+
+    def _on_left_shuffle(self, heard: int, done: bool) -> None:
+        now = time.monotonic()
+        if done:
+            self._left_shuffle_at, self._leaving_since, self._leave_rests = heard, 0.0, 0.0
+            self._follows_moves = True
             return
-        left, moved = self.tasks.positions.leaving_shuffle(), self.tasks.positions.following_moves()
-        if left or moved:
-            if not self.member.is_leader:
-                raise TaskMigratedError(
-                    "repartitions go another way or from other offsets from now on: the group's leader is about to see to it"
-                )
-            if left:
-                _log.info("repartitions that went through the shuffle go through their topics from now on")
-            if moved:
-                _log.info("before a shuffle offsets count that others have committed: %s", shown_moves(moved))
-            self.member.commit({**left, **moved}, whole=True)
-        self._has_left_shuffle = True
+        self._leaving_since = self._leaving_since or now
+        waited = now - self._leaving_since
+        self._leave_rests = now + min(1.0, 0.05 + waited / 10)
+        _log.log(
+            logging.DEBUG if waited < _LEADER_SECONDS else logging.WARNING,
+            "repartitions go another way or from other offsets from now on: the group's leader is about to see to it",
+        )
 
     def _nudge(self) -> None:
         """Copies have come further: what waits for them goes on, and the group is asked when a warm-up is ready."""
@@ -608,14 +661,15 @@ class Conductor:
                 self.tasks.release(lane.index)  # a worker that fails keeps nothing open
             raise error
         if job.turn is not None and answer.offsets and not self._config.eos_enabled:
-            committing = self._beside.submit(self._commit, answer.offsets)  # only a member may, so the worker did not
+            # Only a member may, so the worker did not.
+            committing = self._beside.submit(self._commit, answer.offsets, job.generation)
             committing.add_done_callback(partial(self._note_of, self._on_committed, lane, job, answer))
         else:
             self._free(lane, job, answer)
 
-    def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: int) -> None:
         assert self.member is not None
-        self.member.commit(offsets)
+        self.member.commit(offsets, generation=generation)
 
     def _on_committed(self, lane: LaneLoop, job: Job, answer: LaneAnswer, future: Future[None]) -> None:
         if lane.job is job:
@@ -784,12 +838,11 @@ class Conductor:
     def _begin_turn(self, lane: LaneLoop, turn: Turn, global_ends: Mapping[TopicPartition, int]) -> None:
         now = time.monotonic()
         with_metrics = turn.backlog <= turn.records or now - lane.metrics_at > _METRICS_EVERY  # or it may be long until the next
-        job = Job(turn=turn)
         with self._wake:  # nobody may take the work away between the question and the start
             membership = self._membership
             if membership is None or not self._may_work:
                 return
-            lane.job = job
+            job = lane.job = Job(turn=turn, generation=membership.generation)
         if turn.part is not None:
             lane.parts.popleft()
             if turn.part.stage.backlog > turn.part.stage.records:
@@ -1001,6 +1054,8 @@ class Conductor:
         now = time.monotonic()
         if self._probe_at is not None and now > self._probe_at and self.member is not None and self.member.is_leader:
             self._probe()
+        if self.transports.look_again() and self.member is not None:
+            self.member.request_rejoin()
         if now - self._last["session"] > _SESSION_EVERY:
             self._last["session"] = now
             self._fleet.check_session()
@@ -1017,8 +1072,9 @@ class Conductor:
             self._do_beside("look", partial(self._fleet.waits.look, names))
         if self.tasks.positions.vectors and now - self._last["lag"] > _LAG_EVERY and self.member is not None:
             self._last["lag"] = now
-            if self._may_work and not self._closing and (shown := self.tasks.positions.shown()):
-                self._do_beside("lag", partial(self._show_lag, shown))
+            adopted = self.tasks.adopted
+            if self._may_work and not self._closing and adopted is not None and (shown := self.tasks.positions.shown()):
+                self._do_beside("lag", partial(self._show_lag, shown, adopted.generation))
         if now - self._last["purge"] > self._config["repartition.purge.interval.ms"] / 1000:
             self._last["purge"] = now
             internal = {t for s in self.tasks.plan.subtopologies.values() for t in s.repartition_source_topics} - set(
@@ -1038,10 +1094,10 @@ class Conductor:
 
         self._beside.submit(work).add_done_callback(partial(self._note_of, done))
 
-    def _show_lag(self, shown: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Nobody goes on from it, so nobody fails with it."""
+    def _show_lag(self, shown: Mapping[TopicPartition, OffsetAndMetadata], generation: int) -> None:
+        """Nobody goes on from it while there is a shuffle, so nobody fails with it; without one others commit for the sources."""
         try:
-            self._commit(shown)
+            self._commit(shown, generation)
         except TaskMigratedError:
             _log.debug("the lag is shown later: the group rebalances")
         except PenstockError as exc:

@@ -54,6 +54,7 @@ class Copies:
         """The host of the lane that each task was given: it may be on its way there."""
         self._own: dict[TaskId, str] = {}
         self._expected: frozenset[TaskId] = frozenset()
+        self._told_ready: frozenset[TaskId] = frozenset()
         self._missing = math.inf
         self._looked_at = self._told_at = -math.inf
         self.member: GroupMember | None = None
@@ -67,16 +68,24 @@ class Copies:
         self._plan, self._units = plan, units
         self.aside = set()
 
+    def go_by(self, plan: Plan, units: Units) -> None:
+        """Repartitions go another way: copies are of the same tasks, in other units of work."""
+        self._plan, self._units = plan, units
+
     # -- what the group is told ----------------------------------------------------------------------------------------
 
     def holdings(
-        self, membership: Membership | None, running: Iterable[TaskId]
+        self, membership: Membership | None, running: Iterable[TaskId], units: Units
     ) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, int]]:
-        """What this instance has: units it runs, units it has copies of, and how far their state is."""
+        """What this instance has: units it runs, units it has copies of, and how far their state is.
+
+        Of a unit with several tasks also how far each of them is: in the next generation they may be units of their own.
+        """
         offsets, wanted, runs = self.standbys.offsets(), self.standbys.wanted, set(running)
-        active = tuple(unit for unit in (membership.units if membership is not None else ()) if unit in self._units)
+        self._told_ready = frozenset(filter(self._has_caught_up, wanted))
+        active = tuple(unit for unit in (membership.units if membership is not None else ()) if unit in units)
         known: dict[str, int] = {}
-        for unit, tasks in self._units.items():
+        for unit, tasks in units.items():
             stateful = [task for task in tasks if is_stateful(self._plan, task)]
             if not stateful:
                 continue
@@ -84,13 +93,18 @@ class Copies:
                 known[unit] = LATEST_OFFSET
             elif unit in active or any(task in offsets for task in stateful):
                 known[unit] = sum(offsets.get(task, 0) for task in stateful)
-        copied = (unit for unit, tasks in self._units.items() if unit not in active and any(task in wanted for task in tasks))
+                if len(tasks) > 1:
+                    known |= {str(task): offsets[task] for task in stateful if task in offsets}
+        copied = (unit for unit, tasks in units.items() if unit not in active and any(task in wanted for task in tasks))
         return active, tuple(copied), known
 
     def expect(self, membership: Membership) -> None:
-        """Note which of the copies that the group asks for have yet to catch up: the group is told when they have."""
+        """Note which of the copies that the group asks for had not caught up when it was last told: it is told when they have.
+
+        What has caught up since then the leader did not know when it decided.
+        """
         asked = [task for task in tasks_in(self._units, membership.copies) if is_stateful(self._plan, task)]
-        self._expected = frozenset(task for task in asked if not self._has_caught_up(task))
+        self._expected = frozenset(task for task in asked if task not in self._told_ready)
 
     def warm_ups_are_ready(self) -> bool:
         """Whether copies that had to catch up have done so, all of them, and are not getting any closer.

@@ -213,7 +213,6 @@ class KafkaStreams(QueryMethods):
         threads = [self._threads.add() for _ in range(lanes)]
         self._fleet = Fleet(self._spark, self._application(prepared), [thread.name for thread in threads])
         self._fleet.warm_up()
-        self._units = units_of(prepared.plan)
         events = Events(
             self._on_running,
             self._on_rebalancing,
@@ -229,7 +228,8 @@ class KafkaStreams(QueryMethods):
         if self._web is not None:
             events.on_turn = self._web.history.turn
         positions = self._positions(prepared)
-        conductor = Conductor(config, prepared.plan, self._fleet, self._admin, positions, self._units, events)
+        units = units_of(prepared.plan)
+        conductor = Conductor(config, prepared.plan, self._fleet, self._admin, positions, units, events)
         self._conductor = conductor
         stores = LocalStores(config, self._fleet, conductor)
         self._queries = Queries(stores, self._locations, lambda: self._state)
@@ -243,7 +243,7 @@ class KafkaStreams(QueryMethods):
             member_config(config, self._client_id),
             prepared.subscribed_topics,
             self._member_info,
-            GroupAssignor(config, self._admin, lambda: (self._prepared.plan, self._units)),
+            GroupAssignor(config, self._admin, lambda: self._prepared.plan, conductor.transports),
             conductor.revoked,
             conductor.assigned,
             f"{self._client_id}-consumer",
@@ -274,15 +274,16 @@ class KafkaStreams(QueryMethods):
     def _member_info(self) -> MemberInfo:
         assert self._conductor is not None
         server, error_code = self._server_address, SHUTDOWN_REQUESTED if self._wishes_shutdown else 0
-        lanes, tags = len(self._threads.alive()), member_tags(self._config)
-        return MemberInfo(self._process_id, lanes, server, *self._conductor.holdings(), tags, error_code)
+        lanes, tags, transport = len(self._threads.alive()), member_tags(self._config), self._config["repartition.transport"]
+        return MemberInfo(self._process_id, lanes, server, *self._conductor.holdings(), tags, error_code, transport)
 
     def _stateful_tasks(self) -> list[TaskId]:
         """The tasks with state that the group has given to this instance, open or not."""
         membership = None if self._conductor is None else self._conductor.membership
-        if membership is None:
+        if self._conductor is None or membership is None:
             return []
-        return [task for task in tasks_in(self._units, membership.units) if is_stateful(self._prepared.plan, task)]
+        plan, units = self._conductor.tasks.work_of(membership)
+        return [task for task in tasks_in(units, membership.units) if is_stateful(plan, task)]
 
     def _group_limit(self) -> int:
         """How large the record of a group may be; Kafka's default where the brokers do not say."""
@@ -297,7 +298,7 @@ class KafkaStreams(QueryMethods):
         """Another instance has this one's: begin anew under a new one, also for transactions."""
         assert self._directory is not None
         self._process_id = str(self._directory.renew_process_id())
-        self._begin_anew(self._prepared, self._units)
+        self._begin_anew(self._prepared)
 
     def _application(self, prepared: Prepared) -> Application:
         return Application(
@@ -317,13 +318,13 @@ class KafkaStreams(QueryMethods):
         return "" if self.server_host is None else str(self.server_host)
 
     def _locations(self) -> Locations:
-        prepared, units = self._prepared, self._units
-        membership = None if self._conductor is None else self._conductor.membership
-        known = self._known_locations
-        if known is None or known.membership is not membership or known.plan is not prepared.plan:
-            topology = prepared.global_topology
+        assert self._conductor is not None
+        membership = self._conductor.membership
+        (plan, units), known = self._conductor.tasks.work_of(membership), self._known_locations
+        if known is None or known.membership is not membership or known.plan is not plan:
+            topology = self._prepared.global_topology
             globals_ = frozenset(topology.stores if topology is not None else ())
-            known = self._known_locations = Locations(prepared.plan, units, membership, globals_)
+            known = self._known_locations = Locations(plan, units, membership, globals_)
         return known
 
     def _positions(self, prepared: Prepared) -> Positions:
@@ -364,16 +365,16 @@ class KafkaStreams(QueryMethods):
         assert self._member is not None
         prepared = prepare(self._topology, self._config, self._admin)
         _log.info("input topics are now %s", ", ".join(prepared.external_topics))
-        self._begin_anew(prepared, units_of(prepared.plan))
+        self._begin_anew(prepared)
         self._member.resubscribe(prepared.subscribed_topics)
 
-    def _begin_anew(self, prepared: Prepared, units: dict[str, tuple[TaskId, ...]]) -> None:
+    def _begin_anew(self, prepared: Prepared) -> None:
         """Have the next generation of the group work by this plan, in lanes that know it."""
         assert self._conductor is not None
         assert self._fleet is not None
-        self._conductor.replace_plan(prepared.plan, self._positions(prepared), units)
+        self._conductor.replace_plan(prepared.plan, self._positions(prepared), units_of(prepared.plan))
         self._fleet.replace_application(self._application(prepared))
-        self._prepared, self._units = prepared, units
+        self._prepared = prepared
         if self._queries is not None:
             self._queries.stores.forget()
 

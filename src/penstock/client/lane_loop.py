@@ -62,10 +62,14 @@ _ALLOWED: Mapping[LaneState, frozenset[LaneState]] = {
 
 @dataclass(frozen=True)
 class Job:
-    """What runs in a lane now: it opens (with the number of the reading that each task goes on from), or it does a turn."""
+    """What runs in a lane now: it opens (with the number of the reading that each task goes on from), or it does a turn.
+
+    What a turn has done is committed under the `generation` it was begun in, or not at all.
+    """
 
     opens: Mapping[TaskId, int] | None = None
     turn: Turn | None = None
+    generation: int = -1
     started: float = field(default_factory=lambda: time.monotonic())
 
     @property

@@ -24,7 +24,7 @@ from penstock.client.lane_placement import Placement
 from penstock.client.metadata import TaskMetadata
 from penstock.client.positions import Positions
 from penstock.client.spread import Spread
-from penstock.client.units import Units, tasks_in
+from penstock.client.units import Units, tasks_in, units_of
 from penstock.config import StreamsConfig
 from penstock.errors import TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
@@ -76,6 +76,13 @@ class Read(NamedTuple):
     to_restore: int
 
 
+class Work(NamedTuple):
+    """What there is to do where repartitions go a certain way."""
+
+    plan: Plan
+    units: Units
+
+
 class OwnedTasks:
     """Used by the conductor's thread; others read `owners` and what is derived from it."""
 
@@ -92,6 +99,8 @@ class OwnedTasks:
     ) -> None:
         self._config = config
         self.plan, self.positions, self.units = plan, positions, units
+        self._whole = Work(plan, units)
+        self._by_way: dict[tuple[int, ...], Work] = {}
         self._fleet = fleet
         self._admin = admin
         self._events = events
@@ -123,8 +132,38 @@ class OwnedTasks:
         """Other topics than before: everything is read and opened anew."""
         self.give_up(list(self._read_under))
         self.plan, self.positions, self.units = plan, positions, units
+        self._whole, self._by_way = Work(plan, units), {}
         self.owners, self._holders, self.adopted = {}, {}, None
         self.copies.replace_plan(plan, units)
+
+    def work_of(self, membership: Membership | None) -> Work:
+        """What there is to do in a generation of the group: its leader says which repartitions go through the shuffle."""
+        way, whole = None if membership is None else membership.shuffled, self._whole
+        if way is None:
+            return whole
+        found = self._by_way.get(way)
+        if found is None:
+            plan = whole.plan.shuffling(way)
+            found = self._by_way[way] = whole if plan is whole.plan else Work(plan, units_of(plan))
+        return found
+
+    def changed_between(self, before: Membership | None, after: Membership) -> set[TaskId]:
+        """The tasks that are not where they were left, because what feeds them goes another way than in a generation before."""
+        return _changed(self.work_of(before).plan, self.work_of(after).plan)
+
+    def go_by(self, membership: Membership) -> bool:
+        """Have repartitions go the way that a generation goes; whether that is another one. What it does not concern stays open.
+
+        Lanes need not know: what they are told of a task's positions says whether a shuffle feeds it.
+        """
+        plan, units = self.work_of(membership)
+        if plan is self.plan:
+            return False
+        self.give_up(_changed(self.plan, plan))
+        self.plan, self.units = plan, units
+        self.positions.go_by(plan)
+        self.copies.go_by(plan, units)
+        return True
 
     # -- what is asked about them --------------------------------------------------------------------------------------
 
@@ -249,12 +288,8 @@ class OwnedTasks:
         new = frozenset(task for task in asked if task not in self.owners)
         return Reading(self._number, tuple(asked), new, self.positions.copy(), bool(self._holders))
 
-    def read(self, reading: Reading, before: Callable[[], None]) -> Read:
-        """Read what is committed for tasks, and see how much they have to restore; takes its time, on any thread.
-
-        `before` may change what is committed.
-        """
-        before()
+    def read(self, reading: Reading) -> Read:
+        """Read what is committed for tasks, and see how much they have to restore; takes its time, on any thread."""
         aside = frozenset(self.copies.to_be_put_aside(reading.new) if reading.beside_others else ())
         tasks, positions = [task for task in reading.tasks if task not in aside], reading.positions
         positions.drop(reading.tasks)
@@ -479,3 +514,15 @@ class OwnedTasks:
                 self.timers.pop(task, None)
             else:
                 self.timers[task] = due
+
+
+def _changed(old: Plan, new: Plan) -> set[TaskId]:
+    """The tasks of either plan that a repartition feeds, or that feed one, which goes another way in the other."""
+    topics = old.shuffled.keys() ^ new.shuffled.keys()
+    upstream = {plan.shuffled[topic] for plan in (old, new) for topic in topics if topic in plan.shuffled}
+    return {
+        task
+        for plan in (old, new)
+        for task in plan.tasks()
+        if task.subtopology in upstream or topics.intersection(plan.subtopologies[task.subtopology].source_topics)
+    }

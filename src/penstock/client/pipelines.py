@@ -83,6 +83,10 @@ class Pipelines:
                 del self._known[unit]
         return found
 
+    def forget_others(self) -> None:
+        """Repartitions go another way: what is under way for pipelines that are none any more is of no use."""
+        self._known = {unit: pipeline for unit, pipeline in self._known.items() if unit in self._tasks.units}
+
     def _is_shuffled(self, tasks: Collection[TaskId]) -> bool:
         plan = self._tasks.plan
         return any(topic in plan.shuffled for task in tasks for topic in plan.subtopologies[task.subtopology].source_topics)

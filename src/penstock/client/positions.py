@@ -60,6 +60,10 @@ class Positions:
         self._carried: dict[TopicPartition, dict[TopicPartition, int]] = {}
         """Partitions that go on where the commits of their sources say, with how many records of which offset they have had."""
 
+    def go_by(self, plan: Plan) -> None:
+        """Go on with another way of repartitions; the tasks that this concerns have been dropped."""
+        self._plan = plan
+
     def load(self, tasks: Iterable[TaskId]) -> None:
         """Read from Kafka what the group has committed; where there is nothing, the reset policy decides."""
         for known in self._all_known():
@@ -179,6 +183,9 @@ class Positions:
         """Where those of these repartition partitions end that have records which nobody has read."""
         if not partitions:
             return {}
+        # When what is committed for the sources is decided, all that was written with it is in the topics: a transaction has its
+        # offsets before the last of its records have arrived.
+        self._read_committed({s for p in partitions for s in sources_of(self._plan, self._plan.shuffled[p.topic])})
         starts, ends = self._admin.log_starts(partitions), self._admin.log_ends(partitions, False)
         at = {p: max(starts[p], self.committed[p].offset if p in self.committed else 0) for p in partitions}
         return {p: ends[p] for p in partitions if at[p] < ends[p]}
@@ -333,8 +340,20 @@ class Positions:
         """
         if self.draining or not all(is_vector(self.committed.get(partition)) for partition in self._carried):
             return {}
-        sources = dict.fromkeys(source for vector in self.vectors.values() for source in vector)
+        sources = dict.fromkeys(
+            source for target, vector in self.vectors.items() if self._knows_all(target.topic) for source in vector
+        )
         return {source: with_own_offset(OffsetAndMetadata(self.lowest(source))) for source in sources}
+
+    def _knows_all(self, topic: str) -> bool:
+        """Whether it is known where all are that the same sources feed: one that has no vector yet starts where these are."""
+        shuffled, upstream = self._plan.shuffled, self._plan.shuffled[topic]
+        return all(
+            TopicPartition(t, p) in self.vectors
+            for t, fed_by in shuffled.items()
+            if fed_by == upstream
+            for p in range(self._plan.partitions[t])
+        )
 
     def highest(self, source: TopicPartition) -> int:
         """How far a partition before a shuffle has been read: the position of the task furthest ahead."""

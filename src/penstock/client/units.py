@@ -16,17 +16,23 @@ def units_of(plan: Plan) -> dict[str, tuple[TaskId, ...]]:
     Whatever is fed by the same sub-topology before a shuffle is one piece: what is read once cannot be handed to two instances,
     nor can the position of one of them tell where the other begins.
     """
+    pipeline = pipelines_of(plan)
+    units: dict[str, list[TaskId]] = {}
+    for task_id in plan.tasks():
+        feeding = plan.feeding(plan.subtopologies[task_id.subtopology])
+        units.setdefault(f"p{pipeline[feeding[0].id]}" if feeding else str(task_id), []).append(task_id)
+    return {name: tuple(tasks) for name, tasks in units.items()}
+
+
+def pipelines_of(plan: Plan) -> dict[int, int]:
+    """The pipeline of each sub-topology before a shuffle, by the first of those that it is bound together with."""
     pipeline: dict[int, int] = {}
     for subtopology in plan.subtopologies.values():
         bound = {pipeline.get(f.id, f.id) for f in plan.feeding(subtopology)}
         if bound:
             pipeline |= {id_: min(bound) for id_ in (*bound, *(i for i, first in pipeline.items() if first in bound))}
             pipeline |= {f.id: min(bound) for f in plan.feeding(subtopology)}
-    units: dict[str, list[TaskId]] = {}
-    for task_id in plan.tasks():
-        feeding = plan.feeding(plan.subtopologies[task_id.subtopology])
-        units.setdefault(f"p{pipeline[feeding[0].id]}" if feeding else str(task_id), []).append(task_id)
-    return {name: tuple(tasks) for name, tasks in units.items()}
+    return pipeline
 
 
 def changelogs_of(plan: Plan, task_id: TaskId) -> dict[TopicPartition, str]:
@@ -50,7 +56,7 @@ def is_stateful(plan: Plan, task_id: TaskId) -> bool:
 
 
 def partitions_of(plan: Plan, tasks: Iterable[TaskId]) -> dict[str, list[int]]:
-    """The partitions that are read for tasks, by topic: their own, shuffled or not, and those before a shuffle that feeds them."""
+    """The partitions that are read for tasks, by topic: their own, shuffled or not, and those before a shuffle."""
     found: dict[str, set[int]] = {}
     for task in tasks:
         fed = [TopicPartition(topic, task.partition) for topic in plan.subtopologies[task.subtopology].source_topics]

@@ -38,6 +38,7 @@ _ASSIGNMENT = struct.Struct(f">2sB{PROOF_BYTES}sI")
 _MAX_TEXT = 200
 _MAX_CAPACITY = 10_000
 _MAX_NUMBER = 1 << 63
+_MAX_SUBTOPOLOGY = 1 << 31
 _TASK = re.compile(r"(0|[1-9][0-9]{0,8})_(0|[1-9][0-9]{0,8})", re.ASCII)
 
 
@@ -106,7 +107,7 @@ def _unpack(frame: struct.Struct, raw: bytes) -> tuple[Any, ...]:
 
 def encode_member(info: MemberInfo, generation: int, run: str) -> bytes:
     """The body of what a member tells; `generation` is the last it was part of, or -1, `run` something of its own."""
-    return _compressed({**_fields(info), "generation": generation, "run": run})
+    return _compressed({**_fields(info), "generation": generation, "run": run, "transport": info.transport})
 
 
 def decode_member(body: bytes) -> tuple[MemberInfo, int, str]:
@@ -156,6 +157,7 @@ def _member(told: Mapping[str, Any]) -> MemberInfo:
         },
         {_text(key, "tags"): _text(value, "tags") for key, value in _mapping(told.get("tags", {}), "tags").items()},
         _number(told, "error_code", 0, 1_000, 0),
+        _text(told.get("transport", ""), "transport"),
     )
 
 
@@ -178,6 +180,7 @@ def encode_shared(processes: Sequence[tuple[str, str]], shares: Shares, error_co
             "copies": [_layer(layer) for layer in layers],
             "probing": shares.probing,
             "error_code": error_code,
+            **({} if shares.shuffled is None else {"shuffled": list(shares.shuffled)}),
         }
     )
 
@@ -210,6 +213,7 @@ def decode_decision(own: bytes, shared: bytes) -> Decision:
         _flag(told, "probing"),
         _number(told, "error_code", 0, 1_000, 0),
         _flag(mine, "double"),
+        _shuffled(told.get("shuffled")),
     )
 
 
@@ -250,6 +254,12 @@ def decode_decision_without_version(raw: bytes) -> Decision:
         _flag(told, "probing"),
         _number(told, "error", 0, 1_000, 0),
     )
+
+
+def _shuffled(value: Any) -> tuple[int, ...] | None:
+    if value is None:
+        return None
+    return tuple(_whole(one, "shuffled", 0, _MAX_SUBTOPOLOGY) for one in _list(value, "shuffled", MAX_UNITS))
 
 
 def _most(copies: Mapping[str, Sequence[int]]) -> int:

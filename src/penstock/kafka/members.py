@@ -14,7 +14,8 @@ class MemberInfo:
     """What a member tells the others when it joins: who it is, what it runs, and how much of which state it has.
 
     `offsets` adds up, for each unit it has state of, how far its stores have read their changelogs; -2 says that it runs.
-    `error_code` is Java's, as its subscriptions carry it.
+    `error_code` is Java's, as its subscriptions carry it. `transport` is its setting for repartitions; empty where it is of a
+    release whose members all decide for themselves.
     """
 
     process_id: str
@@ -25,19 +26,22 @@ class MemberInfo:
     offsets: Mapping[str, int] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     error_code: int = 0
+    transport: str = ""
 
 
 @dataclass(frozen=True)
 class Shares:
     """What the leader decides: units by process. `copies` are standbys and warm-ups; `probing` asks for another look later.
 
-    `partitions` are those that each process reads, by topic: nobody works by them, lag tools show them.
+    `partitions` are those that each process reads, by topic: nobody works by them, lag tools show them. `shuffled` are the
+    sub-topologies whose repartitions go through the shuffle; None leaves that to each member.
     """
 
     active: Mapping[str, Sequence[str]]
     copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     probing: bool = False
     partitions: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    shuffled: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class Decision:
     error_code: int = 0
     is_double: bool = False
     """Whether another member has the same process id: this one has to take a new one."""
+    shuffled: tuple[int, ...] | None = None
+    """The sub-topologies whose repartitions go through the shuffle; None where the leader does not say so."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,7 @@ class Membership:
     standbys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     probing: bool = False
     error_code: int = 0
+    shuffled: tuple[int, ...] | None = None
 
     @property
     def shutdown_requested(self) -> bool:

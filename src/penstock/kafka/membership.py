@@ -47,6 +47,7 @@ from penstock.errors import BrokerAccessError, BrokerError, ConfigError, TaskMig
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import AbandonedError, call_within
 from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
+from penstock.kafka.fenced_commit import commit_under
 from penstock.kafka.group_protocol import DEFAULT_LIMIT, AssignUnits, GroupProtocol, Joined, RefusedError
 from penstock.kafka.groups import GroupStatus
 from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, Identity, MemberInfo, Membership, Shares
@@ -142,16 +143,21 @@ class GroupMember:
         keep_down()
         self._thread.start()
 
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float = 15.0, *, whole: bool = False) -> None:
-        """Commit offsets as this member; refused when the group has moved on. `whole`: all of them or none, in one request."""
+    def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout: float = 15.0, *, generation: int, whole: bool = False
+    ) -> None:
+        """Commit offsets as this member of a generation; refused when the group has moved on, also where this member has too.
+
+        `whole`: all of them or none, in one request; where it is not known whether they were taken, that is an error.
+        """
         coordinator = self._coordinator()
         written = {p: o._replace(metadata=to_committed(o.metadata)) for p, o in offsets.items()}
         for part in [written] if whole else offset_parts(written):
             positions = {ClientPartition(*p): ClientOffset(o.offset, o.metadata, -1) for p, o in part.items()}
             try:
                 with self._errors(timeout):
-                    commit, limit = coordinator._commit_offsets_sync_async, timeout + _GRACE_SECONDS
-                    call_within(limit, coordinator._net.run, commit, positions, int(timeout * 1000))
+                    commit = partial(commit_under, coordinator, generation, positions, timeout, once=whole)
+                    call_within(timeout + _GRACE_SECONDS, coordinator._net.run, commit)
             except BrokerError as exc:
                 if isinstance(exc.__cause__, OffsetMetadataTooLargeError):
                     raise metadata_refused(part) from exc
@@ -388,6 +394,7 @@ class GroupMember:
             decision.standbys,
             decision.probing,
             decision.error_code,
+            decision.shuffled,
         )
 
     # -- called by the client's loop -----------------------------------------------------------------------------------

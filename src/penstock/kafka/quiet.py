@@ -1,8 +1,8 @@
 """kafka-python's log, kept down: what a broker that restarts makes it say is chatter for an operator of the application.
 
-Each lost connection, failed metadata refresh and missed heartbeat is an error in its log, tens of them a second. Membership
-tells itself when it is interrupted and when it ends. The chatter is still there for whoever asks for DEBUG; what needs a
-person (authorization, authentication) stays as it is.
+Each lost connection, failed metadata refresh and missed heartbeat is an error in its log, tens of them a second. So are offsets
+that are asked for while the transaction that changes them is decided. Membership tells itself when it is interrupted and when it
+ends. The chatter is still there for whoever asks for DEBUG; what needs a person (authorization, authentication) stays as it is.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 _LOUD = (
     "kafka.cluster",
     "kafka.coordinator",
+    "kafka.coordinator.consumer",
     "kafka.coordinator.heartbeat",
     "kafka.net.connection",
     "kafka.net.inet",

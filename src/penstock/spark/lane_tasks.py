@@ -147,8 +147,7 @@ class LaneTasks:
         """Close the tasks that are not wanted; open those that are missing."""
         for task_id in [t for t in (*self.running, *self._restoring) if t not in wanted]:
             self._close(task_id)
-        if not wanted:
-            self._forget_before_shuffle()
+        self._forget_before_shuffle(wanted)
         self._globals.open()
         new = [task_id for task_id in wanted if task_id not in self.running and task_id not in self._restoring]
         logs = self._logs(new)
@@ -340,12 +339,19 @@ class LaneTasks:
             self._counted_before[task_id] = TaskMetrics(self._metrics, task_id)
         return self._counted_before[task_id]
 
-    def _forget_before_shuffle(self) -> None:
-        """With the last task behind a shuffle those before it go, which are counted where that is."""
-        for metrics in self._counted_before.values():
-            metrics.close()
-        self._counted_before.clear()
-        self._before_shuffle.clear()
+    def _forget_before_shuffle(self, wanted: Mapping[TaskId, Committed]) -> None:
+        """With the last task behind a shuffle those before it go, which are counted where that is; or they run as tasks now."""
+        feeding = {
+            self._plan.shuffled[p.topic]
+            for committed in wanted.values()
+            for p, some in committed.items()
+            if p.topic in self._plan.shuffled and is_vector(some)
+        }
+        for known in (self._counted_before, self._before_shuffle):
+            for task_id in [task_id for task_id in known if task_id.subtopology not in feeding]:
+                gone = known.pop(task_id)
+                if isinstance(gone, TaskMetrics):
+                    gone.close()
 
     def take_counts(self, task_id: TaskId, processed: int, seconds: float) -> TaskCounts:
         """What a task before a shuffle has counted here since this was last asked, to be told where it belongs."""

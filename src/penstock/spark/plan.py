@@ -7,8 +7,8 @@ state or what is outside (`repeatable`). Everything else goes through the real t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.errors import ConfigError
@@ -46,6 +46,18 @@ class Plan:
     def upstream(self) -> frozenset[int]:
         """Sub-topologies that only feed a shuffle: they have no tasks of their own."""
         return frozenset(self.shuffled.values())
+
+    @property
+    def has_topics(self) -> bool:
+        """Whether a repartition goes through its topic."""
+        return any(topic not in self.shuffled for s in self.subtopologies.values() for topic in s.repartition_source_topics)
+
+    def shuffling(self, upstream: Collection[int]) -> Plan:
+        """The same, with only what these sub-topologies feed going through the shuffle; what others feed goes through topics."""
+        shuffled = {topic: source for topic, source in self.shuffled.items() if source in upstream}
+        if len(shuffled) == len(self.shuffled):
+            return self
+        return replace(self, shuffled=shuffled, counted=self.counted & shuffled.keys())
 
     def tasks(self) -> list[TaskId]:
         """All tasks, in order."""

@@ -26,11 +26,13 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import Short
 from penstock.kafka.membership import Membership
 from penstock.log_bounds import LogBounds
+from penstock.record import ProducedRecord
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import LaneWork, Staged
+from penstock.spark.had import Had
 from penstock.spark.messages import Committed, Failure, LaneAnswer, UpstreamWork
 from penstock.spark.plan import Plan
-from penstock.spark.vectors import Vector
+from penstock.spark.vectors import Vector, is_vector
 
 WORDS = "app-words-repartition"
 
@@ -68,6 +70,14 @@ class Brokers:
         """Whose ends were asked for, and whether only of what is committed."""
         self.away: set[TopicPartition] = set()
         """Partitions whose leaders do not answer."""
+        self.written: dict[TopicPartition, list[tuple[TopicPartition, int]]] = {}
+        """What was written to the repartition topic: of which source, made of which offset."""
+        self.generation: int | None = None
+        """The generation of the group that may commit; all may where there is none."""
+
+    def write(self, target: TopicPartition, source: TopicPartition, offset: int) -> None:
+        self.written.setdefault(target, []).append((source, offset))
+        self.ends[target] += 1
 
     def reachable_ends(self, partitions: Iterable[TopicPartition], committed_only: bool) -> dict[TopicPartition, int]:
         self.asked.append((list(partitions), committed_only))
@@ -95,6 +105,10 @@ class Worker:
 
     tasks: dict[TaskId, dict[TopicPartition, dict[TopicPartition, int]]] = field(default_factory=dict)
     running: set[TaskId] = field(default_factory=set)
+    had: dict[TaskId, Had] = field(default_factory=dict)
+    """What the targets of tasks that write to the repartition topic had before."""
+    topic_at: dict[TopicPartition, int] = field(default_factory=dict)
+    """How far the repartition topic was read before there was a shuffle."""
 
 
 @dataclass
@@ -242,6 +256,11 @@ class Fleet:
             for other, has in self.workers.items():
                 assert other == lane or task not in has.tasks, f"{task} is open in two lanes"
             worker.tasks[task] = self._positions(task, tasks[task])
+            worker.had.pop(task, None)
+            for partition, some in tasks[task].items():
+                worker.topic_at[partition] = some.offset
+                if (had := Had.of(some)) is not None:
+                    worker.had[task] = had
         worker.running &= set(tasks)
         waiting = sorted(worker.tasks.keys() - worker.running)
         restored = waiting[: max(1, len(waiting) - self.restores)] if waiting else []
@@ -252,21 +271,24 @@ class Fleet:
         found = {}
         for topic in self._plan.subtopologies[task.subtopology].source_topics:
             partition = TopicPartition(topic, task.partition)
-            if topic in self._plan.shuffled:
-                sources = [TopicPartition("lines", p) for p in range(self._plan.partitions["lines"])]
+            sources = [TopicPartition("lines", p) for p in range(self._plan.partitions["lines"])]
+            fed = is_vector(committed.get(partition))
+            if fed:
                 at = dict(Vector.of(committed[partition], sources).positions)
             else:
                 at = {partition: committed[partition].offset if partition in committed else 0}
-            if partition in self._brokers.committed or topic in self._plan.shuffled:
-                real = self._brokers.committed.get(partition)
-                if real is not None and self._exactly_once:
-                    known = Vector.of(real, sources).positions if topic in self._plan.shuffled else {partition: real.offset}
-                    assert at == known, f"{task} is opened at {at}, but {known} is committed"
+            real = self._brokers.committed.get(partition)
+            if real is not None and self._exactly_once and fed == is_vector(real) and self._brokers.generation is None:
+                known = Vector.of(real, sources).positions if fed else {partition: real.offset}
+                assert at == known, f"{task} is opened at {at}, but {known} is committed"
             found[partition] = at
         return found
 
     def _process(self, lane: int, work: LaneWork, rows: Any) -> LaneAnswer:
         worker, answer = self.workers[lane], LaneAnswer("w")
+        if self._exactly_once and self._brokers.generation is not None and int(work.group_metadata) != self._brokers.generation:
+            self.workers[lane] = Worker()
+            return LaneAnswer("w", failure=Failure("TaskMigratedError", "an old generation", ""))
         if any(task not in worker.running for task in work.tasks):
             answer.lost = True
             return answer
@@ -282,18 +304,34 @@ class Fleet:
                 if partition in self.short and self.short[partition].offset < end:
                     answer.short[partition] = self.short[partition]
                     end = self.short[partition].offset
-                self._consume(partition, partition, r.start, end)
+                answer.offsets[partition] = self._read(worker.had.get(task), task, partition, range(r.start, end))
                 at[partition] = end
-                answer.offsets[partition] = OffsetAndMetadata(end)
             for partition in some.fed:
                 self._feed(worker.tasks[task][partition], partition, upstream, work.read)
                 sources = list(worker.tasks[task][partition])
-                answer.offsets[partition] = Vector(0, worker.tasks[task][partition]).committed("", sources)
+                vector = Vector(0, worker.tasks[task][partition])
+                answer.offsets[partition] = vector.committed("", sources, worker.topic_at[partition])
             answer.timers[task] = None
         answer.opened = tuple(worker.running)
         if self._exactly_once:
             self._brokers.committed.update(answer.offsets)
         return answer
+
+    def _read(self, had: Had | None, task: TaskId, partition: TopicPartition, offsets: range) -> OffsetAndMetadata:
+        """A task reads a partition itself; returns what it commits."""
+        committed = OffsetAndMetadata(offsets.stop)
+        for offset in offsets:
+            if partition.topic == WORDS:
+                source, of = self._brokers.written[partition][offset]
+                self._brokers.consumed[partition, source, of] += 1
+            elif partition.topic == "lines":
+                for target in (TopicPartition(WORDS, p) for p in range(self._plan.partitions[WORDS])):
+                    record = ProducedRecord(WORDS, target.partition, b"", b"", 0, ())
+                    if had is None or had.takes(record, offset, task.partition):
+                        self._brokers.write(target, partition, offset)
+            else:
+                self._brokers.consumed[partition, partition, offset] += 1
+        return committed if had is None else had.carried(committed)
 
     def _feed(
         self,
@@ -347,11 +385,18 @@ class World:
     """One instance and all that it has to do with."""
 
     def __init__(
-        self, clock: list[float], *, lanes: int, guarantee: str = "exactly_once_v2", plan: Plan | None = None, **settings: Any
+        self,
+        clock: list[float],
+        *,
+        lanes: int,
+        guarantee: str = "exactly_once_v2",
+        plan: Plan | None = None,
+        brokers: Brokers | None = None,
+        **settings: Any,
     ) -> None:
         self.clock = clock
         self.plan = plan or make_plan(3, 4, 2)
-        self.brokers = Brokers(self.plan)
+        self.brokers = brokers or Brokers(self.plan)
         self.exactly_once = guarantee == "exactly_once_v2"
         config = StreamsConfig(
             {"application.id": "app", "bootstrap.servers": "b:1", "processing.guarantee": guarantee, **settings}
@@ -380,13 +425,13 @@ class World:
         """The tasks that were read from Kafka, in order."""
         read = self.conductor.tasks.read
 
-        def reading(asked: Reading, before: Callable[[], None]) -> Read:
+        def reading(asked: Reading) -> Read:
             self.read.append(sorted(asked.tasks))
-            return read(asked, before)
+            return read(asked)
 
         self.conductor.tasks.read = reading  # type: ignore[method-assign]
 
-    def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], whole: bool = False) -> None:
+    def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: int, whole: bool = False) -> None:
         shown = {p for p in offsets if p.topic == "lines"}
         self.shown |= {p: offsets[p].offset for p in shown}
         self.brokers.committed.update({p: o for p, o in offsets.items() if p not in shown})

@@ -54,6 +54,19 @@ def test_should_wait_for_all_of_them(copies: Copies, lags: dict[TaskId, int]) ->
     assert copies.warm_ups_are_ready()
 
 
+@pytest.mark.parametrize(("told", "asks"), [(9_000, True), (100, False)])
+def test_should_tell_the_group_of_a_copy_that_has_caught_up_since_it_was_last_told(
+    copies: Copies, lags: dict[TaskId, int], told: int, asks: bool
+) -> None:
+    """The leader has decided by what was told before: one that was ready then is to stay a copy."""
+    copies.standbys._wanted = {TaskId(0, 0): ""}
+    lags[TaskId(0, 0)] = told
+    copies.holdings(None, (), units_of(PLAN))
+    lags[TaskId(0, 0)] = 0
+    copies.expect(Membership(2, b"", (), copies=("0_0",)))
+    assert copies.warm_ups_are_ready() is asks
+
+
 def test_should_restore_aside_what_has_to_wait_for_an_open_transaction(
     copies: Copies, lags: dict[TaskId, int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -23,6 +23,7 @@ from penstock import (
     TopicPartition,
 )
 from penstock.client.assignment import GroupAssignor
+from penstock.client.transports import Transports
 from penstock.client.units import units_of
 from penstock.kafka.membership import MemberInfo, Shares
 from penstock.spark.plan import Plan
@@ -69,7 +70,7 @@ def ask(assignor: Any, members: Sequence[MemberInfo] = (BUSY, IDLE), plan: Plan 
     config = {"application.id": "app", "bootstrap.servers": "x:1", **settings}
     if assignor is not None:
         config["task.assignor.class"] = assignor
-    return GroupAssignor(StreamsConfig(config), Ends(), lambda: (plan, units_of(plan)))(members)  # type: ignore[arg-type]
+    return GroupAssignor(StreamsConfig(config), Ends(), lambda: plan, Transports("shuffle", 60.0, lambda: None))(members)  # type: ignore[arg-type]
 
 
 def all_to(process: str) -> Callable[[ApplicationState], TaskAssignment]:

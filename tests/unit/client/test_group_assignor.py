@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.assignment import GroupAssignor, member_tags, tasks_to_lanes
+from penstock.client.transports import Transports
 from penstock.client.units import changelogs_of, inputs_of, is_stateful, units_of
 from penstock.config import StreamsConfig
 from penstock.errors import BrokerError
@@ -46,7 +47,7 @@ class Ends:
 
 def assignor(end: int | None, racks: dict[TopicPartition, frozenset[str]] | None = None, **config: Any) -> GroupAssignor:
     given = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1", **config})
-    return GroupAssignor(given, Ends(end, racks), lambda: (PLAN, UNITS))  # type: ignore[arg-type]
+    return GroupAssignor(given, Ends(end, racks), lambda: PLAN, Transports("auto", 60.0, lambda: None))  # type: ignore[arg-type]
 
 
 def test_should_know_the_changelogs_of_tasks() -> None:

@@ -383,3 +383,28 @@ def test_should_take_over_what_was_read_for_some_tasks_and_leave_the_others_alon
     assert found.reads(TaskId(1, 0), LINES[1])
     assert not found.reads(TaskId(1, 0), WORDS[1])
     assert found.start(LINES[0]) == 5
+
+
+def test_should_not_show_where_sources_are_while_it_is_not_known_where_all_are_that_they_feed() -> None:
+    """A task that is restored aside has no vector yet, and begins where the sources' commits are."""
+    found = positions({LINES[0]: OffsetAndMetadata(3), LINES[1]: OffsetAndMetadata(4)}, tasks=[TaskId(1, 0)])
+    found.vectors[WORDS[0]].update({LINES[0]: 50, LINES[1]: 50})
+    assert found.shown() == {}
+    found.add([TaskId(1, 1)])
+    assert found.shown() == {LINES[0]: OffsetAndMetadata(3), LINES[1]: OffsetAndMetadata(4)}
+
+
+def test_should_wait_for_what_is_committed_for_the_sources_before_it_looks_what_is_left_in_the_topic() -> None:
+    """A transaction adds its offsets first; the last of its records may come into the topic until it is decided."""
+    found = positions({}, tasks=[])
+    logs = found._admin.logs = {}  # type: ignore[attr-defined]
+
+    def decided(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        if not set(LINES).isdisjoint(partitions):
+            logs.update(ends({WORDS[0]: 2}))
+            return {LINES[0]: OffsetAndMetadata(7)}
+        return {}
+
+    found._read_committed = decided
+    found.add([TaskId(1, 0), TaskId(1, 1)])
+    assert found.draining == {WORDS[0]: 2}

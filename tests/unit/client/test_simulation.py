@@ -358,7 +358,7 @@ def test_should_forget_whose_leader_does_not_answer_where_it_was_given_up_meanwh
 def test_should_go_on_however_long_the_lag_cannot_be_shown(clock: list[float]) -> None:
     world = World(clock, lanes=2, **{"task.spread": "always", "task.timeout.ms": 1000})
 
-    def refuse(offsets: Any, whole: bool = False) -> None:
+    def refuse(offsets: Any, generation: int, whole: bool = False) -> None:
         raise BrokerError("the coordinator is away")
 
     world.conductor.member.commit = refuse  # type: ignore[method-assign, union-attr]

@@ -7,6 +7,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -41,6 +42,20 @@ def test_should_carry_what_a_member_tells() -> None:
     assert codec.decode_member_without_version(codec.encode_member_without_version(INFO)) == INFO
     frame = MemberFrame(2, 3, b"x" * 32, b"body")
     assert MemberFrame.decode(frame.encode()) == frame
+
+
+def test_should_carry_which_way_repartitions_go() -> None:
+    told = replace(INFO, transport="auto")
+    assert codec.decode_member(codec.encode_member(told, 7, "run"))[0] == told
+    for shuffled in ((), (0, 3), None):
+        shares = replace(SHARES, shuffled=shuffled)
+        assert codec.decode_decision(codec.encode_own(1, False), codec.encode_shared(HOSTS, shares, 0)).shuffled == shuffled
+    assert (
+        codec.decode_decision_without_version(
+            codec.encode_decision_without_version("p2", dict(HOSTS), replace(SHARES, shuffled=(0,)), 0)
+        ).shuffled
+        is None
+    )
 
 
 def test_should_tell_older_members_exactly_what_they_know() -> None:
@@ -120,7 +135,8 @@ HOSTILE_MAPS: list[dict[str, Any]] = [
     {"active": {"0": ["p"]}},
     {"active": {"0": [0.0]}}, {"active": {"p0": -1}}, {"active": {"p0": 9}}, {"active": {"p0": None}}, {"active": {"0": [[0]]}},
     {"active": {"0": [0] * (codec.MAX_UNITS + 1)}}, {"copies": {}}, {"copies": [[]]}, {"copies": [{}] * 101}, {"probing": 1},
-    {"error_code": -1}, {"error_code": "4"},
+    {"error_code": -1}, {"error_code": "4"}, {"shuffled": 0}, {"shuffled": [-1]}, {"shuffled": ["0"]}, {"shuffled": [True]},
+    {"shuffled": {"0": 1}}, {"shuffled": [1 << 40]}, {"shuffled": [0] * (codec.MAX_UNITS + 1)},
 ]
 # fmt: on
 

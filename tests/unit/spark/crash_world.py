@@ -255,7 +255,7 @@ class Instance:
         self.brokers = brokers
         builder = topology.internal_topology_builder
         builder.rewrite_topology(self.config)
-        self.plan = make_plan(builder.subtopologies(APPLICATION, {}), brokers.partitions, self.config)
+        self.plan = self._whole = make_plan(builder.subtopologies(APPLICATION, {}), brokers.partitions, self.config)
         admin: Any = brokers
         self.positions = Positions(self.plan, APPLICATION, admin, brokers.read_committed, builder, "earliest", SystemClock())
         self._application = Application("key", self.config, self.plan, None, process, "client")
@@ -265,7 +265,18 @@ class Instance:
         self.lanes: dict[int, Lane] = {}
         self.generation = 0
         self.is_open = False
-        self._has_left_shuffle = False
+        self._left_shuffle_at = -1
+
+    def change_over(self) -> None:
+        """A new generation of the group, in which repartitions go the other way; lanes, and what they know, stay as they are."""
+        before = self.plan
+        self.plan = self._whole.shuffling(()) if before is self._whole else self._whole
+        assert self.plan is not before
+        self.positions.drop({*before.tasks(), *self.plan.tasks()})
+        self.positions.go_by(self.plan)
+        self._owners = {task: task.partition % len(LANES) for task in self.plan.tasks()}
+        self.brokers.generation += 1
+        self.is_open = False
 
     # open and close
 
@@ -302,10 +313,11 @@ class Instance:
         """One commit by the group's leader, before anything is opened."""
         moved = self.positions.following_moves()
         assert not any(is_vector(committed) for committed in moved.values()), "nobody has moved an offset"
-        member = SimpleNamespace(is_leader=True, commit=self.brokers.offsets.update)
-        driver: Any = SimpleNamespace(member=member, tasks=self, _has_left_shuffle=self._has_left_shuffle)
-        Conductor._leave_shuffle(driver)
-        self._has_left_shuffle = driver._has_left_shuffle
+        member = SimpleNamespace(is_leader=True, commit=lambda offsets, **_: self.brokers.offsets.update(offsets))
+        driver: Any = SimpleNamespace(member=member)
+        if self.generation != self._left_shuffle_at:
+            assert Conductor._leave_shuffle(driver, self.positions, self.generation)
+        self._left_shuffle_at = self.generation
 
     def restore(self, seconds: float = 60.0) -> bool:
         """Go on with restoring; whether it is done."""

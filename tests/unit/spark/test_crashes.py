@@ -301,3 +301,78 @@ def test_should_leave_the_shuffle_by_one_commit(begin: Callable[..., Application
         assert application.brokers.offsets == before
     application.start(transport=then)
     finish(name, application)
+
+
+@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("first", OTHER)
+@pytest.mark.parametrize("name", [*SHUFFLING, "words counted"])
+def test_should_change_over_between_two_turns_of_a_running_instance(
+    begin: Callable[..., Application], name: str, first: str, step: Step
+) -> None:
+    """The lanes go on with what they know; one that has died on the way is opened anew."""
+    application = begin(name)
+    instance = application.instance
+    if first == "topic":
+        instance.change_over()
+        instance.open()
+    application.turn(crash_at(list(Step).index(step) % 2, step), max_records=4)
+    instance.change_over()
+    finish(name, application)
+
+
+@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("first", OTHER)
+@pytest.mark.parametrize("name", SHUFFLING)
+def test_should_change_over_in_the_midst_of_a_turn(begin: Callable[..., Application], name: str, first: str, step: Step) -> None:
+    """What was not committed by then is refused; the lane that is late fails, and is opened for the new generation."""
+    application = begin(name)
+    instance, moved = application.instance, list[int]()
+    if first == "topic":
+        instance.change_over()
+        instance.open()
+
+    def next_generation(lane: int, reached: Step) -> None:
+        if reached == step and not moved:
+            moved.append(lane)
+            application.brokers.generation += 1
+
+    application.turn(next_generation, max_records=7)
+    instance.change_over()
+    finish(name, application)
+
+
+@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("name", SHUFFLING)
+def test_should_change_over_again_and_again_while_lanes_die(begin: Callable[..., Application], name: str, step: Step) -> None:
+    """Also before the topic was drained, and before what the tasks had was passed."""
+    application = begin(name)
+    instance = application.instance
+    for turn in range(8):
+        if not instance.is_open:
+            instance.open()
+        application.turn(crash_at(turn % 2, step), max_records=2 + turn % 3)
+        if turn % 3:
+            instance.change_over()
+    finish(name, application)
+
+
+@pytest.mark.parametrize("way", ["shuffle", "topic"])
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("name", SHUFFLING)
+def test_should_go_on_where_a_leader_died_that_changed_over(
+    begin: Callable[..., Application], name: str, committed: bool, way: str
+) -> None:
+    """Before or after the one commit by which the shuffle is left; whoever is next has no state and goes either way."""
+    application = begin(name)
+    leader = application.instance
+    application.turn(crash_at(0, Step.PRODUCED), max_records=5)
+    leader.change_over()
+    if committed:
+        application.brokers.time_out()
+        leader.generation = application.brokers.generation
+        leader.leave_shuffle()
+    leader.die()
+    application.brokers.time_out()
+    application.brokers.generation += 1
+    application.start("b", transport={"shuffle": "auto", "topic": "topic"}[way])
+    finish(name, application)

@@ -122,8 +122,8 @@ class AppInfo:
         ]
 
     def _tasks(self, lags: Lags) -> list[dict[str, Any]]:
-        plan, owners = self._stores.application.plan, self._conductor.owners
-        standbys, locations = self._conductor.standby_hosts, self._locations()
+        owners, standbys, locations = self._conductor.owners, self._conductor.standby_hosts, self._locations()
+        plan = locations.plan  # with the tasks there are in this generation of the group
         restoring = {progress["task"] for progress in self._history.restoring()}
         found = []
         for task in plan.tasks():
