@@ -27,7 +27,7 @@ from penstock.kafka.fetch import Short
 from penstock.kafka.membership import Membership
 from penstock.log_bounds import LogBounds
 from penstock.record import ProducedRecord
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.carry_over import OffsetAndMetadata, with_own_offset
 from penstock.spark.fleet import LaneWork, Staged
 from penstock.spark.had import Had
 from penstock.spark.messages import Committed, Failure, LaneAnswer, UpstreamWork
@@ -319,7 +319,7 @@ class Fleet:
 
     def _read(self, had: Had | None, task: TaskId, partition: TopicPartition, offsets: range) -> OffsetAndMetadata:
         """A task reads a partition itself; returns what it commits."""
-        committed = OffsetAndMetadata(offsets.stop)
+        committed = with_own_offset(OffsetAndMetadata(offsets.stop))  # with times, as a task's commit
         for offset in offsets:
             if partition.topic == WORDS:
                 source, of = self._brokers.written[partition][offset]
