@@ -274,25 +274,20 @@ class Positions:
 
     def _whole_vector(self, partition: TopicPartition, committed: OffsetAndMetadata) -> OffsetAndMetadata:
         """What is committed for a partition that a shuffle feeds, with sources it does not name where they are read from."""
-        sources, loaded = sources_of(self._plan, self._plan.shuffled[partition.topic]), self._loaded_vectors[partition]
-        carried = self._carried.get(partition, {})
-        if not is_vector(committed):
-            return Vector(committed.offset, loaded, carried).committed(committed.metadata, sources, committed.offset)
+        sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
         own = Vector.of(committed, sources)
         if len(own.positions) == len(sources):
             return committed
         times = committed.metadata.partition("|")[0]
-        begun = {**{source: some for source, some in carried.items() if source not in own.positions}, **own.begun}
-        return Vector(own.number, {**loaded, **own.positions}, begun).committed(times, sources, committed.offset)
+        number = own.number if is_vector(committed) else committed.offset
+        return self._consumed(partition)._replace(number=number).committed(times, sources, committed.offset)
 
     def forget_fetched(self, task_id: TaskId) -> None:
         """A task was closed: what it had fetched and not committed is read again."""
         for partition in self.inputs(task_id):
             committed = self.committed.get(partition)
             if partition in self.vectors:
-                sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
-                known = Vector.of(committed, sources).positions
-                self.vectors[partition] = {**self._loaded_vectors[partition], **known}
+                self.vectors[partition] = dict(self._consumed(partition).positions)
             else:
                 self.fetched[partition] = self._loaded[partition] if committed is None else committed.offset
 
@@ -321,29 +316,34 @@ class Positions:
     def uneven(self) -> set[TopicPartition]:
         """The partitions before a shuffle of which not all tasks behind it have consumed equally much."""
         found: dict[TopicPartition, set[str]] = {}
-        for partition, at in self.vectors.items():
-            committed = self.committed.get(partition)
-            if not is_vector(committed):
-                vector = Vector(0, at)
-            else:
-                own = Vector.of(committed, list(at))
-                vector = Vector(0, {**at, **own.positions}, own.begun)
-            for source in at:
-                found.setdefault(source, set()).add(vector.position(source))
+        for partition in self.vectors:
+            consumed = self._consumed(partition)
+            for source in consumed.positions:
+                found.setdefault(source, set()).add(consumed.position(source))
         return {source for source, positions in found.items() if len(positions) > 1 or "+" in next(iter(positions))}
 
     def shown(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What to commit for partitions before a shuffle, so that lag tools see the application.
 
-        Nothing while something is left in repartition topics, or while what is committed for the sources says where a task
+        How far all tasks have consumed them, and never beyond what one has committed: its records may wait for those of another
+        partition. Nothing while something is left in repartition topics, or while what is committed for the sources says where a task
         goes on that has committed nothing of its own since.
         """
         if self.draining or not all(is_vector(self.committed.get(partition)) for partition in self._carried):
             return {}
-        sources = dict.fromkeys(
-            source for target, vector in self.vectors.items() if self._knows_all(target.topic) for source in vector
-        )
-        return {source: with_own_offset(OffsetAndMetadata(self.lowest(source))) for source in sources}
+        lowest: dict[TopicPartition, int] = {}
+        known = {topic: self._knows_all(topic) for topic in {target.topic for target in self.vectors}}
+        for target in self.vectors:
+            for source, at in self._consumed(target).positions.items() if known[target.topic] else ():
+                lowest[source] = min(at, lowest.get(source, at))
+        return {source: with_own_offset(OffsetAndMetadata(at)) for source, at in lowest.items()}
+
+    def _consumed(self, partition: TopicPartition) -> Vector:
+        """What the task of a partition that a shuffle feeds has committed, or begins with."""
+        sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
+        own, carried = Vector.of(self.committed.get(partition), sources), self._carried.get(partition, {})
+        begun = {**{source: some for source, some in carried.items() if source not in own.positions}, **own.begun}
+        return Vector(own.number, {**self._loaded_vectors[partition], **own.positions}, begun)
 
     def _knows_all(self, topic: str) -> bool:
         """Whether it is known where all are that the same sources feed: one that has no vector yet starts where these are."""
