@@ -326,8 +326,8 @@ class Positions:
         """What to commit for partitions before a shuffle, so that lag tools see the application.
 
         How far all tasks have consumed them, and never beyond what one has committed: its records may wait for those of another
-        partition. Nothing while something is left in repartition topics, or while what is committed for the sources says where a task
-        goes on that has committed nothing of its own since.
+        partition. Nothing while something is left in repartition topics, or while what is committed for the sources says where a
+        task goes on that has committed nothing of its own since.
         """
         if self.draining or not all(is_vector(self.committed.get(partition)) for partition in self._carried):
             return {}
