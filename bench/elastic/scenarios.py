@@ -206,6 +206,7 @@ def play(library: Library, name: str, brokers: str, rate: int, ahead: int, pause
             for instance in stage.instances:
                 instance.kill()
             if logs is not None:
+                logs.mkdir(parents=True, exist_ok=True)
                 for log in Path(folder).glob("*/log.txt"):
                     shutil.copy(log, logs / f"{application}-{log.parent.name}.log")
     return load.curve

@@ -45,7 +45,7 @@ from penstock.spark.lane_process import (
     run_in_lane,
     wait_for_end,
 )
-from penstock.spark.placement import executors, is_local, located
+from penstock.spark.placement import anchored, executors, is_local, located
 from penstock.spark.scheduling import POOL
 
 _log = logging.getLogger(__name__)
@@ -81,7 +81,8 @@ class LaneCancelledError(StreamsError):
 class _Job:
     """A job that runs in a lane."""
 
-    def __init__(self, description: str) -> None:
+    def __init__(self, group: str, description: str) -> None:
+        self.group = group
         self.description = description
         self.cancelled: str | None = None
         """Why it is to be ended."""
@@ -113,6 +114,7 @@ class Lane:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self.last_used = time.monotonic()
         self._process: LaneProcess | None = None
+        self._anchored_at: str | None = None
         self._closing: Future[None] | None = None
         self._job: _Job | None = None
         self._job_lock = threading.Lock()
@@ -130,7 +132,7 @@ class Lane:
         """Run the jobs to come on another executor; what is open on the old one stays there until its process ends."""
         left = self.executor
         self.executor = executor
-        self._base = located(self._spark, executor)
+        self._base, self._anchored_at = located(self._spark, executor), None
         if left is not None and left != executor and self._process is not None:
             threading.Thread(target=self._end_process, args=(left, self._process), name=f"{self.name}-left", daemon=True).start()
 
@@ -198,11 +200,11 @@ class Lane:
         self, rows: RDD[Any], function: LaneFunction, partition: int | None, description: str, read: Callable[[bytes], T]
     ) -> T:
         self.last_used = time.monotonic()
+        job = self._job = _Job(self.name, description)
         # Not to be interrupted where it is cancelled: then Spark would let go of the worker, and leave it running.
-        self._spark.setJobGroup(self.name, description, interruptOnCancel=False)
+        self._spark.setJobGroup(job.group, description, interruptOnCancel=False)
         self._spark.setLocalProperty(POOL, self._pool)  # None: the session's default
         in_lane = partial(run_in_lane, self._worker_name, self._process, function)
-        job = self._job = _Job(description)
         try:
             java_rdd = bytes_in_environment(rows, in_lane, self._environment)
             self._process, ended, said = read_from_lane(first_of_partition(self._spark, java_rdd, partition))
@@ -218,7 +220,29 @@ class Lane:
                 "Spark has given %s to process %d; process %d, which had it before, has been ended",
                 *(self.name, self._process.process, ended),
             )
+        if self.executor != self._anchored_at:
+            self._anchored_at = self.executor
+            with suppress(RuntimeError):  # it is being closed
+                self._thread.submit(self._anchor, self.executor)
         return read(said)
+
+    def _anchor(self, executor: str | None) -> None:
+        """Have the jobs to come fail at once if their executor is lost, instead of being tried elsewhere."""
+        if executor is None or executor != self.executor:
+            return
+        job = self._job = _Job(self.name, f"{self.name}: stay at {executor}")
+        self._spark.setJobGroup(job.group, job.description, interruptOnCancel=False)
+        self._spark.setLocalProperty(POOL, self._pool)
+        try:
+            base = anchored(self._spark, executor)
+            job.is_done = True
+        except Exception as exc:  # noqa: BLE001 - then it is tried elsewhere, and refused there
+            _log.debug("%s could not be anchored at %s: %s", self.name, executor, exc)
+            return
+        finally:
+            self._await_end(job)
+        if base is not None and executor == self.executor:
+            self._base = base
 
     def _await_end(self, job: _Job) -> None:
         """Spark's job is over: where it was cancelled, wait until nothing of it runs any more; the next must not meet it."""
@@ -236,7 +260,7 @@ class Lane:
         deadline = time.monotonic() + _SPARK_ENDS_IN
         try:
             while True:
-                self._spark.cancelJobGroup(self.name)
+                self._spark.cancelJobGroup(job.group)
                 if job.is_over.wait(0.2) or time.monotonic() > deadline:  # again: it may not have been there yet
                     break
             if job.is_done:
@@ -245,7 +269,7 @@ class Lane:
                 if self._process is not None:
                     end_process(self._worker_name, self._process.process)  # whatever it does about other signals
                 self._end_process(None, self._process)
-            while (runs := group_runs(self._spark, self.name)) and time.monotonic() < deadline:
+            while (runs := group_runs(self._spark, job.group)) and time.monotonic() < deadline:
                 time.sleep(0.02)
             if runs:
                 self._end_process(self.executor, self._process)

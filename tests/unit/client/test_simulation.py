@@ -78,6 +78,32 @@ def test_should_lose_nothing_while_lanes_come_and_go(clock: list[float], seed: i
 
 
 @pytest.mark.parametrize("seed", seeds(8, 100))
+def test_should_lose_nothing_while_lanes_that_fail_are_replaced(clock: list[float], seed: int) -> None:
+    chance = random.Random(seed)
+    world = World(clock, lanes=chance.randrange(1, 4), **{"task.spread": chance.choice(["always", "auto"])})
+    world.fleet.restores = chance.randrange(2)
+    left: list[int] = []
+    replaced: list[int] = []
+
+    def replace(_: BaseException, lane: int | None) -> bool:
+        if lane is not None:
+            new = next(index for index in range(20) if index not in world.conductor.tasks.lanes)
+            world.conductor.replace_lane(lane, new, f"t{new + 1}", lambda: left.append(lane))
+            replaced.append(lane)
+        return True
+
+    world.on_failure = replace
+    world.assign()
+    lanes = len(world.fleet.lanes)
+    world.shake(chance, 600, failures=0.2)
+    world.settle()
+    consumed_once(world)
+    assert sorted(left) == sorted(replaced)
+    assert len(world.fleet.lanes) == lanes
+    assert world.told[-1] == "running"
+
+
+@pytest.mark.parametrize("seed", seeds(8, 100))
 def test_should_lose_nothing_from_generation_to_generation(clock: list[float], seed: int) -> None:
     """Units go and come back; nobody else works on them meanwhile, so what is committed is where they go on."""
     chance = random.Random(seed)
@@ -342,4 +368,33 @@ def test_should_go_on_however_long_the_lag_cannot_be_shown(clock: list[float]) -
     world.produce("lines", 1, 5)
     world.settle(400)
     assert not world.failures
+    consumed_once(world)
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_should_leave_a_lane_whose_executor_is_gone_until_it_has_another(clock: list[float], is_busy: bool) -> None:
+    world = World(clock, lanes=2, **{"task.spread": "always"})
+    world.on_failure = lambda error, lane: True
+    world.assign()
+    world.settle(50)
+    before = set(world.conductor.owners.values())
+    assert before == {0, 1}
+    if is_busy:
+        world.produce("orders", 0, 5)
+        world.produce("orders", 1, 5)
+        world.until(lambda: any(job.lane == 1 for job in world.turns()))
+    places = world.fleet.place_lane
+    world.fleet.place_lane = lambda index: False  # type: ignore[method-assign]  # for now there is no other executor
+    world.fleet.lose_executor(1)
+    world.fleet.deaf = {1}
+    world.until(lambda: set(world.conductor.owners.values()) == {0})
+    world.fleet.place_lane = places  # type: ignore[method-assign]
+    owners = []
+    for _ in range(60):
+        world.settle(1)
+        owners.append(frozenset(world.conductor.owners.values()))
+    assert set(owners) == {frozenset({0})}, "nothing goes back to a lane that cannot be opened"
+    world.fleet.deaf = set()
+    world.settle(200)
+    assert set(world.conductor.owners.values()) == {0, 1}
     consumed_once(world)

@@ -135,6 +135,15 @@ def test_should_take_a_lane_out_before_it_is_ended(make: Any, monkeypatch: pytes
     assert ended == ["t1"]
 
 
+def test_should_have_a_new_lane_take_over_the_worker_of_one_that_failed(make: Any) -> None:
+    fleet = make({})
+    worker = fleet.lanes[0]
+    assert fleet.pass_on(0, 2, "t3").result(0) is not None
+    assert fleet.lanes == {1: fleet.lanes[1], 2: worker}
+    assert (worker.name, worker.asked) == ("t3", ["close"])
+    assert fleet.query_address(2) is None
+
+
 def test_should_move_a_lane_whose_executor_is_gone(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = make({})
     assert not fleet.place_lane(0)
@@ -148,6 +157,15 @@ def test_should_move_a_lane_whose_executor_is_gone(make: Any, monkeypatch: pytes
     assert fleet.better_places() == {}
     with pytest.raises(NoExecutorsError, match="t1"):
         fleet.place_lane(0)
+
+
+def test_should_tell_which_lanes_have_lost_their_executors(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = make({})
+    monkeypatch.setattr(module, "is_cut_off", lambda spark: False)
+    monkeypatch.setattr(module, "executor_ids", lambda spark: frozenset({"0"}))
+    assert fleet.lost_lanes() == {}
+    monkeypatch.setattr(module, "executor_ids", lambda spark: frozenset({"1"}))
+    assert fleet.lost_lanes() == dict.fromkeys((0, 1), "executor_host_0")
 
 
 def test_should_put_all_lanes_into_the_pool_under_names_that_last(make: Any) -> None:
