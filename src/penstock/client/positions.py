@@ -283,27 +283,32 @@ class Positions:
     def uneven(self) -> set[TopicPartition]:
         """The partitions before a shuffle of which not all tasks behind it have consumed equally much."""
         found: dict[TopicPartition, set[str]] = {}
-        for partition, at in self.vectors.items():
-            committed = self.committed.get(partition)
-            if not is_vector(committed):
-                vector = Vector(0, at)
-            else:
-                own = Vector.of(committed, list(at))
-                vector = Vector(0, {**at, **own.positions}, own.begun)
-            for source in at:
+        for partition in self.vectors:
+            vector = self._consumed(partition)
+            for source in vector.positions:
                 found.setdefault(source, set()).add(vector.position(source))
         return {source for source, positions in found.items() if len(positions) > 1 or "+" in next(iter(positions))}
 
-    def shown(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What to commit for partitions before a shuffle, so that lag tools see the application.
+    def _consumed(self, partition: TopicPartition) -> Vector:
+        """How far a partition that a shuffle feeds has consumed its sources, by its last commit; it may have read further."""
+        loaded = self._loaded_vectors[partition]
+        own = Vector.of(self.committed.get(partition), list(loaded))
+        return Vector(own.number, {**loaded, **own.positions}, own.begun)
 
-        Nothing while something is left in repartition topics, or while what is committed for the sources says where a task
-        goes on that has committed nothing of its own since.
+    def shown(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What to commit for partitions before a shuffle: how far all tasks behind it have consumed them.
+
+        Lag tools see the application by it, and an application in Java goes on from it. Nothing while something is left in
+        repartition topics, or while what is committed for the sources says where a task goes on that has committed nothing of
+        its own since.
         """
         if self.draining or not all(is_vector(self.committed.get(partition)) for partition in self._carried):
             return {}
-        sources = dict.fromkeys(source for vector in self.vectors.values() for source in vector)
-        return {source: OffsetAndMetadata(self.lowest(source)) for source in sources}
+        lowest: dict[TopicPartition, int] = {}
+        for partition in self.vectors:
+            for source, at in self._consumed(partition).positions.items():
+                lowest[source] = min(at, lowest.get(source, at))
+        return {source: OffsetAndMetadata(at) for source, at in lowest.items()}
 
     def highest(self, source: TopicPartition) -> int:
         """How far a partition before a shuffle has been read: the position of the task furthest ahead."""
