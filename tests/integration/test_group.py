@@ -17,7 +17,7 @@ from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 from penstock import ConfigError, StreamsConfig
-from penstock.kafka.groups import Groups
+from penstock.kafka.groups import Groups, GroupStatus
 from penstock.kafka.members import MemberInfo, Membership, Shares
 from penstock.kafka.membership import GroupMember
 from penstock.peers.proofs import PeerKeys
@@ -53,8 +53,15 @@ class Member:
             self.got.append,
             keys=keys,
             on_double=self._take_new_id,
+            others=lambda: self._look(kafka, group),
         )
         self.member.start()
+
+    @staticmethod
+    def _look(kafka: Kafka, group: str) -> GroupStatus:
+        config = StreamsConfig({"application.id": group, "bootstrap.servers": kafka.bootstrap_servers})
+        with Groups(config, "looking") as groups:
+            return groups.status(group)
 
     def _assign(self, infos: Sequence[MemberInfo]) -> Shares:
         processes = sorted(info.process_id for info in infos)

@@ -322,12 +322,19 @@ class Positions:
                 found.setdefault(source, set()).add(consumed.position(source))
         return {source for source, positions in found.items() if len(positions) > 1 or "+" in next(iter(positions))}
 
-    def shown(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What to commit for partitions before a shuffle, so that lag tools see the application.
+    def _consumed(self, partition: TopicPartition) -> Vector:
+        """How far a partition that a shuffle feeds has consumed its sources, by its last commit; it may have read further."""
+        loaded, carried = self._loaded_vectors[partition], self._carried.get(partition, {})
+        own = Vector.of(self.committed.get(partition), list(loaded))
+        begun = {**{source: some for source, some in carried.items() if source not in own.positions}, **own.begun}
+        return Vector(own.number, {**loaded, **own.positions}, begun)
 
-        How far all tasks have consumed them, and never beyond what one has committed: its records may wait for those of another
-        partition. Nothing while something is left in repartition topics, or while what is committed for the sources says where a
-        task goes on that has committed nothing of its own since.
+    def shown(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What to commit for partitions before a shuffle: how far all tasks behind it have consumed them.
+
+        Lag tools see the application by it, and an application in Java goes on from it. Nothing while something is left in
+        repartition topics, or while what is committed for the sources says where a task goes on that has committed nothing of
+        its own since.
         """
         if self.draining or not all(is_vector(self.committed.get(partition)) for partition in self._carried):
             return {}
@@ -337,13 +344,6 @@ class Positions:
             for source, at in self._consumed(target).positions.items() if known[target.topic] else ():
                 lowest[source] = min(at, lowest.get(source, at))
         return {source: with_own_offset(OffsetAndMetadata(at)) for source, at in lowest.items()}
-
-    def _consumed(self, partition: TopicPartition) -> Vector:
-        """What the task of a partition that a shuffle feeds has committed, or begins with."""
-        sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
-        own, carried = Vector.of(self.committed.get(partition), sources), self._carried.get(partition, {})
-        begun = {**{source: some for source, some in carried.items() if source not in own.positions}, **own.begun}
-        return Vector(own.number, {**self._loaded_vectors[partition], **own.positions}, begun)
 
     def _knows_all(self, topic: str) -> bool:
         """Whether it is known where all are that the same sources feed: one that has no vector yet starts where these are."""

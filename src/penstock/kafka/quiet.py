@@ -20,6 +20,7 @@ _LOUD = (
     "kafka.net.transport",
 )
 _SERIOUS = ("authoriz", "authentic", "sasl", "fenced", "inconsistent", "fatal", "certificate", "ssl")
+_TOLD = "inconsistentgroupprotocol"  # once a second while members of another kind are waited for; membership tells who they are
 
 
 class _Demote(logging.Filter):
@@ -29,7 +30,7 @@ class _Demote(logging.Filter):
         if record.levelno not in (logging.WARNING, logging.ERROR):
             return True
         text = record.getMessage().lower()
-        if any(sign in text for sign in _SERIOUS):
+        if any(sign in text for sign in _SERIOUS) and _TOLD not in text:
             return True
         record.levelno, record.levelname = logging.DEBUG, "DEBUG"
         return logging.getLogger(record.name).isEnabledFor(logging.DEBUG)

@@ -168,6 +168,14 @@ def test_should_not_go_back_to_a_vector_from_before_somebody_else_read_on() -> N
     assert positions(committed, ends({WORDS[0]: 5, WORDS[1]: 6})).draining == {WORDS[0]: 5}
 
 
+def test_should_show_what_was_consumed_and_not_what_waits() -> None:
+    """A task that waits for another partition has read further than it has committed: whoever goes on must not begin there."""
+    found = positions({WORDS[0]: OffsetAndMetadata(0, "|7|lines=3,4"), WORDS[1]: OffsetAndMetadata(0, "|9|lines=5,6")})
+    for vector in found.vectors.values():
+        vector.update({LINES[0]: 50, LINES[1]: 50})
+    assert found.shown() == {LINES[0]: OffsetAndMetadata(3), LINES[1]: OffsetAndMetadata(4)}
+
+
 def test_should_tell_of_which_sources_some_tasks_have_had_more_than_others() -> None:
     at = {LINES[0]: OffsetAndMetadata(3), LINES[1]: OffsetAndMetadata(3)}
     assert positions({**at, WORDS[0]: OffsetAndMetadata(0, "|7|lines=3,4")}).uneven() == {LINES[1]}
@@ -209,7 +217,7 @@ def test_should_go_on_where_a_task_was_before_the_shuffle_was_left_and_taken_aga
     found.committed |= {WORDS[0]: OffsetAndMetadata(0, "t0|1|lines=4,4")}
     assert found.shown() == {}
     found.committed |= {WORDS[1]: OffsetAndMetadata(0, "t1|1|lines=7,7")}
-    assert found.shown() == {LINES[0]: own(3), LINES[1]: own(4)}
+    assert found.shown() == {LINES[0]: own(4), LINES[1]: own(4)}
 
 
 def test_should_leave_the_shuffle_again_with_what_tasks_had_when_they_left_it_before() -> None:

@@ -32,3 +32,13 @@ def test_should_show_chatter_only_to_who_asks_for_it(caplog: pytest.LogCaptureFi
     caplog.set_level(logging.DEBUG, "kafka.net.connection")
     log.error("Connection lost")
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [("DEBUG", "Connection lost")]
+
+
+def test_should_not_show_again_and_again_that_the_group_is_of_another_kind(caplog: pytest.LogCaptureFixture) -> None:
+    keep_down()
+    log = logging.getLogger("kafka.coordinator")
+    caplog.set_level(logging.INFO, "kafka.coordinator")
+    log.error("Attempt to join group %s failed due to fatal error: %s", "shop", "InconsistentGroupProtocolError")
+    assert caplog.messages == []
+    log.error("Attempt to join group %s failed due to fatal error: %s", "shop", "InvalidGroupIdError")
+    assert len(caplog.messages) == 1
