@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,3 +60,16 @@ def test_should_go_on_from_the_changelog_when_an_executor_is_lost(grown: Cluster
         assert run.restored > restored, "what was in memory only came from the changelog"
         run.wait_for_executors(2)
         assert lost not in {executor for executor, _ in run.last_places().values()}
+
+
+@pytest.mark.slow  # a driver and executors of its own; what it shows is played in tests/unit/spark/test_recomputed.py
+def test_should_take_what_is_computed_again_only_if_it_is_the_same(grown: Cluster) -> None:
+    """One lane has its part of a stage when an executor dies; Spark computes what that had again for the other lane."""
+    app = Path(__file__).parent.parent / "harness" / "apps" / "recomputed.py"
+    command = [sys.executable, str(app), json.dumps({**grown.settings, "spark.ui.enabled": "false"})]
+    done = subprocess.run(command, env=grown.environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    repeating, others = json.loads(done.stdout)
+    assert repeating == ["taken", "taken"]
+    assert others[0] == "taken"
+    assert "gave other records than before" in others[1]

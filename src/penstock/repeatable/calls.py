@@ -86,6 +86,7 @@ class Look:
         self._last: _Frame | None = None
         self._calls = 0
         self._busy: set[tuple[types.CodeType, tuple[Any, ...]]] = set()
+        self._written: set[int] = set()
         self._returned: dict[tuple[types.CodeType, tuple[Any, ...]], Value] = {}
 
     def finding(self, cause: Cause) -> Finding:
@@ -119,7 +120,7 @@ class Look:
             self._changed(called.owner, str(getattr(called.function, "__name__", "")))
             return self.call_function(called.function, [called.owner, *given], named)
         if isinstance(called, Written):
-            return called.scope.inner(called.node, given, named)  # type: ignore[no-any-return]
+            return self._call_written(called, given, named)
         if isinstance(called, Method):
             return self._call_method(called, given)
         if isinstance(called, NotImported):
@@ -128,6 +129,16 @@ class Look:
         if isinstance(called, Known):
             return self._call_known(called.value, given, named)
         return _UNKNOWN
+
+    def _call_written(self, called: Written, given: Sequence[Value], named: Mapping[str, Value]) -> Value:
+        """A function inside of another one may call itself too."""
+        if id(called.node) in self._written or self._calls >= _MOST_CALLS:
+            return _UNKNOWN
+        self._calls += 1
+        self._written.add(id(called.node))
+        result: Value = called.scope.inner(called.node, given, named)
+        self._written.discard(id(called.node))
+        return result
 
     def _call_known(self, called: Any, given: Sequence[Value], named: Mapping[str, Value]) -> Value:
         if is_seeded(called) and not given and not named:

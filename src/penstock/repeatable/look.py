@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from penstock.repeatable.calls import SET_ORDER, Finding, Look, Met
 from penstock.repeatable.chance import Cause, Kind
 from penstock.repeatable.scope import follow
 from penstock.repeatable.values import Known, is_unordered
+
+_log = logging.getLogger(__name__)
 
 
 def first_finding(function: Any, returns_records: bool = False) -> Finding | None:
@@ -28,6 +31,6 @@ def first_finding(function: Any, returns_records: bool = False) -> Finding | Non
             return look.finding(Cause(Kind.ORDER, f"returns elements {SET_ORDER}"))
     except Met as met:
         return look.finding(met.cause)
-    except RecursionError:
-        return None
+    except Exception as exc:  # noqa: BLE001 - whatever is in the user's code, it is not run here: the application must start
+        _log.warning("%r could not be looked into, and counts as repeatable: %r", function, exc)
     return None

@@ -161,6 +161,34 @@ def local_function(value: Any) -> Any:
     return total
 
 
+def recursive_inside(value: Any) -> Any:
+    def walk(node: Any) -> Any:
+        return [walk(child) for child in node] if node else node
+
+    def other(node: Any) -> Any:
+        return walk(node) or other(node[1:])
+
+    return other(value), walk(value)
+
+
+def recursive_and_chance(value: Any) -> Any:
+    def walk(node: Any) -> Any:
+        return [walk(child) for child in node] if node else node
+
+    return walk(value), uuid.uuid4()
+
+
+def nested(value: Any) -> Any:
+    for a in value:
+        for b in a:
+            for c in b:
+                for d in c:
+                    for e in d:
+                        for f in e:
+                            for g in f:
+                                yield [(x, y) for x in g for y in x]
+
+
 def recursive(value: Any) -> Any:
     return value if not value else recursive(value[1:])
 
@@ -341,6 +369,7 @@ CHANCE: list[tuple[Any, str]] = [
     (lambda v: sorted(v, key=lambda x: random.random()), "random.random"),
     (decorated, "random.randint"),
     (cached_chance, "random.randint"),
+    (recursive_and_chance, "uuid.uuid4"),
     (imports_inside, "random.random"),
     (imports_a_name, "time.time"),
     (functools.partial(helper), "random.randint"),
@@ -505,6 +534,8 @@ REPEATABLE: list[Any] = [
     matches,
     local_function,
     recursive,
+    recursive_inside,
+    nested,
     decorated_and_pure,
     cached,
     types.SimpleNamespace,
