@@ -26,7 +26,7 @@ from penstock.repeatable.values import (
     is_unordered,
     joined,
 )
-from penstock.repeatable.whose import is_installed, is_library, package_of
+from penstock.repeatable.whose import installed_package, is_library
 from penstock.user_code import shown_path
 
 _UNKNOWN = Shape.UNKNOWN
@@ -78,9 +78,9 @@ class _Frame(NamedTuple):
 class Look:
     """One look into a function."""
 
-    def __init__(self, root: Any, follow: Follow) -> None:
+    def __init__(self, root: Any, follow: Follow, package: str | None) -> None:
         self._follow = follow
-        self._package = package_of(root)
+        self._package = package
         self._root = str(getattr(root, "__qualname__", type(root).__qualname__))
         self._frames: list[_Frame] = []
         self._last: _Frame | None = None
@@ -256,13 +256,11 @@ class Look:
 
     def _installed(self, function: types.FunctionType) -> int | None:
         """How many calls deep in code that was installed a call of this function is; None where it is not followed."""
-        if package_of(function) == self._package != "":
-            return 0
         filename = function.__code__.co_filename
         if is_library(filename):
             return None
-        deep = self._frames[-1].installed if self._frames else 0
-        return deep + 1 if deep or is_installed(filename) else 0
+        package, deep = installed_package(filename), self._frames[-1].installed if self._frames else 0
+        return deep + 1 if deep or package not in (None, self._package) else 0
 
 
 def _identity(value: Value) -> Any:

@@ -13,10 +13,11 @@ from penstock.repeatable.values import Known, is_unordered
 _log = logging.getLogger(__name__)
 
 
-def first_finding(function: Any, returns_records: bool = False) -> Finding | None:
+def first_finding(function: Any, returns_records: bool = False, package: str | None = None) -> Finding | None:
     """The first thing in a function of the user's that may differ when it is run again; None where nothing was seen.
 
-    `returns_records` says that what it returns becomes records, so that it must not be a set.
+    `returns_records` says that what it returns becomes records, so that it must not be a set. `package` is the user's own, where
+    the application was installed itself.
 
     >>> import random
     >>> first_finding(lambda key, value: (random.random(), value)).what
@@ -24,7 +25,7 @@ def first_finding(function: Any, returns_records: bool = False) -> Finding | Non
     >>> first_finding(lambda key, value: value.split()) is None
     True
     """
-    look = Look(function, follow)
+    look = Look(function, follow, package)
     try:
         returned = look.call(look.use(Known(function)), [], {})
         if returns_records and is_unordered(returned):
