@@ -67,6 +67,7 @@ def test_should_go_on_from_the_changelog_when_an_executor_is_lost(grown: Cluster
         run.wait_for_counts()
 
 
+@pytest.mark.slow  # a driver and executors of its own; what it shows is played in tests/unit/spark/test_recomputed.py
 def test_should_take_what_is_computed_again_only_if_it_is_the_same(grown: Cluster) -> None:
     """One lane has its part of a stage when an executor dies; Spark computes what that had again for the other lane."""
     app = Path(__file__).parent.parent / "harness" / "apps" / "recomputed.py"

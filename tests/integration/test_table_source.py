@@ -16,7 +16,8 @@ from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import texts, topics
 from tests.integration.query_topologies import all_kinds
 from tests.unit.client.web.served import Served
-from tests.unit.client.web.test_server import KEYS, fill
+from tests.unit.client.web.served_twice import served_twice
+from tests.unit.client.web.test_server import KEYS
 
 pytestmark = pytest.mark.integration
 
@@ -39,13 +40,8 @@ class Reads(list[tuple[str, dict[str, Any]]]):
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Served]]:
-    folder = tmp_path_factory.mktemp("two")
-    first, second = Served(folder / "a", "secret", [0]), Served(folder / "b", "secret", [1, 2])
-    hosts = {0: first.address, 1: second.address, 2: second.address}
-    fill(first.serve(hosts), second.serve(hosts))
-    yield first, second
-    first.close()
-    second.close()
+    with served_twice(tmp_path_factory.mktemp("two")) as both:
+        yield both
 
 
 @pytest.fixture

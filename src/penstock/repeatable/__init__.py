@@ -9,7 +9,8 @@
 
 Nothing of the user's is run. What is decided, and why:
 
-- The user's own code is followed to its end: functions, closures, defaults, methods of known objects, partials, decorators.
+- The user's own code is followed to its end: functions, closures, defaults, methods of known objects, partials, decorators. It is
+  what was not installed, and the package that adds the operator.
 - Code that was installed is followed three calls deep, and only for chance and clocks: libraries keep caches and read settings
   without changing what they compute, and to take that for state would send everything through topics.
 - The standard library is not followed: what matters of it is listed in `chance.py`.

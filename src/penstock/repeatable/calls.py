@@ -26,7 +26,7 @@ from penstock.repeatable.values import (
     is_unordered,
     joined,
 )
-from penstock.repeatable.whose import is_installed, is_library, package_of
+from penstock.repeatable.whose import installed_package, is_library
 from penstock.user_code import shown_path
 
 _UNKNOWN = Shape.UNKNOWN
@@ -78,14 +78,15 @@ class _Frame(NamedTuple):
 class Look:
     """One look into a function."""
 
-    def __init__(self, root: Any, follow: Follow) -> None:
+    def __init__(self, root: Any, follow: Follow, package: str | None) -> None:
         self._follow = follow
-        self._package = package_of(root)
+        self._package = package
         self._root = str(getattr(root, "__qualname__", type(root).__qualname__))
         self._frames: list[_Frame] = []
         self._last: _Frame | None = None
         self._calls = 0
         self._busy: set[tuple[types.CodeType, tuple[Any, ...]]] = set()
+        self._written: set[int] = set()
         self._returned: dict[tuple[types.CodeType, tuple[Any, ...]], Value] = {}
 
     def finding(self, cause: Cause) -> Finding:
@@ -119,7 +120,7 @@ class Look:
             self._changed(called.owner, str(getattr(called.function, "__name__", "")))
             return self.call_function(called.function, [called.owner, *given], named)
         if isinstance(called, Written):
-            return called.scope.inner(called.node, given, named)  # type: ignore[no-any-return]
+            return self._call_written(called, given, named)
         if isinstance(called, Method):
             return self._call_method(called, given)
         if isinstance(called, NotImported):
@@ -128,6 +129,16 @@ class Look:
         if isinstance(called, Known):
             return self._call_known(called.value, given, named)
         return _UNKNOWN
+
+    def _call_written(self, called: Written, given: Sequence[Value], named: Mapping[str, Value]) -> Value:
+        """A function inside of another one may call itself too."""
+        if id(called.node) in self._written or self._calls >= _MOST_CALLS:
+            return _UNKNOWN
+        self._calls += 1
+        self._written.add(id(called.node))
+        result: Value = called.scope.inner(called.node, given, named)
+        self._written.discard(id(called.node))
+        return result
 
     def _call_known(self, called: Any, given: Sequence[Value], named: Mapping[str, Value]) -> Value:
         if is_seeded(called) and not given and not named:
@@ -245,13 +256,11 @@ class Look:
 
     def _installed(self, function: types.FunctionType) -> int | None:
         """How many calls deep in code that was installed a call of this function is; None where it is not followed."""
-        if package_of(function) == self._package != "":
-            return 0
         filename = function.__code__.co_filename
         if is_library(filename):
             return None
-        deep = self._frames[-1].installed if self._frames else 0
-        return deep + 1 if deep or is_installed(filename) else 0
+        package, deep = installed_package(filename), self._frames[-1].installed if self._frames else 0
+        return deep + 1 if deep or package not in (None, self._package) else 0
 
 
 def _identity(value: Value) -> Any:

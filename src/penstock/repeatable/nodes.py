@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from penstock.operators import (
     KStreamPrint,
 )
 from penstock.repeatable.look import first_finding
+from penstock.repeatable.whose import installed_package
 from penstock.timestamps import resolve_timestamp_extractor
 from penstock.topology.specs import NodeSpec, ProcessorSpec, SinkSpec, SourceSpec
 from penstock.user_code import added_at
@@ -48,8 +50,9 @@ def why_not_repeatable(nodes: Iterable[NodeSpec], config: Mapping[str, Any]) -> 
     """The first reason why functions of these nodes may give other records when they are run again; None where none is seen."""
     for node in nodes:
         gives = isinstance(node, ProcessorSpec) and isinstance(node.supplier, _GIVE_RECORDS)
+        own = installed_package(node.added_at)
         for function in _functions_of(node, config):
-            finding = first_finding(function, gives)
+            finding = first_finding(function, gives, own)
             if finding is not None:
                 return Reason(node.name, node.added_at, *finding)
     return None
@@ -99,9 +102,8 @@ def _users(given: Any, method: str | None = None, seen: set[int] | None = None) 
 
 def _is_penstocks(given: Any) -> bool:
     """Whether an object is penstock's own; a function of the user's, or an object of his class, is not."""
-    named = given if isinstance(given, type) or hasattr(type(given), "__code__") else type(given)
-    module = getattr(given, "__module__", None) if callable(given) and hasattr(given, "__qualname__") else named.__module__
-    return str(module).partition(".")[0] == "penstock"
+    named = given if isinstance(given, type) or inspect.isroutine(given) else type(given)
+    return str(getattr(named, "__module__", "")).partition(".")[0] == "penstock"
 
 
 def _attributes(given: Any) -> Iterator[tuple[str, Any]]:

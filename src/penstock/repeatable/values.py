@@ -164,7 +164,7 @@ def _of_class(cls: type, name: str, owner: Value) -> Value:
     if isinstance(found, _SLOTS) and isinstance(owner, Known) and not is_class:
         try:
             return Known(found.__get__(owner.value))
-        except AttributeError:
+        except (AttributeError, TypeError):  # not set, or one that only classes have
             return Shape.UNKNOWN
     if found is None or isinstance(
         found, types.MethodDescriptorType | types.ClassMethodDescriptorType | types.WrapperDescriptorType

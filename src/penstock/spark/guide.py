@@ -5,17 +5,15 @@ A thread in the driver answers whoever knows the application's key (`channel.py`
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark import SparkContext
 
 from penstock.errors import InvalidStateStoreError, PenstockError, StateStoreNotAvailableError, StreamsRebalancingError
 from penstock.ids import TaskId
+from penstock.scratch import ScratchFolder
 from penstock.spark.channel import GONE, Address, Channel, answer_of, connect, send_error
 from penstock.spark.listening import Listening
 from penstock.spark.messages import Application
@@ -53,17 +51,17 @@ class Guide:
 
     def __init__(self, spark: SparkContext, application: Application, find: Find) -> None:
         self._find = find
-        self._folder = Path(tempfile.mkdtemp(prefix="penstock-g-")) if is_local(spark) else None
-        host = "" if self._folder is not None else str(spark.getConf().get("spark.driver.host"))
-        identity = None if self._folder is not None else application.identity
+        self._scratch = ScratchFolder("penstock-g-") if is_local(spark) else None
+        host = "" if self._scratch is not None else str(spark.getConf().get("spark.driver.host"))
+        identity = None if self._scratch is not None else application.identity
         try:
             self._listening = Listening(
                 "penstock-guide",
                 application.query_key,
                 _CODEC,
                 self._answer,
-                folder=self._folder,
-                host="" if self._folder is not None else str(spark.getConf().get("spark.driver.bindAddress", host)),
+                folder=None if self._scratch is None else self._scratch.path,
+                host="" if self._scratch is not None else str(spark.getConf().get("spark.driver.bindAddress", host)),
                 identity=identity,
             )
         except BaseException:
@@ -78,8 +76,8 @@ class Guide:
         self._remove_folder()
 
     def _remove_folder(self) -> None:
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        if self._scratch is not None:
+            self._scratch.close()
 
     def _answer(self, channel: Channel) -> None:
         request = channel.receive(_REQUEST_SECONDS)

@@ -166,9 +166,15 @@ def why_topic(upstream: Subtopology, partitions: Mapping[str, int], config: Mapp
             return f"its timestamp extractor {extractor!r} takes the time of the clock"
     for node in upstream.nodes:
         if isinstance(node, ProcessorSpec) and not isinstance(node.supplier, STATELESS):
-            return f"{node.name}{added_at(node.added_at)} is a processor that may do anything with its records"
+            return f"{node.name}{added_at(node.added_at)} {_what_it_is(node.supplier)}"
     found = why_not_repeatable(upstream.nodes, config)
     return None if found is None else str(found)
+
+
+def _what_it_is(supplier: Any) -> str:
+    if type(supplier).__module__.startswith("penstock."):
+        return "makes its records of more than one of its input"
+    return "is a processor that may do anything with its records"
 
 
 def why_not(upstream: Subtopology, partitions: Mapping[str, int], config: Mapping[str, Any]) -> str | None:

@@ -11,12 +11,9 @@ says `doing`, and is told at once what runs (`doing.py`), also in the midst of a
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from penstock.errors import InvalidStateStoreError, PenstockError, UnknownStateStoreError
@@ -25,6 +22,7 @@ from penstock.query.queries import ResultOrder
 from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.queries.opening import OwnStore, ReadableStore, own_kind, queryable_store
 from penstock.runtime.queries.partition import Lease, StorePartition
+from penstock.scratch import ScratchFolder
 from penstock.spark.channel import Channel, send_error
 from penstock.spark.doing import Work
 from penstock.spark.entry_forms import parts_of
@@ -84,13 +82,13 @@ class QueryListener:
         """Held while a turn runs: in-memory stores then hold what is not committed."""
         self._disk: dict[tuple[TaskId, str], StorePartition] = {}
         self._disk_lock = threading.Lock()
-        self._folder = Path(tempfile.mkdtemp(prefix="penstock-q-", dir=_folder_of_spark()))
+        self._scratch = ScratchFolder("penstock-q-", _folder_of_spark())
         self._listening = Listening(
             "penstock-queries",
             application.query_key,
             CODEC,
             self._answer,
-            folder=self._folder if host is None else None,
+            folder=self._scratch.path if host is None else None,
             host=host or "",
             identity=None if host is None else application.identity,
         )
@@ -103,7 +101,7 @@ class QueryListener:
             partitions, self._disk = list(self._disk.values()), {}
         for partition in partitions:
             partition.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._scratch.close()
 
     def _answer(self, channel: Channel) -> None:
         lease: Lease | None = None
@@ -145,7 +143,7 @@ class QueryListener:
             if partition is None:
                 store = readable_store(self._application, task_id, store_name)
                 folder = self._tasks.folder_of(task_id)
-                partition = self._disk[task_id, store_name] = store.partition_on_disk(task_id, folder, self._folder)
+                partition = self._disk[task_id, store_name] = store.partition_on_disk(task_id, folder, self._scratch.path)
             return partition
 
 

@@ -1,4 +1,4 @@
-"""A stage before a shuffle, of which one lane has its part when executors die; says what another lane then makes of its own.
+"""A stage before a shuffle, of which one lane has its part when an executor dies; says what another lane then makes of its own.
 
 Once with records that are the same again, once with records that are not.
 """
@@ -55,12 +55,13 @@ def main(settings: dict[str, str]) -> None:
     for key, value in settings.items():
         builder = builder.config(key, value)
     context = builder.getOrCreate().sparkContext
-    stages = [shuffled_bytes(context.parallelize(range(2), 2), partial(stage, repeats), 3) for repeats in (True, False)]
+    stages = [shuffled_bytes(context.parallelize(range(4), 4), partial(stage, repeats), 3) for repeats in (True, False)]
     told = [all_of_partition(context, rows, _DRIVER, 120) for rows in stages]
     first = [read_blobs(blob for blob in blobs if not blob.startswith(_PROCESS)) for blobs in told]
     parts = [[outcome(known, read_blobs(all_of_partition(context, rows, 0, 120)))] for known, rows in zip(first, stages)]
-    for executor in {int(blob[len(_PROCESS) :]) for blobs in told for blob in blobs if blob.startswith(_PROCESS)}:
-        os.kill(executor, signal.SIGKILL)
+    # One that has run tasks of both stages: each has more tasks than an executor has cores.
+    ran = [{int(blob[len(_PROCESS) :]) for blob in blobs if blob.startswith(_PROCESS)} for blobs in told]
+    os.kill(min(ran[0] & ran[1]), signal.SIGKILL)
     for known, rows, outcomes in zip(first, stages, parts):
         outcomes.append(outcome(known, read_blobs(all_of_partition(context, rows, 1, 120))))
     print(json.dumps(parts), flush=True)

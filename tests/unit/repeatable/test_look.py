@@ -8,6 +8,7 @@ import datetime
 import datetime as dt
 import functools
 import hashlib
+import importlib
 import io
 import itertools
 import json
@@ -159,6 +160,34 @@ def local_function(value: Any) -> Any:
     for number in value:
         add(number)
     return total
+
+
+def recursive_inside(value: Any) -> Any:
+    def walk(node: Any) -> Any:
+        return [walk(child) for child in node] if node else node
+
+    def other(node: Any) -> Any:
+        return walk(node) or other(node[1:])
+
+    return other(value), walk(value)
+
+
+def recursive_and_chance(value: Any) -> Any:
+    def walk(node: Any) -> Any:
+        return [walk(child) for child in node] if node else node
+
+    return walk(value), uuid.uuid4()
+
+
+def nested(value: Any) -> Any:
+    for a in value:
+        for b in a:
+            for c in b:
+                for d in c:
+                    for e in d:
+                        for f in e:
+                            for g in f:
+                                yield [(x, y) for x in g for y in x]
 
 
 def recursive(value: Any) -> Any:
@@ -341,6 +370,7 @@ CHANCE: list[tuple[Any, str]] = [
     (lambda v: sorted(v, key=lambda x: random.random()), "random.random"),
     (decorated, "random.randint"),
     (cached_chance, "random.randint"),
+    (recursive_and_chance, "uuid.uuid4"),
     (imports_inside, "random.random"),
     (imports_a_name, "time.time"),
     (functools.partial(helper), "random.randint"),
@@ -505,6 +535,8 @@ REPEATABLE: list[Any] = [
     matches,
     local_function,
     recursive,
+    recursive_inside,
+    nested,
     decorated_and_pure,
     cached,
     types.SimpleNamespace,
@@ -602,3 +634,74 @@ def test_should_run_nothing_of_the_users() -> None:
     tricky = Tricky()
     assert look(lambda value: tricky.anything(value)) is None
     assert look(lambda value: value in tricky) is None  # type: ignore[operator]
+
+
+INSTALLED = """
+import os
+import random
+
+_cache = {}
+
+
+def cached(value):
+    _cache[value] = os.environ.get("HOME")
+    return [word for word in set(value)]
+
+
+def drawn(value):
+    return _first(value)
+
+
+def _first(value):
+    return random.random()
+
+
+def deep(value):
+    return _one(value)
+
+
+def _one(value):
+    return _two(value)
+
+
+def _two(value):
+    return _first(value)
+
+
+class Codec:
+    def __call__(self, topic, data):
+        self.last = data
+        return data
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A package that was installed."""
+    (tmp_path / "site-packages").mkdir()
+    (tmp_path / "site-packages" / "wordlib.py").write_text(INSTALLED)
+    monkeypatch.syspath_prepend(str(tmp_path / "site-packages"))
+    monkeypatch.delitem(sys.modules, "wordlib", raising=False)
+    return importlib.import_module("wordlib")
+
+
+def test_should_look_for_chance_alone_in_what_was_installed(library: Any) -> None:
+    assert look(lambda value: len(library.cached(value))) is None
+    assert look(library.Codec()) is None
+    found = look(lambda value: library.drawn(value))
+    assert found is not None
+    assert "random.random" in found.what
+    assert Path(__file__).name in found.where  # the user's own line
+
+
+def test_should_look_only_so_deep_into_what_was_installed(library: Any) -> None:
+    assert look(lambda value: library._one(value)) is not None
+    assert look(lambda value: library.deep(value)) is None
+
+
+def test_should_look_at_all_of_an_application_that_was_installed_itself(library: Any) -> None:
+    found = first_finding(library.cached, package="wordlib")
+    assert found is not None
+    assert "os.environ" in found.what or "_cache" in found.what
+    assert first_finding(library.deep, package="wordlib") is not None
+    assert first_finding(library.Codec(), package="wordlib") is not None

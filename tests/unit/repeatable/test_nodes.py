@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import logging
 import random
@@ -89,6 +90,15 @@ def choose(topic: str, key: str, value: str, count: int) -> int:
     return random.randrange(count)
 
 
+@dataclasses.dataclass
+class Stamped:
+    user: str
+    at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.at = time.time()
+
+
 NOT_REPEATABLE: dict[str, tuple[Topology, str]] = {
     "map": (counted(lambda s: s.map(lambda k, v: (k, v + str(random.random())))), "random.random"),
     "map_values": (counted(lambda s: s.map_values(lambda v: v + str(time.time()))), "time.time"),
@@ -99,6 +109,7 @@ NOT_REPEATABLE: dict[str, tuple[Topology, str]] = {
     "filter_not": (counted(lambda s: s.filter_not(lambda k, v: random.random() < 0.1)), "random.random"),
     "select_key": (counted(lambda s: s.select_key(lambda k, v: hash(v))), "hash()"),
     "value deserializer": (counted(value_serde=Serdes.serde(Stamp().serialize, Numbering())), "sets self.number"),
+    "type of the values": (counted(lambda s: s.map_values(str), value_serde=Serdes.json(Stamped)), "time.time"),
     "timestamp extractor": (counted(timestamp_extractor=Clock()), "time.time"),
 }
 

@@ -21,18 +21,14 @@ from penstock.spark.source import PenstockDataSource, StoreReader
 from penstock.spark.table_server import Columns, Servers, StoreTable
 from tests.unit.client.queries.world import World
 from tests.unit.client.web.served import Served
-from tests.unit.client.web.test_server import KEYS, fill
+from tests.unit.client.web.served_twice import served_twice
+from tests.unit.client.web.test_server import KEYS
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Served]]:
-    folder = tmp_path_factory.mktemp("two")
-    first, second = Served(folder / "a", "secret", [0]), Served(folder / "b", "secret", [1, 2])
-    hosts = {0: first.address, 1: second.address, 2: second.address}
-    fill(first.serve(hosts), second.serve(hosts))
-    yield first, second
-    first.close()
-    second.close()
+    with served_twice(tmp_path_factory.mktemp("two")) as both:
+        yield both
 
 
 def options(served: Served, store: str, **others: str) -> dict[str, str]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from penstock.client.conductor import Conductor
 from penstock.config import StreamsConfig
@@ -16,6 +13,7 @@ from penstock.ids import TaskId
 from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.queries.opening import OwnStore, ReadableStore, own_kind
 from penstock.runtime.queries.partition import StorePartition
+from penstock.scratch import ScratchFolder
 from penstock.spark.fleet import Fleet
 from penstock.spark.guide import Source
 from penstock.spark.messages import Application
@@ -47,7 +45,7 @@ class LocalStores:
         self._fleet = fleet
         self._conductor = conductor
         self._folder = state_dir_here(config["state.dir"]) / config["application.id"]
-        self._log_folder = Path(tempfile.mkdtemp(prefix="penstock-readers-"))
+        self._logs = ScratchFolder("penstock-readers-")
         self._stores: dict[str, ReadableStore | OwnStore] = {}
         self._tasks: tuple[Plan | None, dict[str, list[TaskId]]] = (None, {})
         self._readers: dict[tuple[TaskId, str, str], StorePartition] = {}
@@ -186,7 +184,7 @@ class LocalStores:
             reader = self._readers.get(key)
             if reader is None:
                 folder = self._folder / _subfolder(task_id, lane)
-                reader = self._readers[key] = store.partition_on_disk(task_id, folder, self._log_folder)
+                reader = self._readers[key] = store.partition_on_disk(task_id, folder, self._logs.path)
             return reader
 
     def _address(self, lane: int) -> Callable[[], str | tuple[str, int] | None]:
@@ -204,7 +202,7 @@ class LocalStores:
     def close(self) -> None:
         """Close all readers."""
         self.forget()
-        shutil.rmtree(self._log_folder, ignore_errors=True)
+        self._logs.close()
 
 
 def _subfolder(task_id: TaskId, lane: int) -> str:
