@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.dsl import kstream
 from penstock.dsl.kstream_base import StreamBase
-from penstock.dsl.options import StreamJoined
+from penstock.dsl.options import StreamJoined, with_guesses
 from penstock.graph import naming
 from penstock.graph.dsl_stores import DslStoreSuppliers, configured_dsl_store_suppliers, resolve_dsl_store_suppliers
 from penstock.graph.join_nodes import StreamStreamJoinNode
@@ -21,6 +21,7 @@ from penstock.graph.join_stores import (
 from penstock.graph.naming import Named
 from penstock.graph.node import ProcessorParameters
 from penstock.graph.processors import WindowedStreamProcessorNode
+from penstock.guessed_serdes import guess_value
 from penstock.operators import (
     KStreamJoinWindow,
     KStreamKStreamJoinLeftSide,
@@ -46,6 +47,7 @@ def join_streams(
     right_outer: bool,
 ) -> kstream.KStream[Any, Any]:
     """Join two streams, repartitioning each side first whose key was changed."""
+    joined = with_guesses(joined, this._key_serde or other._key_serde, this._value_serde, other._value_serde)
     named = Named(joined.name)
     if this._repartition_required:
         this = this._repartition_for_join(
@@ -108,7 +110,7 @@ class _StreamStreamJoin:
         builder.add_graph_node([this._graph_node, other._graph_node], node)
         # Neither side's key serde is known to fit the other's keys.
         key_serde = self._joined.key_serde
-        return this._derive(node, key_serde, None, repartition_required=False, source_nodes=all_sources)
+        return this._derive(node, key_serde, guess_value(joiner), repartition_required=False, source_nodes=all_sources)
 
     def _keep_records(self, side: StreamBase[Any, Any], name: str, store: StoreBuilder[Any]) -> None:
         parameters = ProcessorParameters(KStreamJoinWindow(store.name), name, [store])
