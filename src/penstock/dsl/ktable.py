@@ -148,7 +148,7 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
         node_name = Named(name).or_generate(self._builder.names, naming.TABLE_TRANSFORMVALUES)
         supplier = KTableTransformValues(self._parent, transformer_supplier, queryable)
         node = ProcessorToStateConnectorNode(ProcessorParameters(supplier, node_name, stores), state_store_names)
-        key_serde = self._key_serde if store is None or store.key_serde is None else store.key_serde
+        key_serde = self._key_serde if store is None else given_serde(store.key_serde) or self._key_serde
         return self._derive_table(node, key_serde, None if store is None else store.value_serde, store, supplier)
 
     @overload

@@ -47,7 +47,6 @@ def join_streams(
     right_outer: bool,
 ) -> kstream.KStream[Any, Any]:
     """Join two streams, repartitioning each side first whose key was changed."""
-    joined = with_guesses(joined, this._key_serde or other._key_serde, this._value_serde, other._value_serde)
     named = Named(joined.name)
     if this._repartition_required:
         this = this._repartition_for_join(
@@ -57,6 +56,8 @@ def join_streams(
         other = other._repartition_for_join(
             named.suffixed_or("-right", other._name), joined.key_serde, joined.other_value_serde, joined.name is not None
         )
+    # For the stores alone: what is repartitioned has had the serdes of its stream.
+    joined = with_guesses(joined, this._key_serde or other._key_serde, this._value_serde, other._value_serde)
     return _StreamStreamJoin(this, other, windows, joined, left_outer, right_outer).build(joiner)
 
 

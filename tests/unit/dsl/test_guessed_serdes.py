@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock import (
+    BufferConfig,
     Consumed,
     Grouped,
     JoinWindows,
@@ -20,9 +22,13 @@ from penstock import (
     SessionWindows,
     StreamsBuilder,
     StreamsError,
+    Suppressed,
     TimeWindows,
     TopologyTestDriver,
+    ValueTransformerWithKey,
+    guessed_serdes,
 )
+from penstock.dsl import kstream, ktable, options, windowing
 
 
 @dataclass(frozen=True)
@@ -227,3 +233,72 @@ def test_should_keep_serdes_that_were_given() -> None:
     builder = StreamsBuilder()
     stream = orders(builder).group_by(customer_of, Grouped("by", Serdes.string(), Serdes.json()))
     assert repr(stream._value_serde) == "Serdes.json()"
+
+
+class Anything(Serde[Any]):
+    """A default serde that takes whatever there is, and shows that it did."""
+
+    def serialize(self, topic: str, value: Any) -> bytes:
+        return b"default " + pickle.dumps(value, protocol=2)
+
+    def deserialize(self, topic: str, data: bytes) -> Any:
+        return pickle.loads(data.removeprefix(b"default "))
+
+
+WINDOWS = JoinWindows(10, grace=0)
+PROGRAMS: dict[str, Any] = {
+    "map": lambda s: s.map(by_customer),
+    "repartition": lambda s: s.select_key(customer_of).repartition(),
+    "group": lambda s: s.group_by_key().reduce(lambda old, new: new).to_stream(),
+    "named group": lambda s: s.group_by_key(Grouped("by")).reduce(lambda old, new: new).to_stream(),
+    "group by": lambda s: s.group_by(customer_of, Grouped("by")).aggregate(int, add, "totals").to_stream(),
+    "windows": lambda s: s.group_by(customer_of).windowed_by(TimeWindows(10, grace=0)).aggregate(int, add).to_stream(),
+    "suppressed": lambda s: (
+        s.group_by(customer_of)
+        .windowed_by(TimeWindows(10, grace=0))
+        .aggregate(int, add)
+        .suppress(Suppressed.until_window_closes(BufferConfig.unbounded()))
+        .to_stream()
+    ),
+    "sessions": lambda s: s.group_by(customer_of).windowed_by(SessionWindows(5, grace=0)).aggregate(int, add, both).to_stream(),
+    "stream join": lambda s: s.join(s.filter(lambda k, v: True), named, WINDOWS),
+    "outer join": lambda s: s.outer_join(s.filter(lambda k, v: v.amount > 1), lambda a, b: (a, b), WINDOWS),
+    "repartitioned join": lambda s: s.select_key(customer_of).join(s.select_key(customer_of), named, WINDOWS),
+    "table join": lambda s: s.select_key(customer_of).join(s.to_table(), named),
+    "tables": lambda s: s.to_table().join(s.to_table(), named, "both").filter(lambda k, v: True, "filtered").to_stream(),
+    "foreign key": lambda s: s.to_table().join(s.to_table(), named, foreign_key=lambda v: "k0").to_stream(),
+    "table group": lambda s: s.to_table().group_by(customer_and_amount).aggregate(int, both, minus, "sums").to_stream(),
+    "map values": lambda s: s.to_table().map_values(amount, materialized="amounts").to_stream(),
+    "transformed": lambda s: s.to_table().transform_values(Amounts, materialized="amounts").to_stream(),
+}
+
+
+class Amounts(ValueTransformerWithKey[str, Order, int]):
+    def transform(self, key: str, value: Order | None) -> int | None:
+        return None if value is None else value.amount
+
+
+@pytest.mark.parametrize("optimize", ["none", "all"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_should_write_with_a_default_what_it_writes_without_guesses(
+    program: str, optimize: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every byte, those of changelogs and repartition topics too; and every failure."""
+    guessed = written(program, optimize)
+    for module in (kstream, ktable, options, windowing):
+        monkeypatch.setattr(module, "guess", lambda serde, part: None)
+    monkeypatch.setattr(guessed_serdes, "_of_type", lambda returned, part: None)
+    assert guessed == written(program, optimize)
+
+
+def written(program: str, optimize: str) -> Any:
+    config = {"default.key.serde": Anything, "default.value.serde": Anything, "topology.optimization": optimize}
+    builder = StreamsBuilder(config)
+    source = builder.stream("in", Consumed(Serdes.string(), Serdes.json(Order)))
+    PROGRAMS[program](source).to("out")
+    with TopologyTestDriver(builder.build(config), config, 0) as driver:
+        orders = driver.create_input_topic("in", str, Order, 0, 1)
+        orders.pipe_key_values([("k0", Order("ann", 1)), ("k1", Order("bob", 2)), ("k0", Order("ann", 3))])
+        orders.pipe_input("k9", Order("cid", 4), 100)
+        names = sorted(driver.produced_topic_names())
+        return {name: driver.create_output_topic(name, bytes, bytes).read_records() for name in names}
