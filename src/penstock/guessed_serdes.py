@@ -141,6 +141,25 @@ def guess_entries(function: Any) -> tuple[Any, Any]:
     return _of_entry(_element(_returned(function)))
 
 
+def guess_forwarded(supplier: Any, base: type[Any]) -> tuple[Any, Any]:
+    """The serdes of what a processor forwards, if its class says it: `class Lengths(Processor[str, str, str, int])`.
+
+    Of a base that keeps keys, or only makes values, that of the key is None.
+    """
+    for kind in supplier.__mro__ if isinstance(supplier, type) else ():
+        for given in getattr(kind, "__orig_bases__", ()):
+            arguments = get_args(given)
+            if get_origin(given) is base and arguments:
+                key = _of_type(arguments[2], "key") if len(arguments) == 4 else None
+                return key, _of_type(arguments[-1], "value")
+    return None, None
+
+
+def guess_shared(one: Any, other: Any, part: str) -> Any:
+    """The serde of two streams, if they have the same."""
+    return guess(one, part) if one is not None and (one is other or repr(one) == repr(other)) else None
+
+
 def _returned(function: Any) -> Any:
     while isinstance(function, functools.partial):
         function = function.func

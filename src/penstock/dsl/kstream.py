@@ -21,7 +21,7 @@ from penstock.graph.node import GraphNode, ProcessorParameters
 from penstock.graph.processors import ProcessorGraphNode, ProcessorToStateConnectorNode, StreamToTableNode
 from penstock.graph.repartition import OptimizableRepartitionNode, UnoptimizableRepartitionNode, create_repartition_node
 from penstock.graph.sinks import StreamSinkNode
-from penstock.guessed_serdes import guess, guess_key
+from penstock.guessed_serdes import guess, guess_forwarded, guess_key, guess_shared
 from penstock.operators import KStreamMap, KTableSource, PassThrough
 from penstock.operators.functions import SelectKey
 from penstock.processor import FixedKeyProcessor, Processor
@@ -45,11 +45,11 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
         node = ProcessorGraphNode(ProcessorParameters(PassThrough(), node_name))
         node.is_merge_node = True
         self._builder.add_graph_node([self._graph_node, other._graph_node], node)
-        # Neither side's serde is known to fit the other's records.
+        # Neither side's serde is known to fit the other's records, unless it is the same.
         return self._derive(
             node,
-            key_serde=None,
-            value_serde=None,
+            key_serde=guess_shared(self._key_serde, other._key_serde, "key"),
+            value_serde=guess_shared(self._value_serde, other._value_serde, "value"),
             repartition_required=self._repartition_required or other._repartition_required,
             source_nodes=self._source_nodes | other._source_nodes,
         )
@@ -146,7 +146,7 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
     ) -> KStream[KR, VR]:
         """The records that a processor of your own forwards; it may use the named stores, and those of its supplier."""
         node = self._add_user_processor(naming.STREAM_PROCESSOR, processor_supplier, state_store_names, name)
-        return self._derive(node, None, None, repartition_required=True)
+        return self._derive(node, *guess_forwarded(processor_supplier, Processor), repartition_required=True)
 
     def process_values(
         self,
@@ -156,7 +156,7 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
     ) -> KStream[K, VR]:
         """Like `process`, for a processor that cannot change the key, so that nothing has to be repartitioned."""
         node = self._add_user_processor(naming.STREAM_PROCESSVALUES, processor_supplier, state_store_names, name)
-        return self._derive(node, value_serde=None)
+        return self._derive(node, value_serde=guess_forwarded(processor_supplier, FixedKeyProcessor)[1])
 
     def _add_user_processor(
         self, prefix: str, supplier: Callable[[], Any], store_names: tuple[str, ...], name: str | None

@@ -27,7 +27,7 @@ from penstock.graph.processors import (
     VersionAwareProcessorNode,
 )
 from penstock.graph.search import find_and_verify_window_grace
-from penstock.guessed_serdes import given_serde, guess, guess_entry, guess_value
+from penstock.guessed_serdes import given_serde, guess, guess_entry, guess_forwarded, guess_value
 from penstock.operators import (
     KStreamMapValues,
     KTableFilter,
@@ -142,14 +142,15 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
         calls.
         """
         check_supplier(transformer_supplier, "the transformer supplier")
-        store, stores = self._store_if_named(materialized, None)
+        guessed = guess_forwarded(transformer_supplier, ValueTransformerWithKey)[1]
+        store, stores = self._store_if_named(materialized, None, guessed)
         stores.extend(stores_of(transformer_supplier))
         queryable = None if store is None else store.queryable_store_name
         node_name = Named(name).or_generate(self._builder.names, naming.TABLE_TRANSFORMVALUES)
         supplier = KTableTransformValues(self._parent, transformer_supplier, queryable)
         node = ProcessorToStateConnectorNode(ProcessorParameters(supplier, node_name, stores), state_store_names)
         key_serde = self._key_serde if store is None else given_serde(store.key_serde) or self._key_serde
-        return self._derive_table(node, key_serde, None if store is None else store.value_serde, store, supplier)
+        return self._derive_table(node, key_serde, guessed if store is None else store.value_serde, store, supplier)
 
     @overload
     def to_stream(self, key_mapper: None = None, *, name: str | None = None) -> kstream.KStream[K, V]: ...

@@ -13,9 +13,11 @@ import pytest
 from penstock import (
     BufferConfig,
     Consumed,
+    FixedKeyProcessor,
     Grouped,
     JoinWindows,
     Materialized,
+    Processor,
     Produced,
     Serde,
     Serdes,
@@ -28,7 +30,7 @@ from penstock import (
     ValueTransformerWithKey,
     guessed_serdes,
 )
-from penstock.dsl import kstream, ktable, options, windowing
+from penstock.dsl import cogrouped, kstream, ktable, options, windowing
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,30 @@ def amount(order: Order) -> int:
 
 def customer_and_amount(key: str, order: Order) -> tuple[str, int]:
     return order.customer, order.amount
+
+
+class ByCustomer(Processor[str, Order, str, int]):
+    def process(self, record: Any) -> None:
+        self.context.forward(record.with_key(record.value.customer).with_value(record.value.amount))
+
+
+class OnlyAmounts(FixedKeyProcessor[str, Order, int]):
+    def process(self, record: Any) -> None:
+        self.context.forward(record.with_value(record.value.amount))
+
+
+class Amounts(ValueTransformerWithKey[str, Order, int]):
+    def transform(self, key: str, value: Order | None) -> int | None:
+        return None if value is None else value.amount
+
+
+def first(windowed: Any, _: Any) -> str:
+    key: str = windowed.key
+    return key
+
+
+def minus(_: str, one: int, total: int) -> int:
+    return total - one
 
 
 def run(builder: StreamsBuilder, *lines: str, config: dict[str, Any] | None = None) -> dict[Any, Any]:
@@ -132,6 +158,12 @@ def test_should_take_serdes_from_annotations(follow: Any, expected: Any) -> None
         (lambda s: s.select_key(customer_of).to_table().map_values(amount).to_stream(), 3),
         (lambda s: s.select_key(customer_of).to_table().map_values(amount, materialized="amounts").to_stream(), 3),
         (lambda s: s.to_table().group_by(customer_and_amount).aggregate(int, both, minus).to_stream(), 4),
+        (lambda s: s.group_by(customer_of).cogroup(add).aggregate(lambda: 0).to_stream(), 4),
+        (lambda s: s.group_by(customer_of).cogroup(add).windowed_by(TimeWindows(10, grace=0)).aggregate(int).to_stream(first), 4),
+        (lambda s: s.process(ByCustomer), 3),
+        (lambda s: s.select_key(customer_of).process_values(OnlyAmounts), 3),
+        (lambda s: s.select_key(customer_of).to_table().transform_values(Amounts).to_stream(), 3),
+        (lambda s: s.flat_map(several).merge(s.flat_map(several)), 3),
     ],
 )
 def test_should_take_serdes_of_aggregates_from_annotations(follow: Any, expected: int) -> None:
@@ -140,15 +172,6 @@ def test_should_take_serdes_of_aggregates_from_annotations(follow: Any, expected
     with TopologyTestDriver(builder.build()) as driver:
         driver.create_input_topic("in", str, str).pipe_key_values([(f"k{n}", line) for n, line in enumerate(LINES)], 0)
         assert driver.create_output_topic("out", str, int).read_key_values_to_map()["ann"] == expected
-
-
-def first(windowed: Any, _: Any) -> str:
-    key: str = windowed.key
-    return key
-
-
-def minus(_: str, one: int, total: int) -> int:
-    return total - one
 
 
 @pytest.mark.parametrize("how", ["join", "left_join"])
@@ -269,13 +292,12 @@ PROGRAMS: dict[str, Any] = {
     "foreign key": lambda s: s.to_table().join(s.to_table(), named, foreign_key=lambda v: "k0").to_stream(),
     "table group": lambda s: s.to_table().group_by(customer_and_amount).aggregate(int, both, minus, "sums").to_stream(),
     "map values": lambda s: s.to_table().map_values(amount, materialized="amounts").to_stream(),
+    "cogroup": lambda s: s.group_by(customer_of).cogroup(add).aggregate(int, "sums").to_stream(),
+    "windowed cogroup": lambda s: s.group_by_key().cogroup(add).windowed_by(TimeWindows(10, grace=0)).aggregate(int).to_stream(),
+    "processed": lambda s: s.process(ByCustomer),
+    "merged": lambda s: s.merge(s.filter(lambda k, v: True)).select_key(customer_of).group_by_key().count().to_stream(),
     "transformed": lambda s: s.to_table().transform_values(Amounts, materialized="amounts").to_stream(),
 }
-
-
-class Amounts(ValueTransformerWithKey[str, Order, int]):
-    def transform(self, key: str, value: Order | None) -> int | None:
-        return None if value is None else value.amount
 
 
 @pytest.mark.parametrize("optimize", ["none", "all"])
@@ -285,8 +307,9 @@ def test_should_write_with_a_default_what_it_writes_without_guesses(
 ) -> None:
     """Every byte, those of changelogs and repartition topics too; and every failure."""
     guessed = written(program, optimize)
-    for module in (kstream, ktable, options, windowing):
+    for module in (cogrouped, kstream, ktable, options, windowing):
         monkeypatch.setattr(module, "guess", lambda serde, part: None)
+    monkeypatch.setattr(guessed_serdes, "guess", lambda serde, part: None)
     monkeypatch.setattr(guessed_serdes, "_of_type", lambda returned, part: None)
     assert guessed == written(program, optimize)
 
