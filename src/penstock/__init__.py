@@ -153,6 +153,7 @@ from penstock.task_assignor import (
     AssignmentError,
     KafkaStreamsAssignment,
     KafkaStreamsState,
+    RackAwareOptimizationParams,
     StickyTaskAssignor,
     TaskAssignment,
     TaskAssignmentUtils,
@@ -320,6 +321,7 @@ __all__ = [
     "TaskAssignment",
     "AssignmentError",
     "TaskAssignmentUtils",
+    "RackAwareOptimizationParams",
     "StickyTaskAssignor",
     # Exception handlers
     "ErrorHandlerContext",

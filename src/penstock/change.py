@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from penstock.errors import SerializationError
+from penstock.guessed_serdes import settled
 from penstock.serde_contract import as_deserializer, as_serializer, call_with_headers, wants_headers
 from penstock.serdes import Deserializer, Serde, Serializer, WrappingNullable
 
@@ -93,8 +94,7 @@ class ChangedSerializer(WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without an inner serializer the default value serde's is used."""
-        if self.inner is None:
-            self.inner = as_serializer(getter.value_serde)
+        self.inner = as_serializer(getter.value_serde) if self.inner is None else settled(self.inner, getter)
 
     @property
     def wants_headers(self) -> bool:
@@ -126,8 +126,7 @@ class ChangedDeserializer(WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without an inner deserializer the default value serde's is used."""
-        if self.inner is None:
-            self.inner = as_deserializer(getter.value_serde)
+        self.inner = as_deserializer(getter.value_serde) if self.inner is None else settled(self.inner, getter)
 
     @property
     def wants_headers(self) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.config_objects import imported_for, instance_for
@@ -27,6 +27,8 @@ class TaskTopicPartition:
     topic_partition: TopicPartition
     is_source: bool = False
     is_changelog: bool = False
+    rack_ids: frozenset[str] | None = None
+    """The racks of its replicas; None where they are not known, or `rack.aware.assignment.strategy` is none."""
 
 
 @dataclass(frozen=True)
@@ -199,8 +201,80 @@ class TaskAssignor(ABC):
         """Take what is wanted from the application's settings; called once."""
 
 
+@dataclass(frozen=True)
+class RackAwareOptimizationParams:
+    """Which tasks are brought near to what they read, and what that may cost; without overrides as the settings say.
+
+    RackAwareOptimizationParams.of(application_state).for_stateful_tasks().with_traffic_cost_override(5)
+    """
+
+    application_state: ApplicationState
+    tasks: frozenset[TaskId]
+    traffic_cost_override: int | None = None
+    non_overlap_cost_override: int | None = None
+
+    @classmethod
+    def of(cls, application_state: ApplicationState) -> RackAwareOptimizationParams:
+        """For all tasks."""
+        return cls(application_state, frozenset(application_state.all_tasks))
+
+    def for_tasks(self, tasks: Iterable[TaskId]) -> RackAwareOptimizationParams:
+        """For these tasks."""
+        return replace(self, tasks=frozenset(tasks))
+
+    def for_stateful_tasks(self) -> RackAwareOptimizationParams:
+        """For the tasks with state."""
+        return self.for_tasks(task for task, info in self.application_state.all_tasks.items() if info.is_stateful)
+
+    def for_stateless_tasks(self) -> RackAwareOptimizationParams:
+        """For the tasks without state."""
+        return self.for_tasks(task for task, info in self.application_state.all_tasks.items() if not info.is_stateful)
+
+    def with_traffic_cost_override(self, cost: int) -> RackAwareOptimizationParams:
+        """With another cost of a partition in another rack."""
+        return replace(self, traffic_cost_override=cost)
+
+    def with_non_overlap_cost_override(self, cost: int) -> RackAwareOptimizationParams:
+        """With another cost of a task that changes places."""
+        return replace(self, non_overlap_cost_override=cost)
+
+
 class TaskAssignmentUtils:
     """What assignors have in common."""
+
+    @staticmethod
+    def optimize_rack_aware_active_tasks(
+        optimization_params: RackAwareOptimizationParams, assignments: Mapping[str, KafkaStreamsAssignment]
+    ) -> None:
+        """Let clients exchange tasks that run where that brings them nearer to what they read.
+
+        Nothing is done where the strategy is none, or where the rack of a client or of a partition is not known.
+        """
+        active = AssignedTask.Type.ACTIVE
+        owners = {task: process for process, assignment in assignments.items() for task in assignment.of_type(active)}
+        found = _brought_near(optimization_params, assignments, owners)
+        if found is not None:
+            for task, process in found[0].items():
+                if process != owners[task]:
+                    assignments[owners[task]].remove_task(AssignedTask.active(task))
+            for task, process in found[0].items():
+                assignments[process].assign_task(AssignedTask.active(task))
+
+    @staticmethod
+    def optimize_rack_aware_standby_tasks(
+        optimization_params: RackAwareOptimizationParams, assignments: Mapping[str, KafkaStreamsAssignment]
+    ) -> None:
+        """Let clients exchange copies where that brings them nearer to their changelogs, as far as tags allow it."""
+        active = AssignedTask.Type.ACTIVE
+        owners = {task: process for process, assignment in assignments.items() for task in assignment.of_type(active)}
+        found = _brought_near(optimization_params, assignments, owners, copies_only=True)
+        if found is not None:
+            for task, processes in found[1].items():
+                for assignment in assignments.values():
+                    if task in assignment.of_type(AssignedTask.Type.STANDBY):
+                        assignment.remove_task(AssignedTask.standby(task))
+                for process in processes:
+                    assignments[process].assign_task(AssignedTask.standby(task))
 
     @staticmethod
     def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
@@ -253,6 +327,50 @@ class TaskAssignmentUtils:
                     assignments[least].assign_task(AssignedTask.standby(task))
 
 
+def _brought_near(
+    params: RackAwareOptimizationParams,
+    assignments: Mapping[str, KafkaStreamsAssignment],
+    owners: Mapping[TaskId, str],
+    copies_only: bool = False,
+) -> tuple[dict[TaskId, str], dict[TaskId, list[str]]] | None:
+    from penstock.client.assignor import Member, Settings, Unit, bring_near
+
+    state, configs = params.application_state, params.application_state.assignment_configs
+    infos = {str(task): state.all_tasks[task] for task in sorted(params.tasks) if task in owners}
+    clients = state.kafka_streams_states
+    if configs.rack_aware_assignment_strategy == "none" or any(clients[process].rack_id is None for process in assignments):
+        return None
+    kind, wanted = ("is_changelog", "changelog_racks") if copies_only else ("is_source", "racks")
+    # Each is exchanged for any other that is named, whether they have state or not.
+    units = [Unit(name, info.id.subtopology, 1, 0, **{wanted: _racks(info, kind)}) for name, info in infos.items()]
+    if any(None in (*unit.racks, *unit.changelog_racks) for unit in units):
+        return None
+    settings = Settings(
+        rack_aware_tags=configs.rack_aware_assignment_tags,
+        rack_strategy=configs.rack_aware_assignment_strategy,
+        rack_traffic_cost=_first(params.traffic_cost_override, configs.rack_aware_traffic_cost),
+        rack_non_overlap_cost=_first(params.non_overlap_cost_override, configs.rack_aware_non_overlap_cost),
+    )
+    members = [Member(process, tags=clients[process].client_tags, rack=clients[process].rack_id or "") for process in assignments]
+    standby = AssignedTask.Type.STANDBY
+    copies = {
+        name: [process for process, assignment in assignments.items() if info.id in assignment.of_type(standby)]
+        for name, info in infos.items()
+    }
+    by_name = {name: owners[info.id] for name, info in infos.items()}
+    found, kept = bring_near(units, members, by_name, copies if copies_only else {}, settings)
+    return {infos[name].id: process for name, process in found.items()}, {infos[name].id: kept[name] for name in kept}
+
+
+def _racks(info: TaskInfo, kind: str) -> tuple[Any, ...]:
+    of_kind = sorted((p for p in info.topic_partitions if getattr(p, kind)), key=lambda p: p.topic_partition)
+    return tuple(partition.rack_ids for partition in of_kind)
+
+
+def _first(override: int | None, configured: int | None) -> int | None:
+    return configured if override is None else override
+
+
 class StickyTaskAssignor(TaskAssignor):
     """Balanced and sticky without a look at lags: a task moves at once, and is restored where it goes."""
 
@@ -280,9 +398,24 @@ class StickyTaskAssignor(TaskAssignor):
             )
             for process in states
         }
+        bound = {info.id for infos in units.values() if len(infos) > 1 for info in infos}
+        near = _sticky_costs(RackAwareOptimizationParams.of(application_state))
+        near = near.for_tasks(near.tasks - bound)
+        TaskAssignmentUtils.optimize_rack_aware_active_tasks(near, assignments)
         if configs.num_standby_replicas:
             TaskAssignmentUtils.default_standby_task_assignment(application_state, assignments)
+            TaskAssignmentUtils.optimize_rack_aware_standby_tasks(near, assignments)
         return TaskAssignment(assignments.values())
+
+
+def _sticky_costs(params: RackAwareOptimizationParams) -> RackAwareOptimizationParams:
+    """Traffic counts little beside moves here, unless the settings say otherwise: Java's defaults for this assignor."""
+    configs = params.application_state.assignment_configs
+    return replace(
+        params,
+        traffic_cost_override=1 if configs.rack_aware_traffic_cost is None else None,
+        non_overlap_cost_override=10 if configs.rack_aware_non_overlap_cost is None else None,
+    )
 
 
 _KEY = "task.assignor.class"

@@ -6,6 +6,7 @@ import struct
 from typing import Any, Final, TypeVar
 
 from penstock.errors import ConfigError, SerializationError
+from penstock.guessed_serdes import settled
 from penstock.hashing import default_partition
 from penstock.serde_contract import as_deserializer, as_serializer, call_with_headers, wants_headers
 from penstock.serdes import Deserializer, Serde, Serializer, WrappingNullable, resolve_serde
@@ -38,8 +39,7 @@ class _WindowedSerializer(WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without an inner serializer the default key serde's is used."""
-        if self.inner is None:
-            self.inner = as_serializer(getter.key_serde)
+        self.inner = as_serializer(getter.key_serde) if self.inner is None else settled(self.inner, getter)
 
     @property
     def wants_headers(self) -> bool:
@@ -126,8 +126,7 @@ class _WindowedDeserializer(WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without an inner deserializer the default key serde's is used."""
-        if self.inner is None:
-            self.inner = as_deserializer(getter.key_serde)
+        self.inner = as_deserializer(getter.key_serde) if self.inner is None else settled(self.inner, getter)
 
     @property
     def wants_headers(self) -> bool:

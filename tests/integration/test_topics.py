@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,18 +50,32 @@ def test_should_know_the_racks_of_partitions_and_run_with_them(kafka: Kafka, run
     assert "racks do not count" not in caplog.text
 
 
+def _status(address: str) -> int:
+    try:
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as exc:
+        with exc:
+            return exc.code
+
+
 def test_should_warn_of_a_join_whose_topics_were_written_with_different_partitioners(
     kafka: Kafka, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     orders, customers, out = topics(kafka, "orders", "customers", "out", partitions=3)
     keys = [f"k{n:03}" for n in range(200)]
-    kafka.feed(customers, texts(*((key, "c") for key in keys)))
-    kafka.feed(orders, texts(*((key, "o") for key in keys)), {"partitioner": "consistent_random"})  # librdkafka's own
-    run(joined(orders, customers, out), {"application.id": unique("strays"), "task.spread": "always"})
-    told = f"topics {orders} and {customers} are joined, but their keys lie differently"
+    kafka.feed(orders, texts(*((key, "o") for key in keys)))
+    kafka.feed(customers, texts(*((key, "c") for key in keys)), {"partitioner": "consistent_random"})  # librdkafka's own
+    config = {"application.id": unique("strays"), "task.spread": "always", "application.server": "localhost:0"}
+    streams = run(joined(orders, customers, out), config)
+    told = f"topics {customers} and {orders} are joined, but their keys lie differently"
     wait_until(lambda: told in caplog.text, "it is told")
     assert len(kafka.read(out)) < len(keys)  # which is what it warns of
     assert caplog.text.count(told) == 1
+    stores = f"http://{streams.server_host}/api/stores/right/keys"
+    wait_until(lambda: _status(f"{stores}/{keys[-1]}") == 200, "the table is read")
+    assert {_status(f"{stores}/{key}") for key in keys} == {200}  # wherever they lie
+    assert _status(f"{stores}/nobody") == 404
 
 
 def test_should_configure_a_changelog_as_its_store_says(kafka: Kafka, run: Run) -> None:

@@ -34,7 +34,7 @@ RUNNING = """
     KafkaStreams CloseOptions State StateRestoreListener StandbyUpdateListener SuspendReason StreamThreadExceptionResponse
     StreamsConfig UnknownConfigWarning Metric MetricName Metrics Sensor ThreadMetadata TaskMetadata LagInfo
     TaskAssignor TaskInfo TaskTopicPartition ApplicationState KafkaStreamsState AssignmentConfigs AssignedTask
-    KafkaStreamsAssignment TaskAssignment AssignmentError TaskAssignmentUtils StickyTaskAssignor
+    KafkaStreamsAssignment TaskAssignment AssignmentError TaskAssignmentUtils RackAwareOptimizationParams StickyTaskAssignor
     ErrorHandlerContext Response Result SerializationExceptionOrigin
     DeserializationExceptionHandler LogAndFailExceptionHandler LogAndContinueExceptionHandler
     ProcessingExceptionHandler LogAndFailProcessingExceptionHandler LogAndContinueProcessingExceptionHandler

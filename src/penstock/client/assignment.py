@@ -82,11 +82,11 @@ class GroupAssignor:
         ]
         racks = self._racks(plan, units, members)
         named = [
-            Unit(name, tasks[0].subtopology, len(tasks), _total(ends, name), *racks.get(name, ()))
+            Unit(name, tasks[0].subtopology, len(tasks), _total(ends, name), *_racks_of(plan, tasks, racks))
             for name, tasks in units.items()
         ]
         hosts = {info.process_id: info.host for info in infos}
-        found = None if self._own is None else ask(self._own, self._config, plan, units, named, members, hosts)
+        found = None if self._own is None else ask(self._own, self._config, plan, units, named, members, hosts, racks)
         if found is None:
             found = assign(named, members, self._settings if racks else replace(self._settings, rack_strategy="none"))
         _log.info("work by instance: %s%s", dict(found.active), ", warm-ups are under way" if found.probing else "")
@@ -94,19 +94,18 @@ class GroupAssignor:
         copies = {member: found.copies(member) for member in found.active}
         return Shares(found.active, copies, found.probing, read, tuple(sorted(shuffled)))
 
-    def _racks(self, plan: Plan, units: Units, members: Sequence[Member]) -> dict[str, tuple[Racks, Racks]]:
-        """Where what each unit reads is, and where its changelogs are; nothing where racks do not count or not all are known."""
+    def _racks(self, plan: Plan, units: Units, members: Sequence[Member]) -> Mapping[TopicPartition, frozenset[str]]:
+        """Where what is read is, and where changelogs are; nothing where racks do not count or not all are known."""
         if self._settings.are_racks_ignored:
             return {}
         without = [member.id for member in members if not member.rack]
         if without:
             _log.warning("%s: instances %s have no client.rack, so racks do not count", _STRATEGY, ", ".join(without))
             return {}
-        read = {name: {p: None for task in tasks for p in inputs_of(plan, task)} for name, tasks in units.items()}
-        logs = {name: {p: None for task in tasks for p in changelogs_of(plan, task)} for name, tasks in units.items()}
-        # The changelogs matter for copies alone, as in Kafka Streams.
-        kept = logs if self._settings.standby_replicas else {}
-        asked = {p for partitions in (*read.values(), *kept.values()) for p in partitions}
+        tasks = [task for bound in units.values() for task in bound]
+        asked = {p for task in tasks for p in inputs_of(plan, task)}
+        if self._settings.standby_replicas:  # changelogs matter for copies alone, as in Kafka Streams
+            asked |= {p for task in tasks for p in changelogs_of(plan, task)}
         try:
             racks = self._admin.racks({p.topic for p in asked})
         except StreamsError as exc:
@@ -116,7 +115,7 @@ class GroupAssignor:
         if unknown:
             _log.warning("%s: brokers of %s have no broker.rack, so racks do not count", _STRATEGY, unknown[0])
             return {}
-        return {name: (tuple(racks[p] for p in read[name]), tuple(racks[p] for p in kept.get(name, ()))) for name in units}
+        return racks
 
     def _ends(self, plan: Plan) -> dict[TaskId, int | None]:
         """How many records the changelogs of each task with state hold; None where the brokers do not tell."""
@@ -138,6 +137,13 @@ class GroupAssignor:
 def _sum(ends: Mapping[TaskId, int | None], tasks: Sequence[TaskId]) -> int | None:
     found = [ends[task] for task in tasks if task in ends]
     return None if None in found else sum(end for end in found if end is not None)
+
+
+def _racks_of(plan: Plan, tasks: Sequence[TaskId], racks: Mapping[TopicPartition, frozenset[str]]) -> tuple[Racks, Racks]:
+    """Of all that a unit reads and logs to, each partition once."""
+    read = dict.fromkeys(p for task in tasks for p in inputs_of(plan, task)) if racks else {}
+    logs = dict.fromkeys(p for task in tasks for p in changelogs_of(plan, task)) if racks else {}
+    return tuple(racks[p] for p in read), tuple(racks[p] for p in logs if p in racks)
 
 
 def _total(ends: Mapping[str, int | None], unit: str) -> int | None:

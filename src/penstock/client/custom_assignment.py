@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from penstock.client.assignor import RACK_TAG, Assignment, Member, Unit
 from penstock.client.units import Units, changelogs_of, is_stateful
@@ -27,6 +28,8 @@ from penstock.task_assignor import (
 
 _log = logging.getLogger(__name__)
 
+_NO_RACKS: Mapping[TopicPartition, frozenset[str]] = MappingProxyType({})
+
 
 def ask(
     assignor: TaskAssignor,
@@ -36,11 +39,11 @@ def ask(
     named: Sequence[Unit],
     members: Sequence[Member],
     hosts: Mapping[str, str],
+    racks: Mapping[TopicPartition, frozenset[str]] = _NO_RACKS,
 ) -> Assignment | None:
     """What an assignor says, by unit; None where it wants to be asked again later."""
-    state = ApplicationState(
-        {member.id: _client(member, units, named, hosts) for member in members}, _tasks(plan, units), AssignmentConfigs.of(config)
-    )
+    clients = {member.id: _client(member, units, named, hosts) for member in members}
+    state = ApplicationState(clients, _tasks(plan, units, racks), AssignmentConfigs.of(config))
     name = type(assignor).__name__
     try:
         answer = assignor.assign(state)
@@ -64,13 +67,13 @@ def _tags(member: Member) -> dict[str, str]:
     return {tag: value for tag, value in member.tags.items() if tag != RACK_TAG}
 
 
-def _tasks(plan: Plan, units: Units) -> dict[TaskId, TaskInfo]:
+def _tasks(plan: Plan, units: Units, racks: Mapping[TopicPartition, frozenset[str]]) -> dict[TaskId, TaskInfo]:
     found = {}
     for unit, tasks in units.items():
         for task in tasks:
             subtopology, changelogs = plan.subtopologies[task.subtopology], changelogs_of(plan, task)
             sources = [TopicPartition(topic, task.partition) for topic in subtopology.source_topics]
-            partitions = {p: TaskTopicPartition(p, p in sources, p in changelogs) for p in (*sources, *changelogs)}
+            partitions = {p: TaskTopicPartition(p, p in sources, p in changelogs, racks.get(p)) for p in (*sources, *changelogs)}
             found[task] = TaskInfo(
                 task, is_stateful(plan, task), frozenset(changelogs.values()), frozenset(partitions.values()), unit
             )

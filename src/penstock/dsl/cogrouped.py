@@ -8,7 +8,7 @@ from typing import Any, overload
 from penstock.dsl import grouped_stream, ktable
 from penstock.dsl.abstract_stream import AbstractStream
 from penstock.dsl.arguments import required
-from penstock.dsl.cogroup_builder import CogroupedStreamAggregateBuilder
+from penstock.dsl.cogroup_builder import CogroupedStreamAggregateBuilder, GroupPatterns
 from penstock.dsl.options import Materialized, as_materialized
 from penstock.dsl.typevars import V1, K, V
 from penstock.dsl.windowing import SessionWindowing, Windowing, time_windowing
@@ -16,6 +16,7 @@ from penstock.graph.builder import InternalStreamsBuilder
 from penstock.graph.materialize import KeyValueStoreMaterializer, MaterializedStore
 from penstock.graph.naming import COGROUP_AGGREGATE
 from penstock.graph.node import GraphNode
+from penstock.guessed_serdes import guess, guess_value
 from penstock.operators import KStreamAggregate
 from penstock.windows import EmitStrategy, SessionWindows, SlidingWindows, Windowed, Windows
 
@@ -55,6 +56,7 @@ class CogroupedKStream(AbstractStream[K, V]):
         builder = self._builder
         given: Materialized[K, V] = as_materialized(materialized) or Materialized()
         store = MaterializedStore(given, builder.names, COGROUP_AGGREGATE, builder.config)
+        _guess_serdes(store, self._groups, initializer)
         return self._aggregate_builder.build(
             self._groups,
             name,
@@ -95,6 +97,7 @@ class _WindowedCogrouped(AbstractStream[K, V]):
         store = MaterializedStore(
             as_materialized(materialized) or Materialized(), builder.names, COGROUP_AGGREGATE, builder.config
         )
+        _guess_serdes(store, self._groups, initializer)
         return self._aggregate_builder.build(
             self._groups,
             name,
@@ -134,3 +137,10 @@ class SessionWindowedCogroupedKStream(_WindowedCogrouped[K, V]):
         """The result of each session over all streams; `merger(key, first, second)` combines sessions that meet."""
         required(merger, "the merger", "key", "aggregate", "other_aggregate")
         return self._aggregate(initializer, merger, materialized, name)
+
+
+def _guess_serdes(store: MaterializedStore, groups: GroupPatterns, initializer: Callable[[], Any]) -> None:
+    """The keys of the first group, and what an aggregator or the initializer is annotated to return."""
+    store.default_key_serde(next((guess(group._key_serde, "key") for group in groups if group._key_serde is not None), None))
+    guessed = (guess_value(function) for function in (*groups.values(), initializer))
+    store.default_value_serde(next((serde for serde in guessed if serde is not None), None))

@@ -25,6 +25,7 @@ from penstock.graph.processors import ProcessorGraphNode, ProcessorToStateConnec
 from penstock.graph.pseudo_topic import PseudoTopic
 from penstock.graph.sinks import StreamSinkNode
 from penstock.graph.sources import SourceOptions, StreamSourceNode
+from penstock.guessed_serdes import guess_value
 from penstock.operators import (
     CombinedKeySchema,
     ForeignTableJoinProcessorSupplier,
@@ -68,7 +69,7 @@ def join_on_foreign_key(
     subscriptions = join.subscribe(foreign_key)
     answers = join.answer(subscriptions)
     resolved, sources = join.resolve(answers, joiner)
-    return join.keep(resolved, sources, materialized)
+    return join.keep(resolved, sources, materialized, joiner)
 
 
 class _ForeignKeyJoin:
@@ -177,11 +178,14 @@ class _ForeignKeyJoin:
         builder.add_graph_node(source, node)
         return node, sources
 
-    def keep(self, resolved: GraphNode, sources: frozenset[str], materialized: Materialized[Any, Any]) -> ktable.KTable[Any, Any]:
+    def keep(
+        self, resolved: GraphNode, sources: frozenset[str], materialized: Materialized[Any, Any], joiner: Callable[..., Any]
+    ) -> ktable.KTable[Any, Any]:
         builder, key_serde = self._builder, self._left._key_serde
         name = self._name("-result", naming.FK_OUTPUT)
         store = MaterializedStore(materialized, builder.names, naming.FK_OUTPUT, builder.config)
         store.default_key_serde(key_serde)
+        store.default_value_serde(guess_value(joiner))
         supplier = KTableSource(store.store_name, store.queryable_store_name)
         node = ProcessorGraphNode(source_parameters(supplier, name, store))
         node.is_output_versioned = store.is_versioned

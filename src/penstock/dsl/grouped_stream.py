@@ -17,6 +17,7 @@ from penstock.graph.builder import InternalStreamsBuilder
 from penstock.graph.materialize import KeyValueStoreMaterializer, MaterializedStore
 from penstock.graph.naming import Named
 from penstock.graph.node import GraphNode
+from penstock.guessed_serdes import guess_value
 from penstock.operators import KStreamAggregate, KStreamReduce
 from penstock.operators.functions import count_aggregator, count_initializer
 from penstock.serdes import Serdes
@@ -98,6 +99,7 @@ class KGroupedStream(AbstractStream[K, V]):
         given: Materialized[K, VR] = as_materialized(materialized) or Materialized(key_serde=self._key_serde)
         store = MaterializedStore(given, names, naming.STREAM_AGGREGATE, self._builder.config)
         store.default_key_serde(self._key_serde)
+        store.default_value_serde(guess_value(aggregator) or guess_value(initializer))
         node_name = Named(name).or_generate(names, naming.STREAM_AGGREGATE)
         return self._build(node_name, KStreamAggregate(store.store_name, initializer, aggregator), store)
 

@@ -17,6 +17,7 @@ from penstock.graph.naming import Named
 from penstock.graph.node import GraphNode, ProcessorParameters
 from penstock.graph.processors import ProcessorGraphNode
 from penstock.graph.repartition import GroupedTableRepartitionNode
+from penstock.guessed_serdes import guess_value
 from penstock.operators import KTableAggregate, KTableReduce
 from penstock.operators.functions import count_aggregator, count_initializer, count_subtractor
 from penstock.serdes import Serdes
@@ -80,6 +81,7 @@ class KGroupedTable(AbstractStream[K, V]):
         required(subtractor, "the subtractor", "key", "value", "aggregate")
         given: Materialized[K, VR] = as_materialized(materialized) or Materialized(key_serde=self._key_serde)
         store = self._store(given)
+        store.default_value_serde(guess_value(adder) or guess_value(initializer))
         supplier = KTableAggregate(store.store_name, initializer, adder, subtractor)
         return self._aggregate(supplier, naming.TABLE_AGGREGATE, store, name)
 

@@ -12,7 +12,7 @@ from penstock.dsl.kstream_joins import JoinOperators
 from penstock.dsl.kstream_stateless import StatelessOperators
 from penstock.dsl.ktable import KTable
 from penstock.dsl.ktable_base import source_parameters
-from penstock.dsl.options import Grouped, Materialized, Produced, Repartitioned, as_materialized, renamed
+from penstock.dsl.options import Grouped, Materialized, Produced, Repartitioned, as_materialized, renamed, with_guesses
 from penstock.dsl.typevars import KR, VR, K, V
 from penstock.graph import naming
 from penstock.graph.materialize import MaterializedStore
@@ -21,6 +21,7 @@ from penstock.graph.node import GraphNode, ProcessorParameters
 from penstock.graph.processors import ProcessorGraphNode, ProcessorToStateConnectorNode, StreamToTableNode
 from penstock.graph.repartition import OptimizableRepartitionNode, UnoptimizableRepartitionNode, create_repartition_node
 from penstock.graph.sinks import StreamSinkNode
+from penstock.guessed_serdes import guess, guess_forwarded, guess_key, guess_shared
 from penstock.operators import KStreamMap, KTableSource, PassThrough
 from penstock.operators.functions import SelectKey
 from penstock.processor import FixedKeyProcessor, Processor
@@ -44,11 +45,11 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
         node = ProcessorGraphNode(ProcessorParameters(PassThrough(), node_name))
         node.is_merge_node = True
         self._builder.add_graph_node([self._graph_node, other._graph_node], node)
-        # Neither side's serde is known to fit the other's records.
+        # Neither side's serde is known to fit the other's records, unless it is the same.
         return self._derive(
             node,
-            key_serde=None,
-            value_serde=None,
+            key_serde=guess_shared(self._key_serde, other._key_serde, "key"),
+            value_serde=guess_shared(self._value_serde, other._value_serde, "value"),
             repartition_required=self._repartition_required or other._repartition_required,
             source_nodes=self._source_nodes | other._source_nodes,
         )
@@ -63,11 +64,12 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
         topic_prefix = given.name or self._builder.names.new_processor_name(naming.STREAM_REPARTITION)
         key_serde = self._key_serde if given.key_serde is None else given.key_serde
         value_serde = self._value_serde if given.value_serde is None else given.value_serde
-        # As in Kafka Streams, the topic does not inherit the stream's key serde; the stream behind it does.
+        # As in Kafka Streams, the topic takes the default key serde and not the stream's, if there is one; the stream behind it
+        # has the stream's.
         node = create_repartition_node(
             UnoptimizableRepartitionNode,
             self._builder.names,
-            given.key_serde,
+            given.key_serde or guess(self._key_serde, "key"),
             value_serde,
             topic_prefix,
             given.name is not None,
@@ -126,7 +128,7 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
     def group_by_key(self, grouped: Grouped[K, V] | None = None, *, name: str | None = None) -> KGroupedStream[K, V]:
         """The records grouped by their key; repartitioned first if the key was changed before."""
         inherited = Grouped(key_serde=self._key_serde, value_serde=self._value_serde)
-        given = renamed(option(Grouped, grouped) or inherited, name)
+        given = with_guesses(renamed(option(Grouped, grouped) or inherited, name), self._key_serde, self._value_serde)
         return KGroupedStream(self._name, self._source_nodes, given, self._repartition_required, self._graph_node, self._builder)
 
     def group_by(
@@ -135,7 +137,7 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
         """The records grouped by a new key, which always means a repartition."""
         required(selector, "the selector", "key", "value")
         default: Grouped[KR, V] = Grouped(value_serde=self._value_serde)
-        given = renamed(option(Grouped, grouped) or default, name)
+        given = with_guesses(renamed(option(Grouped, grouped) or default, name), guess_key(selector), self._value_serde)
         node = self._add_processor(naming.STREAM_KEY_SELECT, given.name, KStreamMap(SelectKey(selector)), key_changing=True)
         return KGroupedStream(node.node_name, self._source_nodes, given, True, node, self._builder)
 
@@ -144,7 +146,7 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
     ) -> KStream[KR, VR]:
         """The records that a processor of your own forwards; it may use the named stores, and those of its supplier."""
         node = self._add_user_processor(naming.STREAM_PROCESSOR, processor_supplier, state_store_names, name)
-        return self._derive(node, None, None, repartition_required=True)
+        return self._derive(node, *guess_forwarded(processor_supplier, Processor), repartition_required=True)
 
     def process_values(
         self,
@@ -154,7 +156,7 @@ class KStream(StatelessOperators[K, V], JoinOperators[K, V]):
     ) -> KStream[K, VR]:
         """Like `process`, for a processor that cannot change the key, so that nothing has to be repartitioned."""
         node = self._add_user_processor(naming.STREAM_PROCESSVALUES, processor_supplier, state_store_names, name)
-        return self._derive(node, value_serde=None)
+        return self._derive(node, value_serde=guess_forwarded(processor_supplier, FixedKeyProcessor)[1])
 
     def _add_user_processor(
         self, prefix: str, supplier: Callable[[], Any], store_names: tuple[str, ...], name: str | None

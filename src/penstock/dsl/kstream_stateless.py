@@ -11,6 +11,7 @@ from penstock.dsl.arguments import required
 from penstock.dsl.kstream_base import StreamBase
 from penstock.dsl.typevars import KR, VR, K, V
 from penstock.graph import naming
+from penstock.guessed_serdes import guess_entries, guess_entry, guess_key, guess_value, guess_values
 from penstock.operators import (
     ForeachProcessorSupplier,
     KStreamFilter,
@@ -60,13 +61,13 @@ class StatelessOperators(StreamBase[K, V]):
         """The same values under new keys; the records are repartitioned where a later operator needs it."""
         required(selector, "the selector", "key", "value")
         node = self._add_processor(naming.STREAM_KEY_SELECT, name, KStreamMap(SelectKey(selector)), key_changing=True)
-        return self._derive(node, key_serde=None, repartition_required=True)
+        return self._derive(node, key_serde=guess_key(selector), repartition_required=True)
 
     def map(self, mapper: Callable[[K, V], tuple[KR, VR]], *, name: str | None = None) -> kstream.KStream[KR, VR]:
         """Each record turned into another key and value; prefer `map_values` where the key stays."""
         required(mapper, "the mapper", "key", "value")
         node = self._add_processor(naming.STREAM_MAP, name, KStreamMap(mapper), key_changing=True)
-        return self._derive(node, None, None, repartition_required=True)
+        return self._derive(node, *guess_entry(mapper), repartition_required=True)
 
     @overload
     def map_values(
@@ -83,13 +84,13 @@ class StatelessOperators(StreamBase[K, V]):
         """Each value turned into another; the key stays, so nothing has to be repartitioned."""
         supplier = KStreamMapValues(value_mapper_with_key(mapper, with_key))
         node = self._add_processor(naming.STREAM_MAPVALUES, name, supplier, value_changing=True)
-        return self._derive(node, value_serde=None)
+        return self._derive(node, value_serde=guess_value(mapper))
 
     def flat_map(self, mapper: Callable[[K, V], Iterable[tuple[KR, VR]]], *, name: str | None = None) -> kstream.KStream[KR, VR]:
         """Each record turned into any number of records; prefer `flat_map_values` where the key stays."""
         required(mapper, "the mapper", "key", "value")
         node = self._add_processor(naming.STREAM_FLATMAP, name, KStreamFlatMap(mapper), key_changing=True)
-        return self._derive(node, None, None, repartition_required=True)
+        return self._derive(node, *guess_entries(mapper), repartition_required=True)
 
     @overload
     def flat_map_values(
@@ -112,7 +113,7 @@ class StatelessOperators(StreamBase[K, V]):
         """
         supplier = KStreamFlatMapValues(value_mapper_with_key(mapper, with_key))
         node = self._add_processor(naming.STREAM_FLATMAPVALUES, name, supplier, value_changing=True)
-        return self._derive(node, value_serde=None)
+        return self._derive(node, value_serde=guess_values(mapper))
 
     def map_batches(
         self, mapper: Callable[[pa.RecordBatch], pa.RecordBatch], *, name: str | None = None

@@ -12,7 +12,7 @@ from penstock.dsl.arguments import check_supplier, option, required
 from penstock.dsl.grouped_table import KGroupedTable
 from penstock.dsl.ktable_base import TableBase
 from penstock.dsl.ktable_joins import TableJoinOperators
-from penstock.dsl.options import Grouped, Materialized, as_materialized, renamed
+from penstock.dsl.options import Grouped, Materialized, as_materialized, renamed, with_guesses
 from penstock.dsl.suppressed import Suppressed
 from penstock.dsl.typevars import KR, VR, K, V
 from penstock.errors import TopologyError
@@ -27,6 +27,7 @@ from penstock.graph.processors import (
     VersionAwareProcessorNode,
 )
 from penstock.graph.search import find_and_verify_window_grace
+from penstock.guessed_serdes import given_serde, guess, guess_entry, guess_forwarded, guess_value
 from penstock.operators import (
     KStreamMapValues,
     KTableFilter,
@@ -80,15 +81,15 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
         self, predicate: Callable[[K, V], Any], materialized: Materialized[K, V] | str | None, name: str | None, filter_not: bool
     ) -> KTable[K, V]:
         required(predicate, "the predicate", "key", "value")
-        store, stores = self._store_if_named(materialized, naming.TABLE_FILTER)
+        store, stores = self._store_if_named(materialized, naming.TABLE_FILTER, self._value_serde)
         queryable = None if store is None else store.queryable_store_name
         node_name = Named(name).or_generate(self._builder.names, naming.TABLE_FILTER)
         supplier = KTableFilter(self._parent, predicate, filter_not, queryable)
         node = VersionAwareProcessorNode(ProcessorParameters(supplier, node_name, stores))
         key_serde, value_serde = self._key_serde, self._value_serde
         if store is not None:
-            key_serde = key_serde if store.key_serde is None else store.key_serde
-            value_serde = value_serde if store.value_serde is None else store.value_serde
+            key_serde = given_serde(store.key_serde) or key_serde
+            value_serde = given_serde(store.value_serde) or value_serde
         return self._derive_table(node, key_serde, value_serde, store, supplier)
 
     @overload
@@ -119,13 +120,14 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
         name: str | None = None,
     ) -> KTable[Any, Any]:
         """Each value turned into another."""
-        store, stores = self._store_if_named(materialized, naming.TABLE_MAPVALUES)
+        store, stores = self._store_if_named(materialized, naming.TABLE_MAPVALUES, guess_value(mapper))
         queryable = None if store is None else store.queryable_store_name
         node_name = Named(name).or_generate(self._builder.names, naming.TABLE_MAPVALUES)
         supplier = KTableMapValues(self._parent, value_mapper_with_key(mapper, with_key), queryable)
         node = ProcessorGraphNode(ProcessorParameters(supplier, node_name, stores))
-        key_serde = self._key_serde if store is None or store.key_serde is None else store.key_serde
-        return self._derive_table(node, key_serde, None if store is None else store.value_serde, store, supplier)
+        key_serde = self._key_serde if store is None else given_serde(store.key_serde) or self._key_serde
+        value_serde = guess_value(mapper) if store is None else store.value_serde
+        return self._derive_table(node, key_serde, value_serde, store, supplier)
 
     def transform_values(
         self,
@@ -140,14 +142,15 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
         calls.
         """
         check_supplier(transformer_supplier, "the transformer supplier")
-        store, stores = self._store_if_named(materialized, None)
+        guessed = guess_forwarded(transformer_supplier, ValueTransformerWithKey)[1]
+        store, stores = self._store_if_named(materialized, None, guessed)
         stores.extend(stores_of(transformer_supplier))
         queryable = None if store is None else store.queryable_store_name
         node_name = Named(name).or_generate(self._builder.names, naming.TABLE_TRANSFORMVALUES)
         supplier = KTableTransformValues(self._parent, transformer_supplier, queryable)
         node = ProcessorToStateConnectorNode(ProcessorParameters(supplier, node_name, stores), state_store_names)
-        key_serde = self._key_serde if store is None or store.key_serde is None else store.key_serde
-        return self._derive_table(node, key_serde, None if store is None else store.value_serde, store, supplier)
+        key_serde = self._key_serde if store is None else given_serde(store.key_serde) or self._key_serde
+        return self._derive_table(node, key_serde, guessed if store is None else store.value_serde, store, supplier)
 
     @overload
     def to_stream(self, key_mapper: None = None, *, name: str | None = None) -> kstream.KStream[K, V]: ...
@@ -202,7 +205,7 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
         """The rows grouped by a new key, with a new value: `selector` gives both."""
         required(selector, "the selector", "key", "value")
         default: Grouped[KR, VR] = Grouped()
-        given = renamed(option(Grouped, grouped) or default, name)
+        given = with_guesses(renamed(option(Grouped, grouped) or default, name), *guess_entry(selector))
         node_name = Named(given.name).or_generate(self._builder.names, naming.TABLE_SELECT)
         node = VersionAwareProcessorNode(ProcessorParameters(KTableRepartitionMap(self._parent, selector), node_name))
         self._builder.add_graph_node(self._graph_node, node)
@@ -210,7 +213,7 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
         return KGroupedTable(node_name, self._source_nodes, given, node, self._builder)
 
     def _store_if_named(
-        self, materialized: Materialized[Any, Any] | str | None, prefix: str | None
+        self, materialized: Materialized[Any, Any] | str | None, prefix: str | None, value_serde: Any = None
     ) -> tuple[MaterializedStore | None, list[StoreBuilder[Any]]]:
         """The store of an operator that is materialized only under a name of the user's.
 
@@ -221,6 +224,8 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
             return None, []
         store = MaterializedStore(given, config=self._builder.config)
         if store.queryable_store_name is not None:
+            store.default_key_serde(guess(self._key_serde, "key"))
+            store.default_value_serde(guess(value_serde, "value"))
             return store, [KeyValueStoreMaterializer(store)]
         if prefix is not None:
             self._builder.names.new_store_name(prefix)

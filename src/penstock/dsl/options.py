@@ -14,6 +14,7 @@ from penstock.dsl.typevars import KO, V1, V2, K, V
 from penstock.errors import TopologyError
 from penstock.graph.dsl_stores import DslStoreSuppliers, resolve_dsl_store_suppliers
 from penstock.graph.naming import validate_name
+from penstock.guessed_serdes import guess
 from penstock.serde_arguments import is_serde
 from penstock.serdes import Serde
 from penstock.topology.specs import StreamPartitioner, TimestampExtractor
@@ -31,6 +32,17 @@ _O = TypeVar("_O", bound=Any)
 def renamed(options: _O, name: str | None) -> _O:
     """The options under another name, if one is given beside them."""
     return options if name is None else replace(options, name=name)
+
+
+def with_guesses(options: _O, key_serde: Any, value_serde: Any, other_value_serde: Any = None) -> _O:
+    """The options with serdes where they have none, for the case that there are no default ones either."""
+    known = {"key_serde": key_serde, "value_serde": value_serde, "other_value_serde": other_value_serde}
+    missing = {
+        name: guess(serde, name.split("_")[-2])
+        for name, serde in known.items()
+        if serde is not None and getattr(options, name, serde) is None
+    }
+    return replace(options, **missing) if missing else options
 
 
 def _check_name(name: str | None) -> None:

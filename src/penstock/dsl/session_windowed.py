@@ -10,6 +10,7 @@ from penstock.dsl.options import Materialized, as_materialized
 from penstock.dsl.typevars import VR, K, V
 from penstock.dsl.windowed_stream import WindowedStream
 from penstock.graph.naming import STREAM_AGGREGATE, STREAM_REDUCE
+from penstock.guessed_serdes import guess_value
 from penstock.operators.functions import (
     ReduceAggregator,
     ReduceMerger,
@@ -61,4 +62,5 @@ class SessionWindowedKStream(WindowedStream[K, V]):
         required(aggregator, "the aggregator", "key", "value", "aggregate")
         required(merger, "the merger", "key", "aggregate", "other_aggregate")
         given: Materialized[K, VR] = as_materialized(materialized) or Materialized(key_serde=self._key_serde)
-        return self._aggregate(STREAM_AGGREGATE, name, given, None, initializer, aggregator, merger)
+        value_serde = guess_value(aggregator) or guess_value(initializer)
+        return self._aggregate(STREAM_AGGREGATE, name, given, value_serde, initializer, aggregator, merger)

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.dsl import kstream
 from penstock.dsl.kstream_base import StreamBase
-from penstock.dsl.options import StreamJoined
+from penstock.dsl.options import StreamJoined, with_guesses
 from penstock.graph import naming
 from penstock.graph.dsl_stores import DslStoreSuppliers, configured_dsl_store_suppliers, resolve_dsl_store_suppliers
 from penstock.graph.join_nodes import StreamStreamJoinNode
@@ -21,6 +21,7 @@ from penstock.graph.join_stores import (
 from penstock.graph.naming import Named
 from penstock.graph.node import ProcessorParameters
 from penstock.graph.processors import WindowedStreamProcessorNode
+from penstock.guessed_serdes import guess_value
 from penstock.operators import (
     KStreamJoinWindow,
     KStreamKStreamJoinLeftSide,
@@ -55,6 +56,8 @@ def join_streams(
         other = other._repartition_for_join(
             named.suffixed_or("-right", other._name), joined.key_serde, joined.other_value_serde, joined.name is not None
         )
+    # For the stores alone: what is repartitioned has had the serdes of its stream.
+    joined = with_guesses(joined, this._key_serde or other._key_serde, this._value_serde, other._value_serde)
     return _StreamStreamJoin(this, other, windows, joined, left_outer, right_outer).build(joiner)
 
 
@@ -108,7 +111,7 @@ class _StreamStreamJoin:
         builder.add_graph_node([this._graph_node, other._graph_node], node)
         # Neither side's key serde is known to fit the other's keys.
         key_serde = self._joined.key_serde
-        return this._derive(node, key_serde, None, repartition_required=False, source_nodes=all_sources)
+        return this._derive(node, key_serde, guess_value(joiner), repartition_required=False, source_nodes=all_sources)
 
     def _keep_records(self, side: StreamBase[Any, Any], name: str, store: StoreBuilder[Any]) -> None:
         parameters = ProcessorParameters(KStreamJoinWindow(store.name), name, [store])

@@ -14,6 +14,7 @@ from penstock.graph import naming
 from penstock.graph.join_nodes import StreamTableJoinNode
 from penstock.graph.naming import Named
 from penstock.graph.node import ProcessorParameters
+from penstock.guessed_serdes import guess_value
 from penstock.operators import KStreamGlobalKTableJoin, KStreamKTableJoin
 from penstock.state.buffers import RocksDBTimeOrderedKeyValueBufferBuilder
 from penstock.state.store import StoreBuilder
@@ -51,7 +52,7 @@ def join_table(
     node = StreamTableJoinNode(ProcessorParameters(supplier, name, stores), getters.store_names, grace_ms)
     node.is_null_key_relaxed_join = left_join
     builder.add_graph_node(stream._graph_node, node)
-    return stream._derive(node, key_serde, None, repartition_required=False, source_nodes=all_sources)
+    return stream._derive(node, key_serde, guess_value(joiner), repartition_required=False, source_nodes=all_sources)
 
 
 def join_global_table(
@@ -70,4 +71,4 @@ def join_global_table(
     node = StreamTableJoinNode(ProcessorParameters(supplier, node_name))
     node.is_null_key_relaxed_join = left_join
     builder.add_graph_node(stream._graph_node, node)
-    return stream._derive(node, value_serde=None)
+    return stream._derive(node, value_serde=guess_value(joiner))

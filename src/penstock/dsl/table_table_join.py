@@ -13,6 +13,7 @@ from penstock.graph.join_nodes import TableTableJoinNode
 from penstock.graph.materialize import KeyValueStoreMaterializer, MaterializedStore
 from penstock.graph.naming import Named
 from penstock.graph.node import ProcessorParameters
+from penstock.guessed_serdes import guess_value
 from penstock.operators import (
     KTableKTableInnerJoin,
     KTableKTableJoinMerger,
@@ -45,10 +46,11 @@ def join_tables(
         this._parent.enable_sending_old_values(True)
     if right_outer:
         other._parent.enable_sending_old_values(True)
-    key_serde, value_serde, store_name = this._key_serde, None, None
+    key_serde, value_serde, store_name = this._key_serde, guess_value(joiner), None
     stores: list[StoreBuilder[Any]] = []
     if store is not None:
         store.default_key_serde(this._key_serde)
+        store.default_value_serde(value_serde)
         key_serde, value_serde, store_name = store.key_serde, store.value_serde, store.store_name
         stores.append(KeyValueStoreMaterializer(store))
     this_side: Any

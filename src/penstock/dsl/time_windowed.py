@@ -10,6 +10,7 @@ from penstock.dsl.options import Materialized, as_materialized
 from penstock.dsl.typevars import VR, K, V
 from penstock.dsl.windowed_stream import WindowedStream
 from penstock.graph.naming import STREAM_AGGREGATE, STREAM_REDUCE
+from penstock.guessed_serdes import guess_value
 from penstock.operators.functions import ReduceAggregator, count_aggregator, count_initializer, reduce_initializer
 from penstock.serdes import Serdes
 from penstock.windows import Windowed
@@ -58,4 +59,5 @@ class TimeWindowedKStream(WindowedStream[K, V]):
         required(initializer, "the initializer")
         required(aggregator, "the aggregator", "key", "value", "aggregate")
         given: Materialized[K, VR] = as_materialized(materialized) or Materialized(key_serde=self._key_serde)
-        return self._aggregate(STREAM_AGGREGATE, name, given, None, initializer, aggregator)
+        value_serde = guess_value(aggregator) or guess_value(initializer)
+        return self._aggregate(STREAM_AGGREGATE, name, given, value_serde, initializer, aggregator)

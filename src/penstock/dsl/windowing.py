@@ -14,6 +14,7 @@ from penstock.graph.materialize import (
     SlidingWindowStoreMaterializer,
     WindowStoreMaterializer,
 )
+from penstock.guessed_serdes import GuessedSerde, guess
 from penstock.operators import KStreamSessionWindowAggregate, KStreamSlidingWindowAggregate, KStreamWindowAggregate
 from penstock.user_code import misuse
 from penstock.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde
@@ -63,6 +64,8 @@ class Windowing(ABC):
 
     def key_serde(self, key_serde: Any) -> Any:
         """The serde of windowed keys where that of the keys is known."""
+        if isinstance(key_serde, GuessedSerde):  # a default one may be of windowed keys itself
+            return guess(self.windowed_serde(key_serde.own), "key")
         return None if key_serde is None else self.windowed_serde(key_serde)
 
     def check_emit_strategy(self, emit_strategy: EmitStrategy) -> None:  # noqa: B027  most windows have no limits

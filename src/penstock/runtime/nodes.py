@@ -10,6 +10,7 @@ from typing import Any, cast
 from penstock.columns import Columns, RawColumns
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import PenstockError, StreamsError, TaskCorruptedError, TaskMigratedError
+from penstock.guessed_serdes import settled
 from penstock.handlers import ProcessingExceptionHandler, Result, as_response
 from penstock.ids import TaskId
 from penstock.processor import FixedKeyProcessor
@@ -371,6 +372,7 @@ def _serializer(given: Any, context: Any, part: str, node: str) -> Serializer:
 
 
 def _prepared(half: Any, context: Any, part: str, kind: str, node: str) -> Any:
+    half = settled(half, context)
     if isinstance(half, WrappingNullable):
         # A copy: the topology may be run again with other defaults.
         half = copy.copy(half)

@@ -277,7 +277,7 @@ def test_should_name_the_line_of_an_operator_that_fails() -> None:
 
 def test_should_name_the_line_of_a_sink_without_a_serde() -> None:
     builder = StreamsBuilder()
-    builder.stream("in", READ).map_values(int).to("out")
+    builder.stream("in", READ).map_values(lambda text: int(text)).to("out")
     with pytest.raises(StreamsError, match=rf"sink node KSTREAM-SINK-0000000002 \(added at .*{HERE}:\d+\)"):
         TopologyTestDriver(builder.build())
 

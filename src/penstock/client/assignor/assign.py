@@ -40,6 +40,30 @@ def assign(units: Iterable[Unit], members: Iterable[Member], settings: Settings 
     )
 
 
+def bring_near(
+    units: Iterable[Unit],
+    members: Iterable[Member],
+    owners: Mapping[str, str],
+    copies: Mapping[str, Iterable[str]],
+    settings: Settings,
+) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Owners and copies of units that somebody has dealt out, exchanged between racks where that costs less.
+
+    >>> near, far = Unit("0_0", changelog=0, racks=(frozenset({"r1"}),)), Unit("0_1", changelog=0, racks=(frozenset({"r2"}),))
+    >>> members = [Member("a", rack="r2"), Member("b", rack="r1")]
+    >>> bring_near([near, far], members, {"0_0": "a", "0_1": "b"}, {}, Settings(rack_strategy="min_traffic"))[0]
+    {'0_0': 'b', '0_1': 'a'}
+    """
+    known = {unit.id: unit for unit in sorted(units, key=lambda unit: unit.id)}
+    board = Board(known, {member.id: member for member in sorted(members, key=lambda member: member.id)})
+    for unit in known:
+        board.give(unit, owners[unit])
+    place_near(board, settings)
+    of_unit = {unit: list(copies.get(unit, ())) for unit in known}
+    Standbys(board, settings).bring_near(of_unit)
+    return {unit: board.owner[unit] for unit in known}, of_unit
+
+
 def _by_member(members: Iterable[str], units: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {member: [] for member in members}
     for unit, holders in units.items():

@@ -42,14 +42,17 @@ class Standbys:
         if not self._copies or len(self._board.members) < 2:
             return self.of_unit
         kept = self._kept()
-        if kept is not None:
-            self.of_unit = kept
-        else:
+        if kept is None:
             for unit in sorted(self.of_unit):
                 self._place_unit(unit)
             self._even_out()
-        place_copies_near(self._board, self.of_unit, self._settings, self._fits)
+        self.bring_near(self.of_unit if kept is None else kept)
         return self.of_unit
+
+    def bring_near(self, of_unit: dict[str, list[str]]) -> None:
+        """Let the members exchange these copies where that brings them nearer to their changelogs."""
+        self.of_unit = of_unit
+        place_copies_near(self._board, of_unit, self._settings, self._fits)
 
     # -- as it was -----------------------------------------------------------------------------------------------------
 

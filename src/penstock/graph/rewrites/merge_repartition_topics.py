@@ -10,6 +10,7 @@ from penstock.graph.node import GraphNode
 from penstock.graph.repartition import OptimizableRepartitionNode, create_repartition_node
 from penstock.graph.resources import GraphNames
 from penstock.graph.search import find_parent_node_matching
+from penstock.guessed_serdes import given_serde
 from penstock.topology.builder import InternalTopologyBuilder
 
 Repartitions = dict[GraphNode, dict[OptimizableRepartitionNode, None]]
@@ -88,6 +89,10 @@ def _is_above(key_changing: GraphNode, merge_node: GraphNode) -> bool:
 
 def _first_serdes(repartitions: Iterable[OptimizableRepartitionNode]) -> tuple[Any, Any]:
     nodes = list(repartitions)
-    key_serde = next((node.key_serde for node in nodes if node.key_serde is not None), None)
-    value_serde = next((node.value_serde for node in nodes if node.value_serde is not None), None)
-    return key_serde, value_serde
+    return _first(node.key_serde for node in nodes), _first(node.value_serde for node in nodes)
+
+
+def _first(serdes: Iterable[Any]) -> Any:
+    """The first that somebody has given; where nobody has, the first that was guessed."""
+    known = [serde for serde in serdes if serde is not None]
+    return next((serde for serde in known if given_serde(serde) is not None), known[0] if known else None)

@@ -12,6 +12,7 @@ import struct
 from typing import Any, NamedTuple
 
 from penstock.errors import SerializationError
+from penstock.guessed_serdes import settled
 from penstock.serdes import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
 
 _TIME_AND_SIDE = struct.Struct(">q?")
@@ -52,8 +53,7 @@ class TimestampedKeyAndJoinSideSerializer(WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without a serializer for the key the default key serde's is used."""
-        if self.inner is None:
-            self.inner = as_serializer(getter.key_serde)
+        self.inner = as_serializer(getter.key_serde) if self.inner is None else settled(self.inner, getter)
         _pass_on(self.inner, getter)
 
     def __call__(self, topic: str, data: TimestampedKeyAndJoinSide) -> bytes:
@@ -75,8 +75,7 @@ class TimestampedKeyAndJoinSideDeserializer(WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without a deserializer for the key the default key serde's is used."""
-        if self.inner is None:
-            self.inner = as_deserializer(getter.key_serde)
+        self.inner = as_deserializer(getter.key_serde) if self.inner is None else settled(self.inner, getter)
         _pass_on(self.inner, getter)
 
     def __call__(self, topic: str, data: bytes | None) -> TimestampedKeyAndJoinSide | None:
@@ -117,10 +116,8 @@ class LeftOrRightValueSerializer(WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without a serializer for a side's values the default value serde's is used."""
-        if self.left is None:
-            self.left = as_serializer(getter.value_serde)
-        if self.right is None:
-            self.right = as_serializer(getter.value_serde)
+        self.left = as_serializer(getter.value_serde) if self.left is None else settled(self.left, getter)
+        self.right = as_serializer(getter.value_serde) if self.right is None else settled(self.right, getter)
         _pass_on(self.left, getter)
         _pass_on(self.right, getter)
 
@@ -148,10 +145,8 @@ class LeftOrRightValueDeserializer(WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without a deserializer for a side's values the default value serde's is used."""
-        if self.left is None:
-            self.left = as_deserializer(getter.value_serde)
-        if self.right is None:
-            self.right = as_deserializer(getter.value_serde)
+        self.left = as_deserializer(getter.value_serde) if self.left is None else settled(self.left, getter)
+        self.right = as_deserializer(getter.value_serde) if self.right is None else settled(self.right, getter)
         _pass_on(self.left, getter)
         _pass_on(self.right, getter)
 

@@ -10,6 +10,7 @@ from rocksdict import Cache
 
 from penstock.config import StreamsConfig
 from penstock.errors import InvalidStateStoreError
+from penstock.guessed_serdes import GuessedSerde
 from penstock.ids import TaskId
 from penstock.query.columns import is_own
 from penstock.runtime.queries.reader_context import ReaderContext
@@ -74,12 +75,18 @@ class ReadableStore:
     @property
     def key_serde(self) -> Any:
         """The serde of its keys, the default one where it was given none."""
-        return self.builder.key_serde or self.config.default_key_serde
+        return self._settled(self.builder.key_serde, "key")
 
     @property
     def value_serde(self) -> Any:
         """The serde of its values, the default one where it was given none."""
-        return self.builder.value_serde or self.config.default_value_serde
+        return self._settled(self.builder.value_serde, "value")
+
+    def _settled(self, serde: Any, part: str) -> Any:
+        has_default = self.config.get(f"default.{part}.serde") is not None
+        if serde is None or (isinstance(serde, GuessedSerde) and has_default):
+            return self.config.default_key_serde if part == "key" else self.config.default_value_serde
+        return serde.own if isinstance(serde, GuessedSerde) else serde
 
     @cached_property
     def has_own_serdes(self) -> bool:

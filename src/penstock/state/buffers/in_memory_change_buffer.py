@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.change import Change
 from penstock.errors import ProcessorStateError
+from penstock.guessed_serdes import settled
 from penstock.record import RawRecord, Record, RecordContext
 from penstock.serde_contract import as_deserializer, as_serializer
 from penstock.state.buffers.changelog import CHANGELOG_HEADERS, read_changelog_record
@@ -95,10 +96,8 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(TimeOrderedKeyValueBuffer[K, "Chan
 
     def set_serdes_if_null(self, getter: SerdeGetter) -> None:
         """Use the defaults where no serde was given."""
-        if self._key_serde is None:
-            self._key_serde = getter.key_serde
-        if self._value_serde is None:
-            self._value_serde = getter.value_serde
+        self._key_serde = getter.key_serde if self._key_serde is None else settled(self._key_serde, getter)
+        self._value_serde = getter.value_serde if self._value_serde is None else settled(self._value_serde, getter)
         self._take_halves()
 
     def _take_halves(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+from penstock.guessed_serdes import settled
 from penstock.ids import TopicPartition
 from penstock.record import NO_TIMESTAMP, RawRecord, Record, RecordContext
 from penstock.serde_contract import as_deserializer, as_serializer
@@ -101,10 +102,8 @@ class RocksDBTimeOrderedKeyValueBuffer(TimeOrderedKeyValueBuffer[K, V], Generic[
 
     def set_serdes_if_null(self, getter: SerdeGetter) -> None:
         """Use the defaults where no serde was given."""
-        if self._key_serde is None:
-            self._key_serde = getter.key_serde
-        if self._value_serde is None:
-            self._value_serde = getter.value_serde
+        self._key_serde = getter.key_serde if self._key_serde is None else settled(self._key_serde, getter)
+        self._value_serde = getter.value_serde if self._value_serde is None else settled(self._value_serde, getter)
         self._take_halves()
 
     def _take_halves(self) -> None:

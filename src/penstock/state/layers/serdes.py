@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.errors import SerializationError, StreamsError
+from penstock.guessed_serdes import settled
 from penstock.serde_codecs import serialize_boolean, serialize_bytes, serialize_double, serialize_long
 from penstock.serde_columns import deserialize_column, serialize_column
 from penstock.serde_contract import as_deserializer, as_serializer, shown_half
@@ -82,6 +83,7 @@ def _or_default(serde: Any, context: StateStoreContext, which: str, store_name: 
             f"Failed to initialize {which} serdes for store {store_name} of task {context.task_id}: "
             f"give the store a {which} serde or set default.{which}.serde"
         )
+    serde = settled(serde, context)
     for half in (as_serializer(serde), as_deserializer(serde)):
         if isinstance(half, WrappingNullable):
             half.set_if_unset(context)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.errors import StreamsError
+from penstock.guessed_serdes import settled
 from penstock.hashing import murmur3_hash128
 from penstock.operators.joins.foreign_key.combined_key import TopicSupplier, topic_name
 from penstock.operators.joins.foreign_key.response_wrapper import CURRENT_VERSION, SubscriptionResponseWrapper
@@ -53,7 +54,7 @@ class ResponseJoinProcessor(Processor[Any, SubscriptionResponseWrapper, Any, Any
         self._context: Any = context
         self._topic = topic_name(self._topic_of)
         self._values.init(context)
-        self._serialize: Any = self._value_serializer or as_serializer(context.value_serde)
+        self._serialize: Any = settled(self._value_serializer, context) or as_serializer(context.value_serde)
 
     def process(self, record: Record[Any, SubscriptionResponseWrapper]) -> None:
         """Join one answer."""

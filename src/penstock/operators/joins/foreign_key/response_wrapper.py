@@ -9,6 +9,7 @@ import struct
 from typing import Any, NamedTuple
 
 from penstock.errors import SerializationError
+from penstock.guessed_serdes import settled
 from penstock.operators.joins.foreign_key.subscription_wrapper import NO_HASH, Hash
 from penstock.serdes import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
 
@@ -36,8 +37,7 @@ class SubscriptionResponseWrapperSerializer(WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without a serializer for the right table's values the default value serde's is used."""
-        if self.inner is None:
-            self.inner = as_serializer(getter.value_serde)
+        self.inner = as_serializer(getter.value_serde) if self.inner is None else settled(self.inner, getter)
 
     def __call__(self, topic: str, data: SubscriptionResponseWrapper) -> bytes:
         """Version, hash and value."""
@@ -63,8 +63,7 @@ class SubscriptionResponseWrapperDeserializer(WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without a deserializer for the right table's values the default value serde's is used."""
-        if self.inner is None:
-            self.inner = as_deserializer(getter.value_serde)
+        self.inner = as_deserializer(getter.value_serde) if self.inner is None else settled(self.inner, getter)
 
     def __call__(self, topic: str, data: bytes | None) -> SubscriptionResponseWrapper | None:
         """The response; null bytes stay None."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.change import Change
+from penstock.guessed_serdes import settled
 from penstock.hashing import murmur3_hash128
 from penstock.operators.joins.foreign_key.combined_key import TopicSupplier, topic_name
 from penstock.operators.joins.foreign_key.extractor import ForeignKeyExtractor
@@ -67,8 +68,8 @@ class SubscriptionSendProcessor(Processor[Any, Change[Any], Any, SubscriptionWra
         self._context: Any = context
         self._foreign_key_topic = topic_name(self._foreign_key_topic_of)
         self._value_topic = topic_name(self._value_topic_of)
-        self._serialize_foreign_key: Any = self._foreign_key_serializer or as_serializer(context.key_serde)
-        self._serialize_value: Any = self._value_serializer or as_serializer(context.value_serde)
+        self._serialize_foreign_key: Any = settled(self._foreign_key_serializer, context) or as_serializer(context.key_serde)
+        self._serialize_value: Any = settled(self._value_serializer, context) or as_serializer(context.value_serde)
 
     def process(self, record: Record[Any, Change[Any]]) -> None:
         """Send the subscriptions of one change."""
