@@ -59,6 +59,7 @@ from penstock.spark.plan import Plan
 _log = logging.getLogger(__name__)
 
 _PLACES_EVERY = 5.0
+_LOST_EVERY = 0.5
 _SESSION_EVERY = 0.2
 _METRICS_EVERY = 1.0
 _LOOK_EVERY = 1.0
@@ -69,8 +70,10 @@ _TICK = 0.1
 _FLUSH_MS = 60_000  # so long a producer waits for what it has written
 # How long a lane restores in one go: while nothing else of it works, and between two turns of its other tasks.
 _RESTORE_SECONDS, _RESTORE_BETWEEN = 2.0, 0.2
-# After so long it is told that the group's leader is waited for.
+# So long the group's leader is waited for until it has left the shuffle for all.
 _LEADER_SECONDS = 10.0
+# A lane that has lost its executor rests this long where others take what it had: its new worker would cost them their cores.
+_OTHERS_FIRST = 5.0
 # Of what is done beside the loop, so much at a time: readings, questions to brokers, commits, lanes that close.
 _BESIDE = 8
 
@@ -135,7 +138,7 @@ class Conductor:
         self._left_shuffle_at, self._leaving_since, self._leave_rests = -1, 0.0, 0.0
         self._told_running = False
         self._busy_beside: set[str] = set()
-        self._last = dict.fromkeys(("lag", "look", "session"), 0.0) | dict.fromkeys(("purge", "places"), time.monotonic())
+        self._last = dict.fromkeys(("lag", "look", "lost", "session"), 0.0) | dict.fromkeys(("purge", "places"), time.monotonic())
 
     # -- told from outside ---------------------------------------------------------------------------------------------
 
@@ -471,10 +474,15 @@ class Conductor:
         self._leaving_since = self._leaving_since or now
         waited = now - self._leaving_since
         self._leave_rests = now + min(1.0, 0.05 + waited / 10)
-        _log.log(
-            logging.DEBUG if waited < _LEADER_SECONDS else logging.WARNING,
-            "repartitions go through their topics from now on: the group's leader is about to see to it",
-        )
+        if waited > _LEADER_SECONDS and self.member is not None:
+            # A static member that led, and was started anew since, does not lead its old generation any more: nobody does.
+            self._leaving_since = now
+            _log.warning(
+                "repartitions are to go through their topics, and the group's leader has not seen to it for %.0f s: "
+                "the group is asked anew",
+                waited,
+            )
+            self.member.request_rejoin()
 
     def _nudge(self) -> None:
         """Copies have come further: what waits for them goes on, and the group is asked when a warm-up is ready."""
@@ -586,6 +594,7 @@ class Conductor:
             lane.become(LaneState.CREATED)
         if lane.state is LaneState.CREATED:
             if self._fleet.place_lane(lane.index):
+                lane.goes_to = None
                 self.tasks.place()
             self._open(lane, {})
             return
@@ -620,9 +629,11 @@ class Conductor:
         self._events.on_answers({lane.index: answer})
         if answer.failure is not None or answer.lost:
             self.tasks.failed(lane)
-            self.tasks.release(lane.index)  # a worker that fails keeps nothing open
             lost = TaskMigratedError("a lane lost its worker; its tasks are opened again")
-            raise lost if answer.failure is None else error_of(answer.failure)
+            error = lost if answer.failure is None else error_of(answer.failure)
+            if not self._is_gone(lane, error):
+                self.tasks.release(lane.index)  # a worker that fails keeps nothing open
+            raise error
         if job.turn is not None and answer.offsets and not self._config.eos_enabled:
             # Only a member may, so the worker did not.
             committing = self._beside.submit(self._commit, answer.offsets, job.generation)
@@ -651,6 +662,9 @@ class Conductor:
             if lane.state is LaneState.CREATED:
                 self.tasks.release(lane.index)
                 lane.become(LaneState.OPENING)
+                lane.has_begun = True
+                if lane.on_left is None and lane.goes_to is None:
+                    self.tasks.stay_away(lane.index, away=False)
             self.tasks.opened(lane, job, answer)
             self._settle(lane)
 
@@ -893,10 +907,13 @@ class Conductor:
         lane.failed()
         self._events.on_lane(lane.index, lane.state)
         self.tasks.failed(lane)
-        self._learn_from(error, lane, None if job is None else job.turn)
         if isinstance(error, SessionStoppedError):
             self._session_lost(error)
             return
+        if self._is_gone(lane, error):
+            self._leave_lost(lane)
+        else:
+            self._learn_from(error, lane, None if job is None else job.turn)
         if isinstance(error, TaskMigratedError) and self._heard != self._adopted_at:
             _log.info("a turn came too late for its generation of the group and is run again: %s", error)
             return
@@ -904,13 +921,33 @@ class Conductor:
         if not self._survives(error, lane, lane.health.failing_seconds):
             self._failed = True
 
+    def _is_gone(self, lane: LaneLoop, error: BaseException) -> bool:
+        """Whether a lane has failed because its executor is not there any more."""
+        return isinstance(error, LaneLostError) and not self._fleet.is_alive(lane.index)
+
+    def _leave_lost(self, lane: LaneLoop) -> None:
+        """Have the others, who are there already, take what was in a lane whose executor is gone.
+
+        That Spark has lost an executor does not mean that its host is down: the worker may live on, and commit its turn. So under
+        exactly-once its transactional id is fenced before anybody reads where its tasks go on.
+        """
+        if self.tasks.stay_away(lane.index, away=True):
+            lane.health.rest(_OTHERS_FIRST)
+
+        def release() -> None:
+            if lane.state in (LaneState.HEALING, LaneState.CREATED):  # else it has begun anew, and has fenced it itself
+                self.tasks.release(lane.index)
+
+        if self._config.eos_enabled:
+            self._beside.submit(self._fence, lane.index).add_done_callback(lambda _: self._note(release))
+        else:
+            release()
+
     def _survives(self, error: BaseException, lane: LaneLoop | None, failing_seconds: float) -> bool:
         """Whether to go on after a failure: what passes by itself is tried again, for the rest the client decides."""
         if is_transient(error):
             if failing_seconds < self._config["task.timeout.ms"] / 1000:
                 _log.warning("a turn failed and is taken up again from the last commit: %s", error)
-                if lane is not None and isinstance(error, LaneLostError) and not self._fleet.is_alive(lane.index):
-                    self.tasks.leave_lane(lane.index)  # its executor is gone: the others are there already
                 return True
             _log.error("turns have failed for longer than task.timeout.ms: giving up")
         return self._events.on_failure(error, None if lane is None else lane.index)
@@ -930,6 +967,7 @@ class Conductor:
         """Nothing runs any more, whatever it was; where the client has found another session all lanes begin anew on it."""
         for lane in self.tasks.lanes.values():
             lane.begin_anew()
+            lane.has_begun = False
             self.tasks.failed(lane)
             self.tasks.release(lane.index)
         self._pipelines = Pipelines(self.tasks)
@@ -992,6 +1030,9 @@ class Conductor:
         if now - self._last["session"] > _SESSION_EVERY:
             self._last["session"] = now
             self._fleet.check_session()
+        if now - self._last["lost"] > _LOST_EVERY and not self._fleet.updaters.is_local:
+            self._last["lost"] = now
+            self._do_beside("lost", self._fleet.lost_lanes, self._on_lost_lanes)
         if now - self._last["places"] > _PLACES_EVERY:
             self._last["places"] = now
             self._do_beside("places", self._fleet.better_places, self._on_better_places)
@@ -1007,9 +1048,8 @@ class Conductor:
                 self._do_beside("lag", partial(self._show_lag, shown, adopted.generation))
         if now - self._last["purge"] > self._config["repartition.purge.interval.ms"] / 1000:
             self._last["purge"] = now
-            internal = {t for s in self.tasks.plan.subtopologies.values() for t in s.repartition_source_topics} - set(
-                self.tasks.plan.shuffled
-            )
+            # Also where there is a shuffle now: what was read before it began lies in the topic still.
+            internal = {t for s in self.tasks.plan.subtopologies.values() for t in s.repartition_source_topics}
             self._admin.purge({p: o.offset for p, o in self.tasks.positions.committed.items() if p.topic in internal})
 
     def _do_beside(self, name: str, work: Callable[[], Any], then: Callable[[Any], None] = lambda _: None) -> None:
@@ -1033,12 +1073,23 @@ class Conductor:
         except PenstockError as exc:
             _log.warning("the lag of what is read before a shuffle cannot be shown now: %s", exc)
 
+    def _on_lost_lanes(self, lost: Mapping[int, str]) -> None:
+        """Executors are gone. What ran there fails too, but Spark tries it elsewhere first."""
+        for index, executor in lost.items():
+            lane = self.tasks.lanes.get(index)
+            if lane is None or lane.ends or lane.state is LaneState.HEALING or self._fleet.lanes[index].executor != executor:
+                continue
+            if lane.job is not None or lane.is_open:
+                self.tasks.failed(lane)
+                self._lane_failed(lane, LaneLostError(f"{executor} is gone, where the worker of a lane was"))
+
     def _on_better_places(self, places: Mapping[int, str | None]) -> None:
         """Executors came or went: lanes that should be elsewhere go there when the others have what they had."""
         for index, lane in self.tasks.lanes.items():
             if lane.on_left is None and not lane.ends:
                 lane.goes_to = places.get(index)
-                self.tasks.stay_away(index, away=lane.goes_to is not None)
+                if lane.goes_to is not None or lane.is_open:
+                    self.tasks.stay_away(index, away=lane.goes_to is not None)
 
     def _tell_state(self) -> None:
         """The state of the instance follows from those of its lanes."""

@@ -49,6 +49,9 @@ class Copies:
         self._admin = admin
         self._settings = settings_of(config)
         self._hosts: dict[TaskId, str] = {}
+        """Where the state of each task is that was opened here."""
+        self._chosen: dict[TaskId, str] = {}
+        """The host of the lane that each task was given: it may be on its way there."""
         self._own: dict[TaskId, str] = {}
         self._expected: frozenset[TaskId] = frozenset()
         self._told_ready: frozenset[TaskId] = frozenset()
@@ -135,6 +138,8 @@ class Copies:
         """Keep copies of our own tasks where a placement puts them, unless other instances have them."""
         elsewhere = set(tasks_in(self._units, membership.standbys)) if membership is not None else set()
         self._own = {task: host for task, host in placement.copies.items() if placement.is_waiting or task not in elsewhere}
+        hosts = self._fleet.hosts
+        self._chosen = {task: hosts[lane] for task, lane in placement.owners.items() if lane in hosts}
 
     def to_be_put_aside(self, tasks: Iterable[TaskId]) -> set[TaskId]:
         """Which of these are restored aside: they have much to restore, or have to wait for a transaction."""
@@ -233,7 +238,7 @@ class Copies:
         before = {
             task: lane
             for task, lane in owners.items()
-            if lane in hosts and (task not in stateful or self._hosts.get(task) == hosts[lane])
+            if lane in hosts and (task not in stateful or hosts[lane] in (self._hosts.get(task), self._chosen.get(task)))
         }
         totals = {task: sum(ends[p] for p in partitions) for task, partitions in stateful.items()}
         return place(tasks, hosts, spread, before, State(totals, lags), self._settings)

@@ -39,8 +39,12 @@ class Health:
         if self._failures == 1:
             self._since = now
         rest: float = min(_LONGEST, _SHORTEST * 2 ** min(self._failures, _DOUBLINGS))
-        self.rests_until = now + rest
+        self.rests_until = max(self.rests_until, now + rest)
         return rest
+
+    def rest(self, seconds: float) -> None:
+        """Try again no sooner than this."""
+        self.rests_until = max(self.rests_until, self._now() + seconds)
 
     def went_well(self) -> None:
         """What comes next counts from the beginning."""

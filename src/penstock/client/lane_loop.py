@@ -90,6 +90,8 @@ class LaneLoop:
         self.index = index
         self.state = LaneState.CREATED
         self.job: Job | None = None
+        self.has_begun = False
+        """Whether it has ended what a lane of its name may have left open when the application last ran."""
         self.holds: dict[TaskId, int] = {}
         """The tasks that its worker has open, as far as is known, each with the number of the reading it goes on from."""
         self.running: frozenset[TaskId] = frozenset()
@@ -116,7 +118,7 @@ class LaneLoop:
     def after(cls, failed: LaneLoop, index: int) -> LaneLoop:
         """One that takes the place of another, and rests as that would have: what fails in both has failed more than once."""
         new = cls(index)
-        new.health, new.pace = failed.health, failed.pace
+        new.health, new.pace, new.has_begun = failed.health, failed.pace, True
         new.become(LaneState.HEALING)
         return new
 
@@ -133,6 +135,11 @@ class LaneLoop:
     def is_open(self) -> bool:
         """Whether its worker is there, with a producer of its own."""
         return self.state in (LaneState.OPENING, LaneState.RESTORING, LaneState.RUNNING)
+
+    @property
+    def is_to_begin(self) -> bool:
+        """Whether it is about to begin for the first time."""
+        return self.state is LaneState.CREATED and not self.has_begun
 
     @property
     def ends(self) -> bool:

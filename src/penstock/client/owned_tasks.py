@@ -267,10 +267,11 @@ class OwnedTasks:
     def next_reading(self, heard: int) -> Reading | None:
         """What is ours and has to be read before it can be opened: what is new, and what was in a lane that has failed.
 
-        Producers come first: a lane that begins ends what an earlier one has left open, which would hide offsets. A lane that
-        rests after a failure is not waited for; what it had is read when it has begun anew.
+        Producers come first: a lane that begins ends what one of its name has left open when the application last ran, which
+        would hide offsets, and might yet be committed. What a lane had that has failed since is read when it has begun anew, or
+        when it was fenced.
         """
-        if self.adopted is None or not self._fleet.lanes or any(lane.state is LaneState.CREATED for lane in self.lanes.values()):
+        if self.adopted is None or not self._fleet.lanes or any(lane.is_to_begin for lane in self.lanes.values()):
             return None
         asked = [
             task
@@ -364,13 +365,15 @@ class OwnedTasks:
         if self.owners and self._fleet.lanes.keys() - self.leaving - {index}:
             self._take_placement(self._placement(list(self.owners), index), f"away from thread {index + 1}")
 
-    def stay_away(self, index: int, *, away: bool) -> None:
-        """Have the others take what a lane has, and keep it, until it is told that the lane is back."""
+    def stay_away(self, index: int, *, away: bool) -> bool:
+        """Have the others take what a lane has, and keep it, until it is told that the lane is back; whether there are others."""
         if not away:
             self.leaving.discard(index)
-        elif self._fleet.lanes.keys() - self.leaving - {index}:
+            return False
+        if others := bool(self._fleet.lanes.keys() - self.leaving - {index}):
             self.leaving.add(index)
             self.leave_lane(index)
+        return others
 
     def leave_for_good(self, index: int) -> None:
         """The same for a lane that goes; where there are no others its tasks have no lane until one comes."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from penstock.ids import TaskId, TopicPartition
 from penstock.log_lines import tell_again
@@ -27,7 +28,7 @@ _log = logging.getLogger(__name__)
 _SOON, _SELDOM = 0.2, 2.0
 # While paused a job only keeps the workers, with the stores they have open, from being ended.
 _ALIVE_EVERY = 40.0
-_JOB_SECONDS = 60.0
+_JOB_SECONDS = _NOTHING_TO_DO = 60.0
 
 MIGRATED, PROMOTED = "MIGRATED", "PROMOTED"
 
@@ -45,6 +46,34 @@ class StandbyEvents:
     on_let_go: Callable[[], None] = lambda: None
 
 
+@dataclass
+class _Host:
+    """What a host was asked last, and the copies it is known to have."""
+
+    tasks: Sequence[TaskId] = ()
+    version: int = -1
+    asked_at: float = 0.0
+    answer: Future[UpdateAnswer] | None = None
+    loaded: dict[TaskId, dict[TopicPartition, Loaded]] = field(default_factory=dict)
+
+    def ask(self, tasks: Sequence[TaskId], version: int, answer: Future[UpdateAnswer]) -> None:
+        self.tasks, self.version, self.answer, self.asked_at = tasks, version, answer, time.monotonic()
+
+    def is_due(self, version: int, every: float) -> bool:
+        return self.answer is None and (self.version != version or time.monotonic() >= self.asked_at + every)
+
+    def has_answered(self) -> bool:
+        return self.answer is not None and self.answer.done()
+
+    def take(self) -> UpdateAnswer | BaseException:
+        assert self.answer is not None
+        answer, self.answer = self.answer, None
+        try:
+            return answer.result(0)
+        except Exception as exc:  # noqa: BLE001 - an executor that is gone shows as one of many exceptions
+            return exc
+
+
 class Standbys:
     """The copies this instance keeps, by host."""
 
@@ -58,9 +87,11 @@ class Standbys:
         self._wanted: dict[TaskId, str] = {}
         self._restoring: frozenset[TaskId] = frozenset()
         self._promoted: frozenset[TaskId] = frozenset()
-        self._letting_go: set[TaskId] = set()
+        self._letting_go: dict[TaskId, set[str]] = {}
+        """Tasks whose copies are to be closed, with the hosts that have not said so yet."""
         self._version = 0
-        self._used: set[str] = set()
+        self._hosts: dict[str, _Host] = {}
+        """The hosts that have copies; only the thread looks at it."""
         self._loaded: dict[TaskId, dict[TopicPartition, Loaded]] = {}
         self._restored: dict[TopicPartition, int] = {}
         self._left: dict[TaskId, int] = {}
@@ -78,9 +109,10 @@ class Standbys:
         here, or are to: `is_letting_go` tells when the copy of one is closed, so that it can be opened.
         """
         with self._changed:
-            gone = {task for task in self._wanted if copies.get(task) != self._wanted[task]}
+            gone = {task: host for task, host in self._wanted.items() if copies.get(task) != host}
             self._promoted = frozenset(promoted)
-            self._letting_go |= gone
+            for task, host in gone.items():
+                self._letting_go.setdefault(task, set()).add(host)
             if copies == self._wanted and frozenset(restoring) == self._restoring:
                 return
             self._wanted, self._restoring = dict(copies), frozenset(restoring)
@@ -170,58 +202,114 @@ class Standbys:
                     return
                 wanted, version, paused = dict(self._wanted), self._version, self._paused
             try:
-                self._look(wanted, paused)
+                self._take_answers()
+                self._ask(wanted, version, paused)
             except Exception as exc:  # noqa: BLE001 - an executor that is gone shows as one of many exceptions; copies are not urgent
                 _log.warning("copies of state could not be looked after now: %s", str(exc).partition("\n")[0])
             with self._changed:
-                has_let_go = self._version == version and bool(self._letting_go)
-                if has_let_go:
-                    self._letting_go.clear()
-            if has_let_go:
-                self._events.on_let_go()
-            with self._changed:
-                if self._version == version and not self._closing:
-                    self._changed.wait(self._rest(wanted, paused))
+                if self._version == version and not self._closing and not any(map(_Host.has_answered, self._hosts.values())):
+                    self._changed.wait(self._rest(paused))
 
-    def _rest(self, wanted: Mapping[TaskId, str], paused: bool) -> float:
-        """How long until the next look."""
-        if not wanted:
-            return 60.0
+    def _rest(self, paused: bool) -> float:
+        """How long until the next look, unless something is heard before."""
+        every, now = self._every(paused), time.monotonic()
+        due = [host.asked_at + (every if host.answer is None else _JOB_SECONDS) for host in self._hosts.values()]
+        return max(0.0, min(due, default=now + _NOTHING_TO_DO) - now)
+
+    def _every(self, paused: bool) -> float:
         return _ALIVE_EVERY if paused else _SOON if self._urgent or self._restoring else _SELDOM
 
-    def _look(self, wanted: Mapping[TaskId, str], paused: bool) -> None:
-        by_host: dict[str, list[TaskId]] = {host: [] for host in self._used}
+    def _ask(self, wanted: Mapping[TaskId, str], version: int, paused: bool) -> None:
+        """Tell each host what to keep, if that has changed, and ask now and then how far it is.
+
+        Who has not answered yet is left alone, and keeps nobody from being asked.
+        """
+        by_host: dict[str, list[TaskId]] = {host: [] for host in self._hosts}
         for task, host in wanted.items():
             if not paused or host in by_host:  # where there is no copy yet, none is begun
                 by_host.setdefault(host, []).append(task)
-        limits = self._limits() if wanted and not paused else {}
-        asked: dict[str, Future[UpdateAnswer]] = {}
-        for host, tasks in by_host.items():
+        with self._changed:
+            unused = {host for hosts in self._letting_go.values() for host in hosts} - by_host.keys()
+        for host in unused:  # no copy was ever begun there
+            self._has_let_go(host, ())
+        due = [host for host in by_host if host not in self._hosts or self._hosts[host].is_due(version, self._every(paused))]
+        limits = self._limits() if due and wanted and not paused else {}
+        for host in due:
+            tasks = sorted(by_host[host])
             try:
-                asked[host] = self._updaters.update(host, sorted(tasks), limits, paused=paused)
+                answer = self._updaters.update(host, tasks, limits, paused=paused)
             except Exception as exc:  # noqa: BLE001 - the host is gone, and its copies with it
                 _log.warning("copies on %s are lost: %s", host, exc)
-        self._used = {host for host, tasks in by_host.items() if tasks}
-        found: dict[TaskId, dict[TopicPartition, Loaded]] = {}
-        for host, future in asked.items():
-            try:
-                answer = future.result(_JOB_SECONDS)
-            except Exception as exc:  # noqa: BLE001 - an executor that is gone shows as one of many exceptions
-                _log.warning("copies on %s do not answer: %s", host or "this machine", str(exc).partition("\n")[0])
+                self._lose(host, tasks)
                 continue
-            tell_again(f"copies on {host or 'this machine'}", answer.logs)
+            self._hosts.setdefault(host, _Host()).ask(tasks, version, answer)
+            answer.add_done_callback(self._wake)
+
+    def _wake(self, _: object) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _take_answers(self) -> None:
+        """Take in what hosts have said; one that says nothing for long is not waited for."""
+        heard = False
+        for name, host in list(self._hosts.items()):
+            if host.has_answered():
+                heard = True
+                self._take(name, host)
+                self._has_let_go(name, host.tasks)
+                if not host.tasks:
+                    del self._hosts[name]
+            elif host.answer is not None and time.monotonic() > host.asked_at + _JOB_SECONDS:
+                _log.warning("copies on %s do not answer", name or "this machine")
+                self._lose(name, host.tasks)  # whoever opens them now may have to wait for their locks
+        if heard:
+            self._events.on_progress()
+
+    def _lose(self, name: str, kept: Collection[TaskId]) -> None:
+        host = self._hosts.pop(name, None)
+        if host is not None:
+            self._forget_loaded(host, {})
+        self._has_let_go(name, kept)
+
+    def _take(self, name: str, host: _Host) -> None:
+        """Take in what a host has answered."""
+        found: dict[TaskId, dict[TopicPartition, Loaded]] = {}
+        answer = host.take()
+        if isinstance(answer, UpdateAnswer):
+            tell_again(f"copies on {name or 'this machine'}", answer.logs)
             for task, reason in answer.failures.items():
                 _log.info("a copy of task %s is tried again: %s", task, reason)
             for loaded in answer.copies:
                 found.setdefault(loaded.task_id, {})[loaded.partition] = loaded
             self._tell(found, answer)
             self._events.on_work(answer.busy_seconds)
-        self._suspend(found)
+        else:
+            _log.warning("copies on %s do not answer: %s", name or "this machine", str(answer).partition("\n")[0])
+        self._forget_loaded(host, found)
+
+    def _forget_loaded(self, host: _Host, found: dict[TaskId, dict[TopicPartition, Loaded]]) -> None:
+        """A host has these copies now, and no others."""
+        before, host.loaded = host.loaded, found
+        elsewhere = {task for other in self._hosts.values() if other is not host for task in other.loaded}
+        self._suspend({task: copies for task, copies in before.items() if task not in found and task not in elsewhere})
         with self._changed:
-            self._loaded = found
+            self._loaded = {task: copies for other in (*self._hosts.values(), host) for task, copies in other.loaded.items()}
             for task in found:
                 self._left.pop(task, None)
-        self._events.on_progress()
+
+    def _has_let_go(self, host: str, kept: Collection[TaskId]) -> None:
+        """A host has closed all copies but those it was asked to keep; others are not waited for."""
+        with self._changed:
+            free = []
+            for task, hosts in self._letting_go.items():
+                if task not in kept:
+                    hosts.discard(host)
+                if not hosts:
+                    free.append(task)
+            for task in free:
+                del self._letting_go[task]
+        if free:
+            self._events.on_let_go()
 
     def _tell(self, found: Mapping[TaskId, Mapping[TopicPartition, Loaded]], answer: UpdateAnswer) -> None:
         for task, copies in found.items():
@@ -239,10 +327,8 @@ class Standbys:
             else:
                 self._events.on_batch(batch)
 
-    def _suspend(self, found: Mapping[TaskId, Mapping[TopicPartition, Loaded]]) -> None:
-        for task, copies in self._loaded.items():
-            if task in found:
-                continue
+    def _suspend(self, gone: Mapping[TaskId, Mapping[TopicPartition, Loaded]]) -> None:
+        for task, copies in gone.items():
             offset = sum(loaded.offset for loaded in copies.values())
             with self._changed:
                 self._left[task] = offset

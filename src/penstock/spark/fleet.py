@@ -27,6 +27,7 @@ from penstock.spark.answers import read_answer
 from penstock.spark.blobs import read_blobs
 from penstock.spark.internals import (
     all_of_partition,
+    executor_ids,
     groups_waiting,
     has_ended,
     is_cut_off,
@@ -203,6 +204,13 @@ class Fleet:
         """Whether the executor of a lane is still there."""
         return is_local(self._spark) or self.lanes[index].executor in executors(self._spark)
 
+    def lost_lanes(self) -> dict[int, str]:
+        """The lanes whose executors are gone, with those; quick to ask, however many executors there are."""
+        if is_local(self._spark) or is_cut_off(self._spark):
+            return {}
+        there, places = executor_ids(self._spark), {index: lane.executor for index, lane in list(self.lanes.items())}
+        return {index: place for index, place in places.items() if place is not None and split_place(place)[1] not in there}
+
     def better_places(self) -> dict[int, str | None]:
         """The lanes that should be elsewhere: an executor has come, or has gone, and another one is crowded.
 
@@ -219,6 +227,8 @@ class Fleet:
     def move_lane(self, index: int, place: str | None) -> None:
         """Have a lane that owns nothing go to another executor; what it keeps open on the old one is closed there."""
         lane = self.lanes[index]
+        if lane.executor == place:
+            return
         _log.info("%s moves from %s to %s", lane.name, lane.executor, place)
         lane.submit(partial(close_lane, self._application.key, index), f"{lane.name}: close", bytes)
         lane.move(place)

@@ -327,12 +327,19 @@ def _running_tasks(spark: SparkContext) -> dict[str, int]:
     return running
 
 
+def executor_ids(spark: SparkContext) -> frozenset[str]:
+    """The executors that the scheduler has at this moment, by their ids: two calls to the JVM, however many there are.
+
+    Nothing public tells it. Without it the loss of an executor would be noticed when Spark has tried its tasks elsewhere, for
+    which it starts a Python there.
+    """
+    ids = str(spark._jsc.sc().getExecutorIds().mkString(","))
+    return frozenset(filter(None, ids.split(",")))
+
+
 def _executor_summaries(spark: SparkContext) -> list[Any]:
     """What the status store knows of the executors that the scheduler has."""
-    context: Any = spark._jsc.sc()
-    active = context.getExecutorIds()
-    ids = {active.apply(i) for i in range(active.size())}
-    known = context.statusStore().executorList(True)
+    ids, known = executor_ids(spark), spark._jsc.sc().statusStore().executorList(True)
     return [summary for summary in (known.apply(i) for i in range(known.size())) if summary.id() in ids]
 
 
@@ -368,6 +375,12 @@ def own_executor_id() -> str:
     return match.group(1) if match else ""
 
 
+def is_executor(place: str | None) -> bool:
+    """Whether this worker process belongs to an executor; also where that cannot be told, or is nobody's business."""
+    here = own_executor_id()
+    return place is None or not here or split_place(place)[1] == here
+
+
 # -- RDDs -------------------------------------------------------------------------------------------------------------------
 
 
@@ -384,6 +397,20 @@ def placed_rows(spark: SparkContext, places: Sequence[str | None]) -> RDD[int]:
     bytes_tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("[B"))
     java_rdd = spark._jsc.sc().makeRDD(_scala(jvm, rows), bytes_tag).toJavaRDD()
     return RDD(java_rdd, spark, PickleSerializer())
+
+
+def anchor(spark: SparkContext, rows: RDD[int], place: str) -> bool:
+    """Keep the row of `placed_rows` on its executor, so that jobs over it fail when that is lost; False where it is elsewhere.
+
+    A task whose executor is lost Spark tries elsewhere at once, for which it starts a Python there: seconds of a core's time when
+    those who are there have the work of two, and for a lane that does no work there anyway. A row that is checkpointed where it
+    is (`localCheckpoint`) is gone then, and the task fails before there is a Python. Where it is kept is where the scheduler
+    would like to read it, which only that tells.
+    """
+    rows._jrdd.rdd().localCheckpoint()
+    for _ in range(2):  # the scheduler keeps what it knew before the first job until the next
+        rows._jrdd.count()  # not `collectAsync`: what is asked for in that way is not checkpointed
+    return str(spark._jsc.sc().getPreferredLocs(rows._jrdd.rdd(), 0).mkString(",")) == place
 
 
 def yielding_bytes(rows: RDD[Any], function: Callable[[Iterator[Any]], Iterable[bytes]]) -> RDD[bytes]:

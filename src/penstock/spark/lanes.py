@@ -45,7 +45,7 @@ from penstock.spark.lane_process import (
     run_in_lane,
     wait_for_end,
 )
-from penstock.spark.placement import executors, is_local, located
+from penstock.spark.placement import anchored, executors, is_local, located
 from penstock.spark.scheduling import POOL
 
 _log = logging.getLogger(__name__)
@@ -114,6 +114,7 @@ class Lane:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self.last_used = time.monotonic()
         self._process: LaneProcess | None = None
+        self._anchored_at: str | None = None
         self._closing: Future[None] | None = None
         self._job: _Job | None = None
         self._job_lock = threading.Lock()
@@ -131,7 +132,7 @@ class Lane:
         """Run the jobs to come on another executor; what is open on the old one stays there until its process ends."""
         left = self.executor
         self.executor = executor
-        self._base = located(self._spark, executor)
+        self._base, self._anchored_at = located(self._spark, executor), None
         if left is not None and left != executor and self._process is not None:
             threading.Thread(target=self._end_process, args=(left, self._process), name=f"{self.name}-left", daemon=True).start()
 
@@ -219,7 +220,29 @@ class Lane:
                 "Spark has given %s to process %d; process %d, which had it before, has been ended",
                 *(self.name, self._process.process, ended),
             )
+        if self.executor != self._anchored_at:
+            self._anchored_at = self.executor
+            with suppress(RuntimeError):  # it is being closed
+                self._thread.submit(self._anchor, self.executor)
         return read(said)
+
+    def _anchor(self, executor: str | None) -> None:
+        """Have the jobs to come fail at once if their executor is lost, instead of being tried elsewhere."""
+        if executor is None or executor != self.executor:
+            return
+        job = self._job = _Job(self.name, f"{self.name}: stay at {executor}")
+        self._spark.setJobGroup(job.group, job.description, interruptOnCancel=False)
+        self._spark.setLocalProperty(POOL, self._pool)
+        try:
+            base = anchored(self._spark, executor)
+            job.is_done = True
+        except Exception as exc:  # noqa: BLE001 - then it is tried elsewhere, and refused there
+            _log.debug("%s could not be anchored at %s: %s", self.name, executor, exc)
+            return
+        finally:
+            self._await_end(job)
+        if base is not None and executor == self.executor:
+            self._base = base
 
     def _await_end(self, job: _Job) -> None:
         """Spark's job is over: where it was cancelled, wait until nothing of it runs any more; the next must not meet it."""

@@ -11,6 +11,7 @@ from pyspark import RDD, SparkContext
 from penstock.errors import StreamsError
 from penstock.spark.allocation import Allocation, request_executor
 from penstock.spark.internals import (
+    anchor,
     executor_place,
     executors_with_hosts,
     placed_rows,
@@ -121,3 +122,14 @@ def choose_places(before: Sequence[str | None], there: Sequence[str]) -> list[st
 def located(spark: SparkContext, place: str | None) -> RDD[int]:
     """One row in one partition that prefers a place; None leaves it to Spark."""
     return spark.parallelize([0], 1) if place is None else placed_rows(spark, [place])
+
+
+def anchored(spark: SparkContext, place: str) -> RDD[int] | None:
+    """A row that is kept at its place, and lost with it; None where that cannot be.
+
+    With dynamic allocation nothing is kept: an executor that has something is never let go.
+    """
+    if Allocation.of(dict(spark.getConf().getAll())) is not None:
+        return None
+    rows = placed_rows(spark, [place])
+    return rows if anchor(spark, rows, place) else None

@@ -99,7 +99,9 @@ def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int
     if transport != "topic":
         for upstream in subtopologies:
             targets = repartitions_of(upstream, subtopologies)
-            if not targets or (transport == "auto" and not shuffles(upstream, partitions, config)):
+            if not targets or (
+                transport == "auto" and not (shuffles(upstream, partitions, config) and can_leave(targets, partitions))
+            ):
                 continue
             if transport == "shuffle" and (reason := why_not(upstream, partitions, config)):
                 raise ConfigError(f"repartition.transport = shuffle is not possible for sub-topology {upstream.id}: {reason}")
@@ -142,6 +144,11 @@ def shuffles(upstream: Subtopology, partitions: Mapping[str, int], config: Mappi
     if any(isinstance(extractor, WallclockTimestampExtractor) for extractor in _extractors(upstream, config)):
         return False
     return all(isinstance(node.supplier, STATELESS) for node in upstream.nodes if isinstance(node, ProcessorSpec))
+
+
+def can_leave(targets: Iterable[str], partitions: Mapping[str, int]) -> bool:
+    """Whether what all the targets of a shuffle had of a source can be committed with its offset: so it is left (`had.py`)."""
+    return vector_bytes({topic: partitions[topic] for topic in targets}) <= _MAX_VECTOR_BYTES
 
 
 def why_not(upstream: Subtopology, partitions: Mapping[str, int], config: Mapping[str, Any]) -> str | None:

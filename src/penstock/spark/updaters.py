@@ -55,9 +55,9 @@ class Updaters:
         paused: bool = False,
     ) -> Future[UpdateAnswer]:
         """Let a host keep copies of exactly these tasks, as they are where they are paused; the answer tells how far they are."""
-        turn = UpdateTurn(self._application.key, self._packed, tuple(tasks), dict(limits or {}), paused)
-        name = f"copies of {', '.join(map(str, tasks)) or 'nothing'}"
-        return self._lane(host).submit(partial(run_updates, turn), name, read_update)
+        lane = self._lane(host)
+        turn = UpdateTurn(self._application.key, self._packed, tuple(tasks), dict(limits or {}), paused, lane.executor)
+        return lane.submit(partial(run_updates, turn), f"copies of {', '.join(map(str, tasks)) or 'nothing'}", read_update)
 
     def close(self, timeout: float | None = None) -> None:
         """Close all copies, then the lanes."""

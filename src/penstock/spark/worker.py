@@ -35,7 +35,7 @@ from penstock.spark.answers import write_answer
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.blobs import Received, batch_blob, counts_blob, end_blob, failure_blob, flow_blob, read_blobs
 from penstock.spark.doing import Work
-from penstock.spark.internals import cloudpickle, own_executor_id, split_place
+from penstock.spark.internals import cloudpickle, is_executor, own_executor_id
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, UpstreamWork
 from penstock.spark.placement import host_of
@@ -385,9 +385,10 @@ def _refuse_second_attempts() -> None:
 
 def _refuse_wrong_executor(turn: OpenTurn) -> None:
     """Where Spark did not keep to the lane's place, nothing is opened: the lane's state, and its locks, are elsewhere."""
-    here = own_executor_id()
-    if turn.executor is not None and here and split_place(turn.executor)[1] != here:
-        raise TaskMigratedError(f"lane {turn.lane} belongs on {turn.executor} and came to executor {here}; it is opened anew")
+    if not is_executor(turn.executor):
+        raise TaskMigratedError(
+            f"lane {turn.lane} belongs on {turn.executor} and came to executor {own_executor_id()}; it is opened anew"
+        )
 
 
 def _failure(exc: Exception) -> Failure:

@@ -135,6 +135,8 @@ class Fleet:
         self.updaters = SimpleNamespace(is_local=False, hosts=lambda: [""])
         self.waits = SimpleNamespace(seconds={}, look=lambda names: None)
         self.places: dict[int, str] = {}
+        self.lost: set[str] = set()
+        """Executors that are gone."""
         self.restores = 0
         self.deaf: set[int] = set()
         self.opened: list[list[TaskId]] = []
@@ -150,7 +152,7 @@ class Fleet:
 
     def add_lane(self, index: int, name: str) -> None:
         assert index not in self.lanes
-        self.lanes[index] = SimpleNamespace(name=name, last_used=float("inf"))
+        self.lanes[index] = SimpleNamespace(name=name, last_used=float("inf"), executor=f"executor_host_{index}")
         self.workers[index], self.pending[index] = Worker(), deque()
 
     def take_lane(self, index: int) -> Any:
@@ -173,10 +175,23 @@ class Fleet:
         return self._ask(Pending(successor, close, is_close=True))
 
     def place_lane(self, index: int) -> bool:
-        return False
+        if self.is_alive(index):
+            return False
+        self.lanes[index].executor += "_again"
+        return True
 
     def is_alive(self, index: int) -> bool:
-        return True
+        return self.lanes[index].executor not in self.lost
+
+    def lose_executor(self, index: int) -> None:
+        """The executor of a lane is gone, with its worker."""
+        self.lost.add(self.lanes[index].executor)
+        self.workers[index] = Worker()
+        for job in list(self.pending[index]):
+            self.fail(job, lost=True)
+
+    def lost_lanes(self) -> dict[int, str]:
+        return {index: lane.executor for index, lane in self.lanes.items() if lane.executor in self.lost}
 
     def better_places(self) -> dict[int, str]:
         return self.places

@@ -311,3 +311,32 @@ def test_should_go_on_however_long_the_lag_cannot_be_shown(clock: list[float]) -
     world.settle(400)
     assert not world.failures
     consumed_once(world)
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+def test_should_leave_a_lane_whose_executor_is_gone_until_it_has_another(clock: list[float], is_busy: bool) -> None:
+    world = World(clock, lanes=2, **{"task.spread": "always"})
+    world.on_failure = lambda error, lane: True
+    world.assign()
+    world.settle(50)
+    before = set(world.conductor.owners.values())
+    assert before == {0, 1}
+    if is_busy:
+        world.produce("orders", 0, 5)
+        world.produce("orders", 1, 5)
+        world.until(lambda: any(job.lane == 1 for job in world.turns()))
+    places = world.fleet.place_lane
+    world.fleet.place_lane = lambda index: False  # type: ignore[method-assign]  # for now there is no other executor
+    world.fleet.lose_executor(1)
+    world.fleet.deaf = {1}
+    world.until(lambda: set(world.conductor.owners.values()) == {0})
+    world.fleet.place_lane = places  # type: ignore[method-assign]
+    owners = []
+    for _ in range(60):
+        world.settle(1)
+        owners.append(frozenset(world.conductor.owners.values()))
+    assert set(owners) == {frozenset({0})}, "nothing goes back to a lane that cannot be opened"
+    world.fleet.deaf = set()
+    world.settle(200)
+    assert set(world.conductor.owners.values()) == {0, 1}
+    consumed_once(world)

@@ -103,6 +103,38 @@ def test_should_tell_when_a_copy_that_is_to_run_here_is_let_go(heard: Heard) -> 
     assert standbys.lag(TASK) is None
 
 
+def test_should_not_wait_with_a_copy_for_a_host_that_has_none_of_it() -> None:
+    """A host that was lost answers late, if at all: the tasks whose copies are on others are needed at once."""
+    other, silent = TaskId(0, 2), Future[UpdateAnswer]()
+
+    class TwoHosts:
+        def update(self, host: str, tasks: Any, limits: Any = None, *, paused: bool = False) -> Future[UpdateAnswer]:
+            if host == "lost" and not tasks:
+                return silent
+            answer: Future[UpdateAnswer] = Future()
+            copies = tuple(Loaded(task, "counts", CHANGELOG, 0, 100, 100) for task in tasks)
+            answer.set_result(UpdateAnswer("worker", copies))
+            return answer
+
+    standbys = Standbys(TwoHosts(), standby_events(lambda: None), "copies", dict)  # type: ignore[arg-type]
+    standbys.want({TASK: "lost", other: "here"})
+    wait_until(lambda: standbys.lag(TASK) == standbys.lag(other) == 0, "both copies are there")
+    standbys.want({}, promoted=[TASK, other])
+    wait_until(lambda: not standbys.is_letting_go(other), "the copy is let go whose host has answered")
+    assert standbys.is_letting_go(TASK)
+    silent.set_exception(RuntimeError("its executor is gone"))
+    wait_until(lambda: not standbys.is_letting_go(TASK), "the other one is let go with its host")
+    standbys.close()
+
+
+def test_should_let_go_of_a_copy_that_was_never_begun(standbys: Standbys) -> None:
+    with standbys._changed:  # nobody looks meanwhile
+        standbys.want({TASK: "a"})
+        standbys.want({})
+        assert standbys.is_letting_go(TASK)
+    wait_until(lambda: not standbys.is_letting_go(TASK), "there is nothing to close")
+
+
 def test_should_not_wait_for_a_copy_that_others_have(standbys: Standbys, heard: Heard) -> None:
     standbys.want({TASK: ""})
     wait_until(caught_up(standbys), "the copy is complete")

@@ -159,6 +159,15 @@ def test_should_move_a_lane_whose_executor_is_gone(make: Any, monkeypatch: pytes
         fleet.place_lane(0)
 
 
+def test_should_tell_which_lanes_have_lost_their_executors(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = make({})
+    monkeypatch.setattr(module, "is_cut_off", lambda spark: False)
+    monkeypatch.setattr(module, "executor_ids", lambda spark: frozenset({"0"}))
+    assert fleet.lost_lanes() == {}
+    monkeypatch.setattr(module, "executor_ids", lambda spark: frozenset({"1"}))
+    assert fleet.lost_lanes() == dict.fromkeys((0, 1), "executor_host_0")
+
+
 def test_should_put_all_lanes_into_the_pool_under_names_that_last(make: Any) -> None:
     fleet = make({}, **{"spark.scheduler.pool": "lanes"})
     fleet.add_lane(2, "t3")
