@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import urllib.request
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock import State
+from penstock import Serdes, State
 from penstock.hashing import default_partition
 from penstock.runtime.carry_over import OffsetAndMetadata, with_own_offset
 from tests.harness.kafka import Kafka, unique, wait_until
@@ -120,6 +122,21 @@ def tasks(*instances: Any) -> list[list[str]]:
     return [sorted(map(str, instance._conductor.owners)) for instance in instances]
 
 
+def shown(instance: Any) -> list[list[str]]:
+    """The tasks that its page knows of."""
+    with urllib.request.urlopen(f"http://{instance.server_host}/api/app", timeout=30) as answer:
+        return [sorted(task["id"] for task in json.load(answer)["tasks"])]
+
+
+def where(instance: Any, key: str) -> Any:
+    """The instance that has a key, as another says it."""
+    return instance.query_metadata_for_key("counts", key, Serdes.string()).active_host
+
+
+def partition_of(key: str) -> int:
+    return default_partition(key.encode(), 2)
+
+
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_should_share_with_another_instance_what_it_shuffled_alone_and_shuffle_again(
     kafka: Kafka, run: Run, tmp_path: Path, guarantee: str
@@ -128,16 +145,25 @@ def test_should_share_with_another_instance_what_it_shuffled_alone_and_shuffle_a
     source, out = topics(kafka, "in", "out")
     application = unique("shared")
     config = {**QUICK, "application.id": application, "processing.guarantee": guarantee, "repartition.transport.delay.ms": 0}
+    config["application.server"] = "localhost:0"
     first = run(word_count(source, out), {**config, "state.dir": str(tmp_path / "1")})
     repartition = f"{application}-counts-repartition"
     with Feed(kafka, source) as feed:
         wait_until(lambda: counts(kafka, out), "it counts")
-        assert tasks(first) == [["1_0", "1_1"]]
+        assert tasks(first) == shown(first) == [["1_0", "1_1"]]
+        assert {where(first, key) for key in KEYS} == {first.server_host}
         assert not kafka.read(repartition)
         second = run(word_count(source, out), {**config, "state.dir": str(tmp_path / "2")})
         both = lambda: [{task[0] for task in some} for some in tasks(first, second)]  # noqa: E731
         wait_until(lambda: both() == [{"0", "1"}] * 2, "each has a task of each sub-topology")
         assert sorted(task for some in tasks(first, second) for task in some) == ["0_0", "0_1", "1_0", "1_1"]
+        assert shown(first) == shown(second) == [["0_0", "0_1", "1_0", "1_1"]]
+        holds = {f"1_{p}": one.server_host for one in (first, second) for p in (0, 1) if f"1_{p}" in tasks(one)[0]}
+        assert all(where(one, key) == holds[f"1_{partition_of(key)}"] for key in KEYS for one in (first, second))
+        known = {metadata.host_info: metadata.topic_partitions for metadata in first.metadata_for_all_streams_clients()}
+        assert {host: {p.topic for p in held} for host, held in known.items()} == {
+            one.server_host: {source, repartition} for one in (first, second)
+        }
         wait_until(lambda: len(kafka.read(repartition)) > 0, "they write to the topic")
         rounds = feed.rounds
         wait_until(lambda: feed.rounds > rounds + 20, "they share the load for a while")

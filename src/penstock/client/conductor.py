@@ -74,10 +74,10 @@ _FLUSH_MS = 60_000  # so long a producer waits for what it has written
 _LEVEL_SECONDS = 15.0
 # How long a lane restores in one go: while nothing else of it works, and between two turns of its other tasks.
 _RESTORE_SECONDS, _RESTORE_BETWEEN = 2.0, 0.2
+# So long the group's leader is waited for until it has left the shuffle for all.
+_LEADER_SECONDS = 10.0
 # A lane that has lost its executor rests this long where others take what it had: its new worker would cost them their cores.
 _OTHERS_FIRST = 5.0
-# After so long it is told that the group's leader is waited for.
-_LEADER_SECONDS = 10.0
 # Of what is done beside the loop, so much at a time: readings, questions to brokers, commits, lanes that close.
 _BESIDE = 8
 
@@ -505,10 +505,15 @@ class Conductor:
         self._leaving_since = self._leaving_since or now
         waited = now - self._leaving_since
         self._leave_rests = now + min(1.0, 0.05 + waited / 10)
-        _log.log(
-            logging.DEBUG if waited < _LEADER_SECONDS else logging.WARNING,
-            "repartitions go another way or from other offsets from now on: the group's leader is about to see to it",
-        )
+        if waited > _LEADER_SECONDS and self.member is not None:
+            # A static member that led, and was started anew since, does not lead its old generation any more: nobody does.
+            self._leaving_since = now
+            _log.warning(
+                "repartitions are to go another way or from other offsets, and the group's leader has not seen to it for %.0f s: "
+                "the group is asked anew",
+                waited,
+            )
+            self.member.request_rejoin()
 
     def _nudge(self) -> None:
         """Copies have come further: what waits for them goes on, and the group is asked when a warm-up is ready."""
@@ -1077,9 +1082,8 @@ class Conductor:
                 self._do_beside("lag", partial(self._show_lag, shown, adopted.generation))
         if now - self._last["purge"] > self._config["repartition.purge.interval.ms"] / 1000:
             self._last["purge"] = now
-            internal = {t for s in self.tasks.plan.subtopologies.values() for t in s.repartition_source_topics} - set(
-                self.tasks.plan.shuffled
-            )
+            # Also where there is a shuffle now: what was read before it began lies in the topic still.
+            internal = {t for s in self.tasks.plan.subtopologies.values() for t in s.repartition_source_topics}
             self._admin.purge({p: o.offset for p, o in self.tasks.positions.committed.items() if p.topic in internal})
 
     def _do_beside(self, name: str, work: Callable[[], Any], then: Callable[[Any], None] = lambda _: None) -> None:

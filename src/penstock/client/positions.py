@@ -204,12 +204,16 @@ class Positions:
         topic from its end, since nothing was written there.
         """
         found: dict[TopicPartition, OffsetAndMetadata] = {}
+        behind: dict[int, list[TopicPartition]] = {}
         for upstream in self._plan.subtopologies.values():
             topics = [t for t in self._plan.repartitions_of(upstream) if t not in self._plan.shuffled]
-            targets = [TopicPartition(topic, p) for topic in topics for p in range(self._plan.partitions[topic])]
-            committed = self._without_old_vectors(self._read_committed(targets)) if targets else {}
-            if any(is_vector(some) for some in committed.values()):
-                found |= self._left_shuffle(sources_of(self._plan, upstream.id), targets, committed)
+            behind[upstream.id] = [TopicPartition(topic, p) for topic in topics for p in range(self._plan.partitions[topic])]
+        asked = dict.fromkeys(target for targets in behind.values() for target in targets)
+        committed = self._without_old_vectors(self._read_committed(asked)) if asked else {}
+        for upstream_id, targets in behind.items():
+            if any(is_vector(committed.get(target)) for target in targets):
+                known = {target: committed[target] for target in targets if target in committed}
+                found |= self._left_shuffle(sources_of(self._plan, upstream_id), targets, known)
         return found
 
     def _left_shuffle(

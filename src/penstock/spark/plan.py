@@ -151,6 +151,11 @@ def why_topics(subtopologies: Sequence[Subtopology], partitions: Mapping[str, in
                 reasons.setdefault(topic, "more than one sub-topology writes to it")
         if targets and (reason := why_topic(upstream, partitions, config)):
             reasons |= dict.fromkeys(targets, f"sub-topology {upstream.id} comes before it, and {reason}")
+        elif not can_leave(targets, partitions):
+            count = sum(partitions[topic] for topic in targets)
+            reasons |= dict.fromkeys(
+                targets, f"how far each of {count} partitions is would not fit what is committed with an offset"
+            )
         # A sub-topology runs before the shuffle or as tasks, not both: all of its repartitions go the same way.
         if shared := next((topic for topic in targets if topic in reasons), None):
             reasons |= {topic: f"it comes from where {shared} comes from" for topic in targets if topic not in reasons}
@@ -175,6 +180,11 @@ def _what_it_is(supplier: Any) -> str:
     if type(supplier).__module__.startswith("penstock."):
         return "makes its records of more than one of its input"
     return "is a processor that may do anything with its records"
+
+
+def can_leave(targets: Iterable[str], partitions: Mapping[str, int]) -> bool:
+    """Whether what all the targets of a shuffle had of a source can be committed with its offset: so it is left (`had.py`)."""
+    return vector_bytes({topic: partitions[topic] for topic in targets}) <= _MAX_VECTOR_BYTES
 
 
 def why_not(upstream: Subtopology, partitions: Mapping[str, int], config: Mapping[str, Any]) -> str | None:

@@ -167,6 +167,27 @@ def test_should_wait_for_the_leader_before_it_works(clock: list[float]) -> None:
     consumed_once(group)
 
 
+def test_should_ask_the_group_anew_where_its_leader_does_not_leave_the_shuffle(clock: list[float]) -> None:
+    """One that was started anew as a static member has its old generation, and leads it no more."""
+    group, first = alone(clock)
+    other = group.join()
+    group.rebalance()
+    membership, _ = first.heard.pop()
+    first.heard.append((membership, False))
+    produce(group)
+    group.hear()
+    for _ in range(100):
+        group.round()
+    assert not group.left
+    assert not other.world.read
+    for _ in range(150):
+        group.round()
+    assert group.is_asked
+    group.settle(60)
+    assert group.left == 1
+    consumed_once(group)
+
+
 def test_should_not_show_a_lag_that_was_true_before_the_shuffle_was_left(clock: list[float]) -> None:
     group, first = alone(clock)
     group.join()

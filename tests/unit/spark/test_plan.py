@@ -46,7 +46,7 @@ class Called:
         return int(record.value)
 
 
-def plan_with(extractor: Any, transport: str = "auto", partitions: int = 2) -> Plan:
+def plan_with(extractor: Any, transport: str = "auto", partitions: int = 2, targets: int | None = None) -> Plan:
     builder = StreamsBuilder()
     lines = builder.stream("lines", Consumed(TEXT, TEXT, timestamp_extractor=extractor))
     lines.group_by(lambda _, word: word, Grouped("words", TEXT, TEXT)).count()
@@ -55,6 +55,7 @@ def plan_with(extractor: Any, transport: str = "auto", partitions: int = 2) -> P
     built.rewrite_topology(config)
     subtopologies = built.subtopologies("app", {})
     topics = {topic: partitions for s in subtopologies for topic in s.source_topics}
+    topics |= {topic: targets or partitions for s in subtopologies for topic in s.repartition_source_topics}
     return make_plan(subtopologies, topics, config)
 
 
@@ -84,6 +85,13 @@ def test_should_write_to_the_topic_where_there_are_more_sources_than_a_broker_ke
     assert not plan_with(None, partitions=300).shuffled
     with pytest.raises(ConfigError, match=r"300 partitions of its topics take up to 3,907 bytes.*room for 3,000"):
         plan_with(None, "shuffle", partitions=300)
+
+
+def test_should_write_to_the_topic_where_the_shuffle_could_not_be_left_any_more() -> None:
+    """What all targets had of a source is committed with its offset."""
+    assert plan_with(None, targets=200).shuffled
+    assert not plan_with(None, targets=300).shuffled
+    assert plan_with(None, "shuffle", targets=300).shuffled
 
 
 def test_should_fit_what_a_broker_keeps_of_an_offset() -> None:
