@@ -173,7 +173,7 @@ def test_should_show_what_was_consumed_and_not_what_waits() -> None:
     found = positions({WORDS[0]: OffsetAndMetadata(0, "|7|lines=3,4"), WORDS[1]: OffsetAndMetadata(0, "|9|lines=5,6")})
     for vector in found.vectors.values():
         vector.update({LINES[0]: 50, LINES[1]: 50})
-    assert found.shown() == {LINES[0]: OffsetAndMetadata(3), LINES[1]: OffsetAndMetadata(4)}
+    assert found.shown() == {LINES[0]: own(3), LINES[1]: own(4)}
 
 
 def test_should_tell_of_which_sources_some_tasks_have_had_more_than_others() -> None:
@@ -399,7 +399,7 @@ def test_should_not_show_where_sources_are_while_it_is_not_known_where_all_are_t
     found.vectors[WORDS[0]].update({LINES[0]: 50, LINES[1]: 50})
     assert found.shown() == {}
     found.add([TaskId(1, 1)])
-    assert found.shown() == {LINES[0]: with_own_offset(OffsetAndMetadata(3)), LINES[1]: with_own_offset(OffsetAndMetadata(4))}
+    assert found.shown() == {LINES[0]: own(3), LINES[1]: own(4)}
 
 
 def test_should_wait_for_what_is_committed_for_the_sources_before_it_looks_what_is_left_in_the_topic() -> None:
