@@ -238,20 +238,28 @@ class Positions:
     def following_moves(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What to commit before anything is read for a shuffle where others have committed for its sources (`moved_offsets.py`).
 
-        Vectors that follow, and the sources with a mark; empty where all is as the application has left it.
+        Vectors that follow, and the sources with a mark; empty where all is as the application has left it. Where repartitions
+        go through their topics now and may be shuffled later, only the mark: whoever leaves the shuffle follows by himself.
         """
         found: dict[TopicPartition, OffsetAndMetadata] = {}
-        for upstream in sorted(self._plan.upstream):
-            sources = sources_of(self._plan, upstream)
+        for upstream in self._plan.subtopologies.values():
+            topics = self._plan.repartitions_of(upstream)
+            is_shuffled = upstream.id in self._plan.upstream
+            if not topics or (not is_shuffled and any(topic in self._plan.reasons for topic in topics)):
+                continue
+            sources = sources_of(self._plan, upstream.id)
             read_to = self._read_committed(sources)
             moved, nothing = moved_offsets(read_to), [source for source in sources if source not in read_to]
-            if moved or nothing:
-                topics = [topic for topic, feeding in self._plan.shuffled.items() if feeding == upstream]
+            if moved or (nothing and is_shuffled):
                 targets = [TopicPartition(topic, p) for topic in topics for p in range(self._plan.partitions[topic])]
                 committed = self._read_committed(targets)
-                self._miss(nothing, {s for some in committed.values() for s in Vector.of(some, sources).positions})
-                found |= {source: with_own_offset(read_to[source]) for source in moved}
-                found |= followed_commits(committed, sources, moved, self._admin.log_ends(targets, False) if moved else {})
+                marks = {source: with_own_offset(read_to[source]) for source in moved}
+                if is_shuffled:
+                    self._miss(nothing, {s for some in committed.values() for s in Vector.of(some, sources).positions})
+                    ends = self._admin.log_ends(targets, False) if moved else {}
+                    found |= {**marks, **followed_commits(committed, sources, moved, ends)}
+                elif not any(is_vector(some) for some in committed.values()):
+                    found |= marks
         return found
 
     def _miss(self, nothing: Iterable[TopicPartition], known: Collection[TopicPartition]) -> None:

@@ -286,6 +286,14 @@ def test_should_mark_an_offset_from_before_the_first_start() -> None:
     assert TopicPartitionMetadata.decode(own(5).metadata) == TopicPartitionMetadata.decode("")  # nothing for a task to know
 
 
+def test_should_mark_an_offset_also_while_repartitions_go_through_their_topics() -> None:
+    """They may go through the shuffle in the next generation, and then the offset must not look moved."""
+    committed = {WORDS[0]: OffsetAndMetadata(2, "t0"), LINES[0]: OffsetAndMetadata(5)}
+    assert positions(committed, NOTHING_LEFT, shuffled=False).following_moves() == {LINES[0]: own(5)}
+    left = {**BEHIND, LINES[0]: OffsetAndMetadata(5)}
+    assert positions(left, NOTHING_LEFT, shuffled=False).following_moves() == {}  # whoever leaves the shuffle sees to it
+
+
 def test_should_read_what_others_left_in_the_topic_before_a_task_follows() -> None:
     """An application in Java has had the group in between: what it wrote for the task comes first."""
     found = positions({**BEHIND, LINES[0]: OffsetAndMetadata(3)}, ends({WORDS[0]: 9, WORDS[1]: 2})).following_moves()
