@@ -13,7 +13,7 @@ from penstock.errors import BrokerError, StreamsError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.log_bounds import LogBounds
-from penstock.runtime.carry_over import OffsetAndMetadata, logs_of, with_logs, with_own_offset
+from penstock.runtime.carry_over import OffsetAndMetadata, is_anothers, logs_of, with_logs, with_own_offset
 from penstock.spark.had import Had, committed_with_had
 from penstock.spark.plan import Plan
 from penstock.spark.upstream import sources_of
@@ -161,7 +161,8 @@ class Positions:
         """What is committed behind a shuffle, without vectors from before somebody else went on with the sources.
 
         The offset that is committed for a source is that of the task furthest behind, so no vector is before it. One that is
-        belongs to a partition for which an application in Java, which has read on, had nothing to commit.
+        belongs to a partition for which an application in Java, which has read on, had nothing to commit; or a tool has moved the
+        offset, which `moved_offsets.py` follows.
         """
         kept: dict[TopicPartition, OffsetAndMetadata] = {}
         read_to: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -170,7 +171,8 @@ class Positions:
             if sources and not read_to.keys() >= set(sources):
                 read_to.update(self._read_committed(sources))
             at = Vector.of(some, sources).positions
-            if any(source in read_to and read_to[source].offset > position for source, position in at.items()):
+            passed = [source for source, to in read_to.items() if source in at and to.offset > at[source]]
+            if any(not is_anothers(read_to[source]) for source in passed):  # one that a tool has moved is followed instead
                 some = OffsetAndMetadata(some.offset, some.metadata.partition("|")[0])
             kept[partition] = some
         return kept
