@@ -153,11 +153,12 @@ def test_should_begin_where_the_shuffle_ended_when_repartitions_go_through_the_t
 
 def test_should_not_go_back_to_a_vector_from_before_somebody_else_read_on() -> None:
     """An application in Java went on with the sources; for one of the partitions it had nothing to commit."""
+    by_java = TopicPartitionMetadata(5, ProcessorMetadata()).encode()
     committed = {
         WORDS[0]: OffsetAndMetadata(2, "t0|7|lines=3,4"),
         WORDS[1]: OffsetAndMetadata(6, "t1"),
-        LINES[0]: OffsetAndMetadata(9),
-        LINES[1]: OffsetAndMetadata(4),
+        LINES[0]: OffsetAndMetadata(9, by_java),
+        LINES[1]: OffsetAndMetadata(4, by_java),
     }
     read = {LINES[0]: 9, LINES[1]: 4}
     found = positions(committed, ends({WORDS[0]: 2, WORDS[1]: 6}))
