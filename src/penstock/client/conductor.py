@@ -290,6 +290,11 @@ class Conductor:
         return loop is not None and loop.is_open and not self._closing
 
     @property
+    def has_begun(self) -> bool:
+        """Whether the worker of every lane is there, or has failed to be."""
+        return all(lane.has_begun or lane.state is LaneState.HEALING for lane in list(self.tasks.lanes.values()))
+
+    @property
     def standby_hosts(self) -> Mapping[TaskId, str]:
         """The host of each standby task that this instance keeps; empty for the driver's own."""
         return self.standbys.wanted

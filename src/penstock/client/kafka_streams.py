@@ -44,7 +44,7 @@ from penstock.client.units import is_stateful, tasks_in, units_of
 from penstock.client.web.service import WebService
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
-from penstock.errors import StreamsError, StreamsNotStartedError, StreamsTimeoutError, TopologyError
+from penstock.errors import PenstockError, StreamsError, StreamsNotStartedError, StreamsTimeoutError, TopologyError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, check_client_settings, member_config
@@ -72,6 +72,8 @@ _log = logging.getLogger(__name__)
 # How long an application that wants all its instances to stop waits for its group to hear of it.
 _SHUTDOWN_SECONDS = 60.0
 _MISSING_SECONDS = 3.0
+# So long an instance waits for its lanes before it asks others for their work.
+_JOIN_SECONDS = 60.0
 
 
 class StreamThreadExceptionResponse(enum.Enum):
@@ -172,12 +174,12 @@ class KafkaStreams(QueryMethods):
         return self._state
 
     def start(self) -> None:
-        """Begin to process; returns when the topics are there and the application has joined its group's protocol.
+        """Begin to process; returns when the topics are there and the application is about to join its group.
 
         0. Check the settings, also those of Spark: what cannot work ends here, with nothing done.
         1. Lock the state folder, check and create topics, make the plan.
         2. Make or take the SparkSession and its lanes.
-        3. Join the group; the conductor starts with the first assignment.
+        3. Join the group, where others have the work as soon as there are lanes to take it.
         """
         with self._lock:
             if self._state is not State.CREATED:
@@ -254,9 +256,9 @@ class KafkaStreams(QueryMethods):
         )
         self._thread = threading.Thread(target=self._conduct, name=f"{self._client_id}-conductor", daemon=True)
         self._threads.set_all(ThreadState.STARTING)
-        if lanes:
-            self._member.start()
         self._thread.start()
+        if lanes:
+            threading.Thread(target=self._join, name=f"{self._client_id}-join", daemon=True).start()
         if self._web is not None:
             self._web.serve(
                 self._queries,
@@ -270,6 +272,23 @@ class KafkaStreams(QueryMethods):
                 lambda: {thread.name: thread.state.name for thread in self._threads.all()},
             )
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
+
+    def _join(self) -> None:
+        """Become a member of the group. Those who have the work keep it until there are lanes here that can take it."""
+        assert self._conductor is not None
+        assert self._member is not None
+        try:
+            waits = any(member.process_id != self._process_id for member in self._group_status().members)
+        except PenstockError as exc:
+            _log.debug("who is in the group cannot be told: %s", exc)
+            waits = False
+        deadline = time.monotonic() + _JOIN_SECONDS
+        while waits and not self._conductor.has_begun and time.monotonic() < deadline:
+            if self._ended.wait(0.05):
+                return
+        with self._lock:
+            if not self._ended.is_set():
+                self._member.start()
 
     def _member_info(self) -> MemberInfo:
         assert self._conductor is not None
@@ -717,7 +736,8 @@ class KafkaStreams(QueryMethods):
 
         Where the session has ended nothing can be closed any more, and others of the group are not to wait for it.
         """
-        self._ended.set()
+        with self._lock:  # who is about to join has done so, or will not
+            self._ended.set()
         has_session = self._fleet is None or not self._fleet.has_ended
         if self._member is not None and not has_session:
             self._member.close(leave=True)
