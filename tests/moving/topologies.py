@@ -74,7 +74,9 @@ def _chain(lines: KStream[str, str], sink: str) -> None:
 
 def _on_close(events: KStream[str, str], sink: str) -> None:
     windows = events.group_by_key(BY_TEXT).windowed_by(TimeWindows(WINDOW, grace=GRACE))
-    counts = windows.emit_strategy(EmitStrategy.on_window_close()).count(Materialized("windows", string, long))
+    # Kept for long, so that whoever forgot which windows were emitted would emit them again.
+    kept: Materialized[str, int] = Materialized("windows", string, long, retention=24 * 3_600_000)
+    counts = windows.emit_strategy(EmitStrategy.on_window_close()).count(kept)
     counts.to_stream().to(sink, Produced(WindowedSerdes.time_windowed(string, WINDOW), long))
 
 

@@ -77,7 +77,8 @@ final class Topologies {
         events.groupByKey(Grouped.with(STRING, STRING))
             .windowedBy(TimeWindows.ofSizeAndGrace(WINDOW, GRACE))
             .emitStrategy(EmitStrategy.onWindowClose())
-            .count(Materialized.<String, Long, WindowStore<Bytes, byte[]>>as("windows").withKeySerde(STRING).withValueSerde(LONG))
+            .count(Materialized.<String, Long, WindowStore<Bytes, byte[]>>as("windows").withKeySerde(STRING).withValueSerde(LONG)
+                .withRetention(Duration.ofDays(1)))
             .toStream()
             .to(sink, Produced.with(WindowedSerdes.timeWindowedSerdeFrom(String.class, WINDOW.toMillis()), LONG));
     }
