@@ -35,7 +35,7 @@ def test_should_say_which_task_failed() -> None:
 
 def test_should_say_which_task_could_not_be_opened() -> None:
     builder = StreamsBuilder()
-    builder.stream("in", Consumed(TEXT, TEXT)).map_values(int).to("out")
+    builder.stream("in", Consumed(TEXT, TEXT)).map_values(lambda value: object()).to("out")
     with pytest.raises(StreamsError) as failed:
         TopologyTestDriver(builder.build())
     assert failed.value.task_id == TaskId(0, 0)

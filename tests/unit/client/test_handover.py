@@ -79,6 +79,8 @@ def test_should_open_anew_what_was_somebody_elses_while_its_offsets_were_read(cl
         world.step()
         for job in world.jobs():
             world.fleet.finish(job)
+    world.do_beside()  # whether offsets were moved
+    world.step()
     assert world.beside.pending
     if first == "they are read":
         world.do_beside()
