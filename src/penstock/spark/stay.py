@@ -1,0 +1,147 @@
+"""Turn after turn in one job of Spark: for as long as records come in small numbers, and nobody calls the lane back.
+
+A small turn takes a few milliseconds, and a job of Spark fifty. So a lane that carries the load alone does not return after a turn.
+It follows its partitions itself, fires its timers, and commits turn by turn:
+
+    wait ──► something has come, or a timer is due ──► and the last commit was long enough ago ──► turn ──► wait …
+
+Commits that follow too closely cost more than they bring: brokers answer that the last one is not over yet, and the producer asks
+again later. So they take no more than about a quarter of the time, and no result waits longer than `commit.interval.ms`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import Protocol
+
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.fetch import FetchRange
+from penstock.kafka.follow import Follower, Taken
+from penstock.spark.messages import LaneAnswer, ProcessTurn, Stay, TaskWork, UpstreamWork
+
+# The least time between two commits, and how much of it they may take.
+_SHORTEST_PAUSE, _COMMITS_SHARE = 0.03, 0.25
+# So soon a lane that waits hears that it is called back.
+_LISTENS_EVERY = 0.02
+
+
+class Work(Protocol):
+    """What a lane is asked by who stays in it."""
+
+    def next_timer_ms(self) -> int | None:
+        """When the next timer is due, by the clock of the day."""
+
+    def due(self, now_ms: int) -> list[TaskId]:
+        """The tasks whose timers are due."""
+
+    def turn(self, taken: Taken, due: Iterable[TaskId]) -> LaneAnswer:
+        """One turn of what has come, with its commit; what fails is raised."""
+
+
+class Pause:
+    """How long to wait after a commit, by what commits took of late.
+
+    >>> pause = Pause(longest=0.1)
+    >>> pause.seconds
+    0.03
+    >>> pause.took(0.02); round(pause.seconds, 3)
+    0.06
+    >>> pause.took(0.2); pause.seconds
+    0.1
+    """
+
+    def __init__(self, longest: float) -> None:
+        self._longest = longest
+        self._commit: float | None = None
+
+    def took(self, seconds: float) -> None:
+        """A commit took so long."""
+        self._commit = seconds if self._commit is None else 0.7 * self._commit + 0.3 * seconds
+
+    @property
+    def seconds(self) -> float:
+        """From the end of a commit to the beginning of the next turn."""
+        wanted = 0.0 if self._commit is None else self._commit * (1 / _COMMITS_SHARE - 1)
+        return min(self._longest, max(_SHORTEST_PAUSE, wanted))
+
+
+def stay(
+    work: Work, follower: Follower, asked: Stay, is_called: Callable[[], bool], now: Callable[[], float] = time.monotonic
+) -> LaneAnswer:
+    """Stay until it is time to go; what came of all turns, as one answer."""
+    total = LaneAnswer("", turns=0)
+    started = heard = now()
+    pause, free_at = Pause(asked.commit_seconds), started
+    follower.follow(asked.positions)
+    while True:
+        due_ms = work.next_timer_ms()
+        until_timer = float("inf") if due_ms is None else due_ms / 1000 - time.time()
+        at = now()
+        ends = at - started > asked.seconds or at - heard > asked.idle_seconds or is_called() or bool(follower.trouble)
+        ready = follower.waiting or until_timer <= 0 or (ends and follower.has_passed)
+        if ready and (ends or at >= free_at or follower.waiting > asked.most_records):
+            due = work.due(int(time.time() * 1000))
+            taken = follower.take()
+            heard = now() if taken.records else heard
+            answer = work.turn(taken, due)
+            pause.took(answer.seconds.get("commit", 0.0))
+            free_at = now() + pause.seconds
+            add(total, answer)
+            if taken.records > asked.most_records:
+                break
+        if ends:
+            break
+        patience = min(_LISTENS_EVERY, max(0.0, until_timer), max(0.0, free_at - now()) if follower.waiting else _LISTENS_EVERY)
+        follower.wait(patience)
+    total.reached = dict(follower.positions)
+    return total
+
+
+def add(total: LaneAnswer, answer: LaneAnswer) -> None:
+    """Add what came of a turn to what came of those before it: counts are summed, of the rest the last word counts."""
+    total.turns += 1
+    for name in ("records", "processed", "punctuated", "produced"):
+        setattr(total, name, getattr(total, name) + getattr(answer, name))
+    for step, seconds in answer.seconds.items():
+        total.seconds[step] = total.seconds.get(step, 0.0) + seconds
+    total.offsets.update(answer.offsets)
+    total.timers.update(answer.timers)
+    total.idle_until.update(answer.idle_until)
+    if answer.flow is not None:
+        if total.flow is None:
+            total.flow = answer.flow
+        else:
+            total.flow.add(answer.flow)
+
+
+def turn_of(
+    asked: ProcessTurn,
+    taken: Taken,
+    due: Iterable[TaskId],
+    own: Mapping[TaskId, Iterable[TopicPartition]],
+    fed: Mapping[TaskId, Mapping[TopicPartition, Iterable[TopicPartition]]],
+    upstream_of: Callable[[TopicPartition], int],
+    is_at_end: Callable[[TopicPartition], bool],
+) -> ProcessTurn:
+    """What to do with what has come: as the driver would have planned it.
+
+    `own` are the partitions that tasks read themselves, `fed` those that a shuffle feeds with their sources.
+    """
+    sources: dict[tuple[int, int], list[FetchRange]] = {}
+    work: dict[TaskId, TaskWork] = {}
+    due_tasks, ranges = set(due), taken.ranges
+    for task in {*own, *fed}:
+        direct = tuple(ranges[p] for p in own.get(task, ()) if p in ranges)
+        feeds = tuple(partition for partition, of in fed.get(task, {}).items() if any(source in ranges for source in of))
+        if direct or feeds or task in due_tasks:
+            lags = {p: 0 if is_at_end(p) else 1 for p in own.get(task, ())}
+            work[task] = TaskWork(direct, lags, feeds)
+    before = dict.fromkeys(s for feeds_of in fed.values() for of in feeds_of.values() for s in of if s in ranges)
+    for source in before:
+        sources.setdefault((upstream_of(source), source.partition), []).append(ranges[source])
+    upstream = tuple(UpstreamWork(*key, tuple(found)) for key, found in sorted(sources.items()))
+    given = {f.name: getattr(asked, f.name) for f in fields(asked)}
+    read = {source: ranges[source].end for source in before}
+    return ProcessTurn(**{**given, "work": work, "upstream": upstream, "read": read, "stay": None, "with_metrics": False})
