@@ -17,7 +17,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -37,6 +37,7 @@ from penstock.client.positions import OffsetOutOfRangeError, Positions
 from penstock.client.spread import Spread
 from penstock.client.stages import Stage
 from penstock.client.standbys import Standbys
+from penstock.client.stays import IDLE_SECONDS, MOST_RECORDS, STAY_SECONDS, positions_to_stay, turn_of_stay
 from penstock.client.stuck import StuckPartitions
 from penstock.client.transports import Transports
 from penstock.client.turns import Turn, account, plan_turn
@@ -54,7 +55,7 @@ from penstock.log_lines import tell_again
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet, LaneWork, Staged
 from penstock.spark.lanes import Lane
-from penstock.spark.messages import LaneAnswer
+from penstock.spark.messages import LaneAnswer, Stay
 from penstock.spark.placement import SessionStoppedError
 from penstock.spark.plan import Plan
 
@@ -139,6 +140,7 @@ class Conductor:
         # What only the thread knows.
         self._adopted_at = -1
         self._health, self._polls = Health(), Health()
+        self._stays = 0
         self._left_shuffle_at, self._leaving_since, self._leave_rests = -1, 0.0, 0.0
         self._follows_moves = False
         self._levelling: Levelling | None = None
@@ -169,6 +171,7 @@ class Conductor:
         """
         with self._wake:
             if not lost and self._config.eos_enabled:
+                self._wake.notify_all()  # lanes that stay are called back
                 return self._hold.begin()
             self._membership = None
             if lost:
@@ -350,13 +353,27 @@ class Conductor:
             self._level()
         if self._is_over:
             self._watch_jobs()
+            self._call_back()
             return
         self._guarded(None, self._follow_words)
         for lane in list(self.tasks.lanes.values()):
             self._guarded(lane, partial(self._drive, lane))
         self._guarded(None, self._look_for_work)
         self._guarded(None, self._housekeeping)
+        self._call_back()
         self._tell_state()
+
+    def _call_back(self) -> None:
+        """Have lanes that stay for many turns give way, where something else is to be done."""
+        for lane in self.tasks.lanes.values():
+            job = lane.job
+            if job is not None and job.stays > lane.called_back and self._is_wanted_back(lane):
+                lane.called_back = job.stays
+                self._beside.submit(self._fleet.call_back, lane.index, job.stays)
+
+    def _is_wanted_back(self, lane: LaneLoop) -> bool:
+        leaves = lane.on_left is not None or lane.goes_to is not None or lane.is_doubted or lane.ends
+        return leaves or self._closing or not self._may_work or set(self.tasks.wanted(lane)) != lane.holds.keys()
 
     def _level(self) -> None:
         """Go on until tasks behind a shuffle are level, as long as nothing is in the way of it (`levelling.py`)."""
@@ -692,7 +709,9 @@ class Conductor:
     def _free(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
         """A job has gone well: the lane is free for the next."""
         lane.job, lane.free_since, lane.hangs = None, time.monotonic(), False
-        if job.turn is not None:
+        if job.stays:
+            self._account_stay(lane, job, answer)
+        elif job.turn is not None:
             self._account(lane, job.turn, answer)
         if not lane.ends:
             if lane.state is LaneState.CREATED:
@@ -731,6 +750,25 @@ class Conductor:
             _log.info("what was left in repartition topics has been read: they go through the shuffle from now on")
             self.tasks.read_anew()
         self._note_stuck(turn, answer.short)
+
+    def _account_stay(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
+        """Note how far a lane has come that stayed: as one turn, which says nothing of what a turn costs."""
+        assert job.turn is not None
+        tasks, ended = self._working(lane), time.monotonic()
+        feeds = self._pipelines.read_in_lane(lane, tasks)
+        turn = turn_of_stay(self.tasks.plan, self.tasks.positions, tasks, feeds, answer.reached)
+        turn.started, turn.poll_seconds = job.turn.started, job.turn.poll_seconds
+        account(self.tasks.positions, turn, answer)
+        self._spread.turned(
+            *(turn.started, ended, {lane.index: answer.work_seconds}),
+            records=turn.records,
+            left=0,
+            around={lane.index: answer.surrounding_seconds / max(1, answer.turns)},
+        )
+        lane.poll_at = ended
+        lane.health.went_well()
+        self._events.on_account(turn, {lane.index: answer}, ended - turn.started)
+        self._events.on_turn(turn, {lane.index: answer}, ended - turn.started)
 
     def _note_stuck(self, turn: Turn, short: Mapping[TopicPartition, Short]) -> None:
         """Leave alone for a while what could not be read; what the log does not have any more is loaded anew."""
@@ -841,18 +879,36 @@ class Conductor:
             self._rest(lane)
             return
         turn = turn or Turn()
+        stay = self._stay(lane, turn, tasks)
         lane.pace.polled(turn.backlog)
         turn.started, turn.poll_seconds = time.monotonic() - told.seconds, told.seconds
-        self._begin_turn(lane, turn, told.globals)
+        self._begin_turn(lane, turn, told.globals, stay)
 
-    def _begin_turn(self, lane: LaneLoop, turn: Turn, global_ends: Mapping[TopicPartition, int]) -> None:
+    def _stay(self, lane: LaneLoop, turn: Turn, tasks: Collection[TaskId]) -> Stay | None:
+        """Where a lane carries the load alone, with little at a time, it stays for many turns; None where it does not."""
+        others = any(owner != lane.index for owner in self.tasks.owners.values())
+        if others or lane.parts or self._globals or self._closing or lane.state is not LaneState.RUNNING:
+            return None
+        if turn.backlog > MOST_RECORDS or not turn.records or self._stuck.any:
+            return None
+        positions = positions_to_stay(self.tasks.positions, tasks)
+        if positions is None:
+            return None
+        self._stays += 1
+        return Stay(
+            *(self._stays, positions, STAY_SECONDS, IDLE_SECONDS, self._config["commit.interval.ms"] / 1000, MOST_RECORDS)
+        )
+
+    def _begin_turn(
+        self, lane: LaneLoop, turn: Turn, global_ends: Mapping[TopicPartition, int], stay: Stay | None = None
+    ) -> None:
         now = time.monotonic()
         with_metrics = turn.backlog <= turn.records or now - lane.metrics_at > _METRICS_EVERY  # or it may be long until the next
         with self._wake:  # nobody may take the work away between the question and the start
             membership = self._membership
             if membership is None or not self._may_work:
                 return
-            job = lane.job = Job(turn=turn, generation=membership.generation)
+            job = lane.job = Job(turn=turn, generation=membership.generation, stays=0 if stay is None else stay.number)
         if turn.part is not None:
             lane.parts.popleft()
             if turn.part.stage.backlog > turn.part.stage.records:
@@ -868,7 +924,8 @@ class Conductor:
             global_ends,
             with_metrics,
             _RESTORE_BETWEEN if lane.state is LaneState.RESTORING else 0.0,
-            str(turn),
+            str(turn) if stay is None else f"stays with {turn}",
+            stay,
         )
         self._start(lane, job, self._fleet.process(lane.index, work, None if turn.part is None else turn.part.rows))
 

@@ -71,6 +71,8 @@ class Job:
     turn: Turn | None = None
     generation: int = -1
     started: float = field(default_factory=lambda: time.monotonic())
+    stays: int = 0
+    """The number of the stay, where the lane does turn after turn until it is called back."""
 
     @property
     def is_turn(self) -> bool:
@@ -111,6 +113,8 @@ class LaneLoop:
         """The executor where it should be, once it has nothing open."""
         self.catches_up = False
         self.hangs = False
+        self.called_back = 0
+        """The last stay that it was called back from."""
         self.on_left: Callable[[], None] | None = None
         """Who is told when the lane is gone; it goes as soon as it has nothing open."""
 

@@ -128,8 +128,10 @@ class Stay:
     `most_records` wait: a backlog is planned by who knows how long it is.
     """
 
+    number: int
+    """Which stay it is, for who calls it back."""
     positions: Mapping[TopicPartition, int]
-    """Where each partition is read on: those tasks read themselves, and those before a shuffle, the same for all that it feeds."""
+    """Where each partition is read on: those that tasks read, and those before a shuffle, the same for all that it feeds."""
     seconds: float
     idle_seconds: float
     commit_seconds: float

@@ -234,6 +234,17 @@ def ask_doing(address: Address, application: Application, seconds: float = _DOIN
         return None
 
 
+def ask_to_leave(address: Address, application: Application, stay: int, seconds: float = _DOING_SECONDS) -> bool:
+    """Call a lane back from a stay; False where it does not answer: then it leaves by itself when its time is up."""
+    try:
+        with connect(address, application.query_key, CODEC, application.identity, seconds) as channel:
+            channel.send("leave", stay)
+            answer_of(channel.receive(seconds))
+            return True
+    except (*GONE, PenstockError):
+        return False
+
+
 def _ask(channel: Channel, *request: Any) -> tuple[Any, ...]:
     """The answer, as long as the reader waits for it; a channel whose answer nobody has taken is of no use any more."""
     channel.send(*request)

@@ -80,6 +80,8 @@ class QueryListener:
         self._work = work or Work()
         self.turn = threading.Lock()
         """Held while a turn runs: in-memory stores then hold what is not committed."""
+        self.called_back = 0
+        """The number of the last stay that the driver has called the lane back from."""
         self._disk: dict[tuple[TaskId, str], StorePartition] = {}
         self._disk_lock = threading.Lock()
         self._scratch = ScratchFolder("penstock-q-", _folder_of_spark())
@@ -118,6 +120,9 @@ class QueryListener:
                         _call(channel, lease, *arguments)
                     elif request == "query" and isinstance(lease, LiveStore):
                         channel.send("value", lease.query(*arguments))
+                    elif request == "leave":
+                        self.called_back = max(self.called_back, int(*arguments))
+                        channel.send("value", None)
                     elif request == "doing":
                         channel.send("value", tuple(self._work.now()))
                     elif request == "release":

@@ -1,7 +1,7 @@
 """Turn after turn in one job of Spark: for as long as records come in small numbers, and nobody calls the lane back.
 
-A small turn takes a few milliseconds, and a job of Spark fifty. So a lane that carries the load alone does not return after a turn.
-It follows its partitions itself, fires its timers, and commits turn by turn:
+A small turn takes a few milliseconds, and a job of Spark fifty. So a lane that carries the load alone does not return after a
+turn. It follows its partitions itself, fires its timers, and commits turn by turn:
 
     wait ──► something has come, or a timer is due ──► and the last commit was long enough ago ──► turn ──► wait …
 
@@ -68,12 +68,17 @@ class Pause:
 
 
 def stay(
-    work: Work, follower: Follower, asked: Stay, is_called: Callable[[], bool], now: Callable[[], float] = time.monotonic
-) -> LaneAnswer:
-    """Stay until it is time to go; what came of all turns, as one answer."""
-    total = LaneAnswer("", turns=0)
+    work: Work,
+    follower: Follower,
+    asked: Stay,
+    total: LaneAnswer,
+    is_called: Callable[[], bool],
+    now: Callable[[], float] = time.monotonic,
+) -> None:
+    """Stay until it is time to go; `total` is what came of all turns so far, also where one of them fails."""
     started = heard = now()
     pause, free_at = Pause(asked.commit_seconds), started
+    total.turns = 0
     follower.follow(asked.positions)
     while True:
         due_ms = work.next_timer_ms()
@@ -89,14 +94,12 @@ def stay(
             pause.took(answer.seconds.get("commit", 0.0))
             free_at = now() + pause.seconds
             add(total, answer)
-            if taken.records > asked.most_records:
-                break
+            total.reached = dict(follower.positions)
+            ends = ends or taken.records > asked.most_records
         if ends:
-            break
-        patience = min(_LISTENS_EVERY, max(0.0, until_timer), max(0.0, free_at - now()) if follower.waiting else _LISTENS_EVERY)
-        follower.wait(patience)
-    total.reached = dict(follower.positions)
-    return total
+            return
+        rest = max(0.0, free_at - now()) if follower.waiting else _LISTENS_EVERY
+        follower.wait(min(_LISTENS_EVERY, max(0.0, until_timer), rest))
 
 
 def add(total: LaneAnswer, answer: LaneAnswer) -> None:
