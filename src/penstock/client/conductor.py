@@ -680,6 +680,14 @@ class Conductor:
 
     def _take_answer(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
         self._events.on_answers({lane.index: answer})
+        if job.turn is not None and answer.offsets and not self._config.eos_enabled:
+            # Only a member may, so the worker did not. One that has failed tells what it did before, where it stayed.
+            committing = self._beside.submit(self._commit, answer.offsets, job.generation)
+            committing.add_done_callback(partial(self._note_of, self._on_committed, lane, job, answer))
+        else:
+            self._end_of_job(lane, job, answer)
+
+    def _end_of_job(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
         if answer.failure is not None or answer.lost:
             self.tasks.failed(lane)
             lost = TaskMigratedError("a lane lost its worker; its tasks are opened again")
@@ -687,12 +695,7 @@ class Conductor:
             if not self._is_gone(lane, error):
                 self.tasks.release(lane.index)  # a worker that fails keeps nothing open
             raise error
-        if job.turn is not None and answer.offsets and not self._config.eos_enabled:
-            # Only a member may, so the worker did not.
-            committing = self._beside.submit(self._commit, answer.offsets, job.generation)
-            committing.add_done_callback(partial(self._note_of, self._on_committed, lane, job, answer))
-        else:
-            self._free(lane, job, answer)
+        self._free(lane, job, answer)
 
     def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: int) -> None:
         assert self.member is not None
@@ -704,7 +707,7 @@ class Conductor:
 
     def _after_commit(self, lane: LaneLoop, job: Job, answer: LaneAnswer, future: Future[None]) -> None:
         future.result(0)
-        self._free(lane, job, answer)
+        self._end_of_job(lane, job, answer)
 
     def _free(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
         """A job has gone well: the lane is free for the next."""

@@ -23,15 +23,17 @@ from penstock.clock import ManualClock
 from penstock.config import StreamsConfig
 from penstock.errors import ProcessingError
 from penstock.ids import TaskId, TopicPartition
-from penstock.kafka.fetch import Short
+from penstock.kafka.fetch import FetchRange, Short
+from penstock.kafka.follow import Taken
 from penstock.kafka.membership import Membership
 from penstock.log_bounds import LogBounds
 from penstock.record import ProducedRecord
 from penstock.runtime.carry_over import OffsetAndMetadata, with_own_offset
 from penstock.spark.fleet import LaneWork, Staged
 from penstock.spark.had import Had
-from penstock.spark.messages import Committed, Failure, LaneAnswer, UpstreamWork
+from penstock.spark.messages import Committed, Failure, LaneAnswer, ProcessTurn, Stay, UpstreamWork
 from penstock.spark.plan import Plan
+from penstock.spark.stay import turn_of
 from penstock.spark.vectors import Vector, is_vector
 
 WORDS = "app-words-repartition"
@@ -292,6 +294,8 @@ class Fleet:
         if any(task not in worker.running for task in work.tasks):
             answer.lost = True
             return answer
+        if work.stay is not None:
+            return self._stayed(lane, work, work.stay)
         upstream = work.upstream
         if rows is not None:
             upstream = (*upstream, *rows[0])
@@ -316,6 +320,21 @@ class Fleet:
         if self._exactly_once:
             self._brokers.committed.update(answer.offsets)
         return answer
+
+    def _stayed(self, lane: int, work: LaneWork, stay: Stay) -> LaneAnswer:
+        """A lane that stays reads all that has come until it goes."""
+        tasks, ends = self.workers[lane].tasks, self._brokers.ends
+        ranges = {p: FetchRange(*p, at, ends[p]) for p, at in stay.positions.items() if ends[p] > at}
+        own = {task: [p for p, at in parts.items() if list(at) == [p]] for task, parts in tasks.items()}
+        fed = {task: {p: list(at) for p, at in parts.items() if list(at) != [p]} for task, parts in tasks.items()}
+        asked = ProcessTurn("", lane, {}, (), work.group_metadata)
+        turn = turn_of(asked, Taken(ranges, {}), (), own, fed, lambda _: 0, lambda _: True)
+        answer = self._process(lane, LaneWork(turn.work, work.group_metadata, turn.upstream, {}, turn.read), None)
+        answer.reached = {p: max(at, ends[p]) for p, at in stay.positions.items()}
+        return answer
+
+    def call_back(self, lane: int, stay: int) -> bool:
+        return True
 
     def _read(self, had: Had | None, task: TaskId, partition: TopicPartition, offsets: range) -> OffsetAndMetadata:
         """A task reads a partition itself; returns what it commits."""
