@@ -680,8 +680,10 @@ class Conductor:
 
     def _take_answer(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
         self._events.on_answers({lane.index: answer})
-        if job.turn is not None and answer.offsets and not self._config.eos_enabled:
-            # Only a member may, so the worker did not. One that has failed tells what it did before, where it stayed.
+        # Of a turn that has failed nothing may count; where a lane stayed, what it tells is of the turns before that one.
+        is_done = job.stays or (answer.failure is None and not answer.lost)
+        if job.turn is not None and answer.offsets and is_done and not self._config.eos_enabled:
+            # Only a member may, so the worker did not.
             committing = self._beside.submit(self._commit, answer.offsets, job.generation)
             committing.add_done_callback(partial(self._note_of, self._on_committed, lane, job, answer))
         else:
