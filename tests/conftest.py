@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,9 +25,15 @@ _NEED_KAFKA_OR_SPARK = ("behaviour", "faults", "integration", "moving", "spark_v
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a broker or Spark: it runs in one process, with one broker and one session for all of it."""
+    """Mark what needs a broker or Spark: it runs in one process, with one broker and one session for all of it.
+
+    Of those that are `sampled(n)` one of n runs every time, always the same, and all of them in the slow suite.
+    """
     here = Path(__file__).parent
     for item in items:
+        sampled = item.get_closest_marker("sampled")
+        if sampled is not None and zlib.crc32(item.name.encode()) % sampled.args[0]:
+            item.add_marker(pytest.mark.slow)
         if here in item.path.parents and item.path.relative_to(here).parts[0] in _NEED_KAFKA_OR_SPARK:
             item.add_marker(pytest.mark.integration)
 

@@ -56,8 +56,8 @@ class WordCount(Throughput):
         self.expected = feed_lines(self.bench)
         self.notes.append(
             "Both sides with their defaults. Kafka Streams commits every 30 s under at_least_once, and its cache gives out the "
-            "last counts only then; the third variant has both sides commit every 100 ms. In the last one penstock's words cross the "
-            "repartition topic, as Kafka Streams' do."
+            "last counts only then; the third variant has both sides commit every 100 ms. In the last one penstock's words cross "
+            "the repartition topic, as Kafka Streams' do."
         )
 
     def variants(self) -> list[str]:

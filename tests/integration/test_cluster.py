@@ -47,6 +47,7 @@ def test_should_use_an_executor_that_comes_later_and_keep_lanes_on_theirs(cluste
         assert run.restored == restored, "a lane that stays has its state open"
 
 
+@pytest.mark.slow  # it waits for the lost lane to work again
 def test_should_go_on_from_the_changelog_when_an_executor_is_lost(grown: Cluster, kafka: Any, tmp_path: Path) -> None:
     with ClusterRun(grown, kafka, tmp_path, "in_memory", given=True) as run:
         run.feed(200)

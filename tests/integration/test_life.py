@@ -163,7 +163,7 @@ def test_should_share_the_work_with_a_second_instance_and_take_it_over(
 
 def test_should_stand_by_for_a_pipeline_with_a_shuffle_and_take_it_over(kafka: Kafka, run: Run, tmp_path: Path) -> None:
     source, out = topics(kafka, "in", "out")
-    config = {"application.id": unique("standby"), "processing.guarantee": "exactly_once_v2"}
+    config = {"application.id": unique("standby"), "processing.guarantee": "exactly_once_v2", "repartition.transport": "shuffle"}
     kafka.feed(source, texts(("1", "a b a")))
     first = run(word_count(source, out), {**config, "state.dir": str(tmp_path / "first")})
     assert counts(kafka, out, 3) == up_to(a=2, b=1)

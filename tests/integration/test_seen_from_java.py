@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from kafka import KafkaAdminClient, KafkaConsumer
 
 from penstock import QueryableStoreTypes, State, StoreQueryParameters
@@ -73,6 +74,7 @@ def test_should_keep_the_first_millisecond_of_all_apart_from_today(kafka: Kafka,
     assert {key: value.timestamp for key, value in store.all()} == {"a": 1, "b": 1}
 
 
+@pytest.mark.slow  # a session of the group's runs out; tests/unit/kafka/test_other_kinds.py plays it
 def test_should_wait_for_members_of_another_kind_and_then_take_over(kafka: Kafka, run: Run, caplog: Any) -> None:
     caplog.set_level(logging.WARNING)
     source, out = topics(kafka, "in", "out")

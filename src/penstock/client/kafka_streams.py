@@ -19,6 +19,7 @@ from penstock.client.assignment import GroupAssignor, member_tags
 from penstock.client.close_options import CloseOptions
 from penstock.client.conductor import Conductor
 from penstock.client.events import Events
+from penstock.client.joining import wait_to_join
 from penstock.client.lane_changes import LaneChange
 from penstock.client.lane_loop import LaneState
 from penstock.client.listeners import StateListener, StateRestoreListener
@@ -44,7 +45,7 @@ from penstock.client.units import is_stateful, tasks_in, units_of
 from penstock.client.web.service import WebService
 from penstock.clock import SystemClock
 from penstock.config import StreamsConfig
-from penstock.errors import PenstockError, StreamsError, StreamsNotStartedError, StreamsTimeoutError, TopologyError
+from penstock.errors import StreamsError, StreamsNotStartedError, StreamsTimeoutError, TopologyError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, check_client_settings, member_config
@@ -274,21 +275,17 @@ class KafkaStreams(QueryMethods):
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
 
     def _join(self) -> None:
-        """Become a member of the group. Those who have the work keep it until there are lanes here that can take it."""
-        assert self._conductor is not None
-        assert self._member is not None
-        try:
-            waits = any(member.process_id != self._process_id for member in self._group_status().members)
-        except PenstockError as exc:
-            _log.debug("who is in the group cannot be told: %s", exc)
-            waits = False
-        deadline = time.monotonic() + _JOIN_SECONDS
-        while waits and not self._conductor.has_begun and time.monotonic() < deadline:
-            if self._ended.wait(0.05):
-                return
+        """Become a member of the group."""
+        conductor, member = self._conductor, self._member
+        assert conductor is not None
+        assert member is not None
+        wait_to_join(self._others_work, lambda: conductor.has_begun, self._ended, _JOIN_SECONDS)
         with self._lock:
             if not self._ended.is_set():
-                self._member.start()
+                member.start()
+
+    def _others_work(self) -> bool:
+        return any(member.process_id != self._process_id for member in self._group_status().members)
 
     def _member_info(self) -> MemberInfo:
         assert self._conductor is not None

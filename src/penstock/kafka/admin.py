@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any
@@ -140,35 +140,33 @@ class Admin:
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, int]:
         """The id of each topic: one that is deleted and created again has another. Topics that are not there are left out."""
-        found: dict[str, int] = {}
-        names = sorted(set(topics))
-        if names:
-            for name, future in self._client.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT).items():
-                try:
-                    topic_id = _result(future).topic_id
-                except KafkaException as exc:
-                    if exc.args[0].code() not in _UNKNOWN_PARTITION:
-                        raise refused(f"describing the topic {name}", exc.args[0]) from exc
-                    continue
-                if topic_id is not None and topic_id.get_most_significant_bits():
-                    found[name] = topic_id.get_most_significant_bits()
-        return found
+        ids = {name: topic.topic_id for name, topic in self._described(topics, leave_out=_UNKNOWN_PARTITION)}
+        bits = {name: topic_id.get_most_significant_bits() for name, topic_id in ids.items() if topic_id is not None}
+        return {name: number for name, number in bits.items() if number}
 
     def racks(self, topics: Iterable[str]) -> dict[TopicPartition, frozenset[str]]:
         """The racks of the brokers that have a replica of each partition; of one whose broker names no rack nothing is told."""
         found: dict[TopicPartition, frozenset[str]] = {}
-        names = sorted(set(topics))
-        if names:
-            for name, future in self._client.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT).items():
-                try:
-                    partitions = _result(future).partitions
-                except KafkaException as exc:
-                    raise refused(f"describing the topic {name}", exc.args[0]) from exc
-                for partition in partitions:
-                    racks = [node.rack for node in partition.replicas]
-                    if racks and all(racks):
-                        found[TopicPartition(name, partition.id)] = frozenset(racks)
+        for name, topic in self._described(topics):
+            for partition in topic.partitions:
+                racks = [node.rack for node in partition.replicas]
+                if racks and all(racks):
+                    found[TopicPartition(name, partition.id)] = frozenset(racks)
         return found
+
+    def _described(self, topics: Iterable[str], leave_out: Collection[int] = ()) -> Iterator[tuple[str, Any]]:
+        """What the brokers tell of each topic; one that they refuse with such a code is left out, any other refusal is raised."""
+        names = sorted(set(topics))
+        if not names:
+            return
+        for name, future in self._client.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT).items():
+            try:
+                described = _result(future)
+            except KafkaException as exc:
+                if exc.args[0].code() in leave_out:
+                    continue
+                raise refused(f"describing the topic {name}", exc.args[0]) from exc
+            yield name, described
 
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset each partition still has."""

@@ -52,6 +52,7 @@ _WITHOUT_MEANING = frozenset(
 )  # fmt: skip
 
 _WIRE_LOGGERS = (
+    "kafka.admin.client",
     "kafka.net.connection",
     "kafka.net.transport",
     "kafka.net.sasl.oauth",
@@ -126,7 +127,7 @@ def member_security(translated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _keep_logins_out_of_the_log() -> None:
-    """kafka-python logs what it sends and receives, passwords included, at DEBUG; these loggers then begin at INFO."""
+    """kafka-python logs its settings and what it sends and receives at DEBUG, passwords included: these then begin at INFO."""
     for name in _WIRE_LOGGERS:
         logger = logging.getLogger(name)
         if _above_debug not in logger.filters:

@@ -210,6 +210,7 @@ class Lane:
             self._process, ended, said = read_from_lane(first_of_partition(self._spark, java_rdd, partition))
             job.is_done = True
         except Exception as exc:
+            self._loosen()
             if job.cancelled is not None:
                 raise LaneCancelledError(f"the job of {self.name} was ended: {job.cancelled}") from exc
             raise
@@ -225,6 +226,12 @@ class Lane:
             with suppress(RuntimeError):  # it is being closed
                 self._thread.submit(self._anchor, self.executor)
         return read(said)
+
+    def _loosen(self) -> None:
+        """A job has failed, perhaps for want of its row: who clears Spark's storage takes it along. The next makes it anew."""
+        if self._anchored_at is not None:
+            with suppress(Exception):  # with the session nothing is left to be made
+                self._base, self._anchored_at = located(self._spark, self.executor), None
 
     def _anchor(self, executor: str | None) -> None:
         """Have the jobs to come fail at once if their executor is lost, instead of being tried elsewhere."""

@@ -603,14 +603,14 @@ def test_should_tell_lambdas_of_one_line_apart() -> None:
     ],
 )
 def test_should_look_at_the_names_where_there_is_no_source(text: str, what: str) -> None:
-    found = look(eval(text))  # noqa: S307
+    found = look(eval(text))  # noqa: S307 - the cases are the texts of this file
     assert found is not None
     assert what in found.what
 
 
 @pytest.mark.parametrize("text", ["lambda v: v.split()", "lambda v: json.loads(v)['a']", "lambda k, v: WORD.findall(v)"])
 def test_should_take_what_has_no_source_for_repeatable_unless_a_name_speaks_against_it(text: str) -> None:
-    assert look(eval(text)) is None  # noqa: S307
+    assert look(eval(text)) is None  # noqa: S307 - the cases are the texts of this file
 
 
 def test_should_see_what_is_set_without_source() -> None:

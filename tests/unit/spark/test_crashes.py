@@ -15,6 +15,8 @@ from penstock.spark import lane_tasks
 from tests.unit.spark.crash_cases import CASES, PARTITIONS, Case
 from tests.unit.spark.crash_world import APPLICATION, LANES, Brokers, Crash, Instance, Step
 
+pytestmark = pytest.mark.sampled(3)
+
 OTHER = {"shuffle": "topic", "topic": "shuffle"}
 
 
