@@ -37,7 +37,7 @@ from penstock.client.positions import OffsetOutOfRangeError, Positions
 from penstock.client.spread import Spread
 from penstock.client.stages import Stage
 from penstock.client.standbys import Standbys
-from penstock.client.stays import IDLE_SECONDS, MOST_RECORDS, STAY_SECONDS, positions_to_stay, turn_of_stay
+from penstock.client.stays import MOST_RECORDS, PLANNED_SECONDS, STAY_SECONDS, StayPlan, account_stay, plan_stay, turns_of
 from penstock.client.stuck import StuckPartitions
 from penstock.client.transports import Transports
 from penstock.client.turns import Turn, account, plan_turn
@@ -55,7 +55,7 @@ from penstock.log_lines import tell_again
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.fleet import Fleet, LaneWork, Staged
 from penstock.spark.lanes import Lane
-from penstock.spark.messages import LaneAnswer, Stay
+from penstock.spark.messages import LaneAnswer
 from penstock.spark.placement import SessionStoppedError
 from penstock.spark.plan import Plan
 
@@ -366,10 +366,10 @@ class Conductor:
     def _call_back(self) -> None:
         """Have lanes that stay for many turns give way, where something else is to be done."""
         for lane in self.tasks.lanes.values():
-            job = lane.job
-            if job is not None and job.stays > lane.called_back and self._is_wanted_back(lane):
-                lane.called_back = job.stays
-                self._beside.submit(self._fleet.call_back, lane.index, job.stays)
+            stay = None if lane.job is None or lane.job.stay is None else lane.job.stay.stay
+            if stay is not None and stay.number > lane.called_back and self._is_wanted_back(lane):
+                lane.called_back = stay.number
+                self._beside.submit(self._fleet.call_back, lane.index, stay.number)
 
     def _is_wanted_back(self, lane: LaneLoop) -> bool:
         leaves = lane.on_left is not None or lane.goes_to is not None or lane.is_doubted or lane.ends
@@ -681,7 +681,7 @@ class Conductor:
     def _take_answer(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
         self._events.on_answers({lane.index: answer})
         # Of a turn that has failed nothing may count; where a lane stayed, what it tells is of the turns before that one.
-        is_done = job.stays or (answer.failure is None and not answer.lost)
+        is_done = job.stay is not None or (answer.failure is None and not answer.lost)
         if job.turn is not None and answer.offsets and is_done and not self._config.eos_enabled:
             # Only a member may, so the worker did not.
             committing = self._beside.submit(self._commit, answer.offsets, job.generation)
@@ -690,6 +690,8 @@ class Conductor:
             self._end_of_job(lane, job, answer)
 
     def _end_of_job(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
+        if job.stay is not None:
+            self._tell_stay(lane, answer)
         if answer.failure is not None or answer.lost:
             self.tasks.failed(lane)
             lost = TaskMigratedError("a lane lost its worker; its tasks are opened again")
@@ -714,8 +716,8 @@ class Conductor:
     def _free(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
         """A job has gone well: the lane is free for the next."""
         lane.job, lane.free_since, lane.hangs = None, time.monotonic(), False
-        if job.stays:
-            self._account_stay(lane, job, answer)
+        if job.stay is not None:
+            self._account_stay(lane, job, job.stay, answer)
         elif job.turn is not None:
             self._account(lane, job.turn, answer)
         if not lane.ends:
@@ -756,24 +758,27 @@ class Conductor:
             self.tasks.read_anew()
         self._note_stuck(turn, answer.short)
 
-    def _account_stay(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
-        """Note how far a lane has come that stayed: as one turn, which says nothing of what a turn costs."""
+    def _tell_stay(self, lane: LaneLoop, answer: LaneAnswer) -> None:
+        """Count the turns of a stay, all of which were committed, also where a later one has failed."""
+        ended = time.monotonic()
+        for turn, alone, told in turns_of(answer, ended):
+            self._spread.turned(
+                *(turn.started, turn.started + told.took, {lane.index: alone.work_seconds}),
+                records=turn.records,
+                left=0,
+                around={lane.index: alone.surrounding_seconds},
+            )
+            self._events.on_account(turn, {lane.index: alone}, told.took)
+            self._events.on_turn(turn, {lane.index: alone}, told.took)
+
+    def _account_stay(self, lane: LaneLoop, job: Job, plan: StayPlan, answer: LaneAnswer) -> None:
+        """Note how far a lane has come that stayed; what a turn costs that is a job of its own it does not tell."""
         assert job.turn is not None
-        tasks, ended = self._working(lane), time.monotonic()
-        feeds = self._pipelines.read_in_lane(lane, tasks)
-        turn = turn_of_stay(self.tasks.plan, self.tasks.positions, tasks, feeds, answer.reached)
-        turn.started, turn.poll_seconds = job.turn.started, job.turn.poll_seconds
-        account(self.tasks.positions, turn, answer)
-        self._spread.turned(
-            *(turn.started, ended, {lane.index: answer.work_seconds}),
-            records=turn.records,
-            left=0,
-            around={lane.index: answer.surrounding_seconds / max(1, answer.turns)},
-        )
-        lane.poll_at = ended
+        account_stay(self.tasks.positions, plan, answer)
+        lane.poll_at = time.monotonic()
         lane.health.went_well()
-        self._events.on_account(turn, {lane.index: answer}, ended - turn.started)
-        self._events.on_turn(turn, {lane.index: answer}, ended - turn.started)
+        if lane.called_back < plan.stay.number and plan.has_missed(job.turn.ranges, answer):
+            lane.plans_until = lane.poll_at + PLANNED_SECONDS
 
     def _note_stuck(self, turn: Turn, short: Mapping[TopicPartition, Short]) -> None:
         """Leave alone for a while what could not be read; what the log does not have any more is loaded anew."""
@@ -884,28 +889,28 @@ class Conductor:
             self._rest(lane)
             return
         turn = turn or Turn()
-        stay = self._stay(lane, turn, tasks)
         lane.pace.polled(turn.backlog)
         turn.started, turn.poll_seconds = time.monotonic() - told.seconds, told.seconds
-        self._begin_turn(lane, turn, told.globals, stay)
+        self._begin_turn(lane, turn, told.globals, self._stay(lane, turn, tasks))
 
-    def _stay(self, lane: LaneLoop, turn: Turn, tasks: Collection[TaskId]) -> Stay | None:
+    def _stay(self, lane: LaneLoop, turn: Turn, tasks: Collection[TaskId]) -> StayPlan | None:
         """Where a lane carries the load alone, with little at a time, it stays for many turns; None where it does not."""
-        others = any(owner != lane.index for owner in self.tasks.owners.values())
-        if others or lane.parts or self._globals or self._closing or lane.state is not LaneState.RUNNING:
+        if self._closing or lane.state is not LaneState.RUNNING or lane.holds.keys() != set(tasks) or lane.parts:
             return None
-        if turn.backlog > MOST_RECORDS or not turn.records or self._stuck.any:
+        if turn.backlog > MOST_RECORDS or not turn.records or turn.started < lane.plans_until or self._stuck.any:
             return None
-        positions = positions_to_stay(self.tasks.positions, tasks)
-        if positions is None:
+        if lane.pace.ceiling is not None or self._config["batch.max.records"] < MOST_RECORDS or self._pipelines.is_under_way:
             return None
-        self._stays += 1
-        return Stay(
-            *(self._stays, positions, STAY_SECONDS, IDLE_SECONDS, self._config["commit.interval.ms"] / 1000, MOST_RECORDS)
-        )
+        if any(owner != lane.index for owner in self.tasks.owners.values()):
+            return None
+        seconds = min(STAY_SECONDS, self._longest_job / 4)
+        commit_seconds = self._config["commit.interval.ms"] / 1000
+        plan = plan_stay(self.tasks.positions, tasks, self._stays + 1, seconds=seconds, commit_seconds=commit_seconds)
+        self._stays += plan is not None
+        return plan
 
     def _begin_turn(
-        self, lane: LaneLoop, turn: Turn, global_ends: Mapping[TopicPartition, int], stay: Stay | None = None
+        self, lane: LaneLoop, turn: Turn, global_ends: Mapping[TopicPartition, int], stay: StayPlan | None = None
     ) -> None:
         now = time.monotonic()
         with_metrics = turn.backlog <= turn.records or now - lane.metrics_at > _METRICS_EVERY  # or it may be long until the next
@@ -913,7 +918,7 @@ class Conductor:
             membership = self._membership
             if membership is None or not self._may_work:
                 return
-            job = lane.job = Job(turn=turn, generation=membership.generation, stays=0 if stay is None else stay.number)
+            job = lane.job = Job(turn=turn, generation=membership.generation, stay=stay)
         if turn.part is not None:
             lane.parts.popleft()
             if turn.part.stage.backlog > turn.part.stage.records:
@@ -929,8 +934,8 @@ class Conductor:
             global_ends,
             with_metrics,
             _RESTORE_BETWEEN if lane.state is LaneState.RESTORING else 0.0,
-            str(turn) if stay is None else f"stays with {turn}",
-            stay,
+            str(turn) if stay is None else f"turn after turn, from {turn} on",
+            None if stay is None else stay.stay,
         )
         self._start(lane, job, self._fleet.process(lane.index, work, None if turn.part is None else turn.part.rows))
 
@@ -1006,6 +1011,8 @@ class Conductor:
             lane.job = None
             return
         lane.failed()
+        if job is not None and job.stay is not None:
+            lane.plans_until = time.monotonic() + PLANNED_SECONDS
         self._events.on_lane(lane.index, lane.state)
         self.tasks.failed(lane)
         if isinstance(error, SessionStoppedError):
@@ -1014,7 +1021,7 @@ class Conductor:
         if self._is_gone(lane, error):
             self._leave_lost(lane)
         else:
-            self._learn_from(error, lane, None if job is None else job.turn)
+            self._learn_from(error, lane, None if job is None or job.stay is not None else job.turn)
         if isinstance(error, TaskMigratedError) and self._heard != self._adopted_at:
             _log.info("a turn came too late for its generation of the group and is run again: %s", error)
             return

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from penstock.client.positions import Positions
-from penstock.client.stages import Feeds, front_window
-from penstock.client.turns import Turn, plan_turn
+from penstock.client.turns import Turn
 from penstock.ids import TaskId, TopicPartition
-from penstock.spark.plan import Plan
+from penstock.kafka.fetch import FetchRange
+from penstock.spark.messages import LaneAnswer, Stay, TurnOfStay
 
 # How long a lane stays: other jobs on its core wait for no longer, and between two stays lies a job of Spark.
 STAY_SECONDS = 2.0
@@ -16,30 +17,88 @@ STAY_SECONDS = 2.0
 IDLE_SECONDS = 0.5
 # More than this is a backlog, whose turns are planned.
 MOST_RECORDS = 5_000
+# After a stay that has failed, or has not read what there was, turns are planned for so long: they find out what is wrong.
+PLANNED_SECONDS = 5.0
 
 
-def positions_to_stay(positions: Positions, tasks: Collection[TaskId]) -> dict[TopicPartition, int] | None:
-    """Where a lane with these tasks reads on; None where it cannot follow by itself.
+@dataclass(frozen=True)
+class StayPlan:
+    """What a lane that stays reads, as it was when the stay began."""
+
+    stay: Stay
+    own: Mapping[TopicPartition, int]
+    """The partitions that tasks read themselves, and from where."""
+    fed: Collection[TopicPartition]
+    """The partitions that a shuffle feeds."""
+
+    def has_missed(self, planned: Iterable[FetchRange], answer: LaneAnswer) -> bool:
+        """Whether something that was there when the lane began has not been read: a partition does not move, or is gone."""
+        return any(answer.reached.get(TopicPartition(r.topic, r.partition), -1) < r.end for r in planned)
+
+
+def plan_stay(
+    positions: Positions,
+    tasks: Collection[TaskId],
+    number: int,
+    *,
+    seconds: float,
+    commit_seconds: float,
+) -> StayPlan | None:
+    """How a lane with these tasks reads on; None where it cannot follow by itself.
 
     Tasks behind a shuffle have to be at the same position, so that all that comes is for all of them; and what was left in
     repartition topics is read first.
     """
     if positions.draining:
         return None
+    own: dict[TopicPartition, int] = {}
+    fed: dict[TopicPartition, None] = {}
     found: dict[TopicPartition, int] = {}
     for task in tasks:
         for partition in positions.inputs(task):
-            at = positions.vectors.get(partition)
-            for source, offset in ({partition: positions.fetched[partition]} if at is None else at).items():
+            vector = positions.vectors.get(partition)
+            if vector is not None:
+                fed[partition] = None
+            elif partition in positions.fetched:
+                own[partition] = positions.fetched[partition]
+            else:
+                return None
+            for source, offset in ({partition: own[partition]} if vector is None else vector).items():
                 if found.setdefault(source, offset) != offset:
                     return None
-    return found
+    if not found:
+        return None
+    idle = min(IDLE_SECONDS, seconds)
+    return StayPlan(Stay(number, tuple(tasks), found, seconds, idle, commit_seconds, MOST_RECORDS), own, tuple(fed))
 
 
-def turn_of_stay(
-    plan: Plan, positions: Positions, tasks: Collection[TaskId], feeds: Feeds, reached: Mapping[TopicPartition, int]
-) -> Turn:
-    """What a lane has done that stayed, as one turn that was planned to read as far as it has."""
-    window = front_window(feeds, positions.vectors, reached) if feeds else None
-    everything = sum(reached.values()) + 1
-    return plan_turn(plan, positions, reached, tasks, (), lambda _: everything, window=window) or Turn()
+def account_stay(positions: Positions, plan: StayPlan, answer: LaneAnswer) -> None:
+    """Note how far a lane has come that stayed.
+
+    Tasks that were given up meanwhile are not known any more, and stay so.
+    """
+    known, reached = {*positions.fetched, *positions.vectors}, answer.reached
+    positions.committed.update({p: committed for p, committed in answer.offsets.items() if p in known})
+    for partition in plan.own:
+        if partition in positions.fetched and partition in reached:
+            positions.fetched[partition] = reached[partition]
+    for partition in plan.fed:
+        vector = positions.vectors.get(partition)
+        if vector is not None:
+            vector.update({source: max(at, reached.get(source, at)) for source, at in vector.items()})
+
+
+def turns_of(answer: LaneAnswer, ended: float) -> Iterable[tuple[Turn, LaneAnswer, TurnOfStay]]:
+    """The turns of a stay that ended at this moment, each as if it had been a job of its own, for who counts them.
+
+    How far which partition was read is told for all of them together: here only how many offsets of a topic.
+    """
+    end = max((told.at + told.took for told in answer.turns), default=0.0)
+    last = answer.turns[-1] if answer.turns else None
+    for told in answer.turns:
+        turn = Turn(ranges=[FetchRange(topic, 0, 0, count) for topic, count in told.read.items()])
+        turn.backlog, turn.started = turn.records, ended - end + told.at
+        alone = LaneAnswer(answer.worker, seconds=told.seconds, flow=answer.flow if told is last else None)
+        alone.records, alone.processed = told.records, told.processed
+        alone.punctuated, alone.produced = told.punctuated, told.produced
+        yield turn, alone, told

@@ -6,6 +6,7 @@ how far that was.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,10 +19,10 @@ from penstock.kafka.abandon import close_within
 from penstock.kafka.clients import open_client
 from penstock.kafka.fetch import FetchRange, append_messages, offsets_of
 
-# Brokers answer as soon as there is a record; until then a question costs nothing, so it may wait long.
+# Brokers answer as soon as there is a record. Where there is none, the end of a partition is told when they answer in vain.
 _SETTINGS = {
     "queued.min.messages": 2_000,
-    "fetch.wait.max.ms": 500,
+    "fetch.wait.max.ms": 100,
     "fetch.queue.backoff.ms": 1,
     "fetch.message.max.bytes": 1 << 20,
 }
@@ -74,6 +75,12 @@ class Follower:
             for message in (first, *self._consumer.consume(_AT_ONCE, 0)):
                 self._take_in(message)
 
+    def wait_apart(self, seconds: float) -> None:
+        """So long, whatever comes, and then take it in: to wake up for each record costs more than to wait for some."""
+        if seconds > 0:
+            time.sleep(seconds)
+        self.wait(0)
+
     @property
     def waiting(self) -> int:
         """How many records have come and were not taken."""
@@ -85,17 +92,31 @@ class Follower:
         return any(end > self._at[partition] for partition, end in self._ends.items())
 
     def is_at_end(self, partition: TopicPartition) -> bool:
-        """Whether all that there was of a partition a moment ago has been taken."""
-        return partition not in self._messages and self._ends.get(partition, -1) >= 0
+        """Whether all that there was of a partition a moment ago has been taken: by the brokers' last answer."""
+        if partition in self._messages:
+            return False
+        at = self._at.get(partition, -1)
+        if self._ends.get(partition, -1) >= at or self._consumer is None:
+            return True
+        # The end is told some time after the last record; where it lay with that record is known at once.
+        known = self._consumer.get_watermark_offsets(ClientPartition(*partition), cached=True)
+        return known is not None and 0 <= known[1] <= at
 
-    def take(self) -> Taken:
-        """All that has come; it is followed on from there."""
+    def take(self, most: int) -> Taken:
+        """What has come, about so many records at most; it is followed on from there."""
         ranges: dict[TopicPartition, FetchRange] = {}
         columns: dict[TopicPartition, RawColumns] = {}
+        waiting = self.waiting
         for partition, start in self._at.items():
             messages = self._messages.pop(partition, [])
+            if waiting > most and len(messages) > 1:
+                share = max(1, most * len(messages) // waiting)
+                if share < len(messages):
+                    self._messages[partition] = messages[share:]
+                    del messages[share:]
             end = messages[-1].offset() + 1 if messages else start
-            end = max(end, self._ends.get(partition, -1))
+            if partition not in self._messages:
+                end = max(end, self._ends.get(partition, -1))
             if end > start:
                 ranges[partition] = FetchRange(*partition, start, end)
                 columns[partition] = RawColumns(*partition, [], [], [], [])
@@ -125,8 +146,9 @@ class Follower:
         error = message.error()
         partition = TopicPartition(message.topic(), message.partition())
         if error is None:
-            self._messages.setdefault(partition, []).append(message)
-            self._ends.pop(partition, None)
+            if message.offset() >= self._at.get(partition, message.offset() + 1):
+                self._messages.setdefault(partition, []).append(message)
+                self._ends.pop(partition, None)
         elif error.code() == KafkaError._PARTITION_EOF:
             self._ends[partition] = message.offset()
         elif error.fatal() or not error.retriable():

@@ -126,6 +126,7 @@ class LaneTasks:
         )
         settings = global_consumer_config(self._config, client_id)
         self._global_fetcher, committed_only = RangeFetcher(settings), reads_committed(settings)
+        self._globals_committed = committed_only
         self._globals = LaneGlobals(
             *(application, self._directory, self._global_fetcher, client_id),
             lambda partitions: self._admin.log_bounds(partitions, committed_only),
@@ -368,6 +369,11 @@ class LaneTasks:
     def catch_up_globals(self, ends: Mapping[TopicPartition, int]) -> None:
         """Bring the global tables up to the positions of the turn."""
         self._globals.catch_up(ends)
+
+    def global_ends(self) -> dict[TopicPartition, int]:
+        """Where global topics end now; empty where there are no global tables."""
+        partitions = self._globals.partitions
+        return self._admin.log_ends(partitions, self._globals_committed) if partitions else {}
 
     @contextmanager
     def reading(self, taken: Taken) -> Iterator[None]:

@@ -130,6 +130,8 @@ class Stay:
 
     number: int
     """Which stay it is, for who calls it back."""
+    tasks: tuple[TaskId, ...]
+    """Those that take part: all that the lane has and keeps."""
     positions: Mapping[TopicPartition, int]
     """Where each partition is read on: those that tasks read, and those before a shuffle, the same for all that it feeds."""
     seconds: float
@@ -137,6 +139,21 @@ class Stay:
     commit_seconds: float
     """The longest that a result waits for its commit."""
     most_records: int
+
+
+@dataclass(frozen=True)
+class TurnOfStay:
+    """What one turn of a stay came to: when it began after the stay did, how long it took, and what it counted."""
+
+    at: float
+    took: float
+    read: dict[str, int]
+    """How many offsets it read of each topic."""
+    records: int
+    processed: int
+    punctuated: int
+    produced: int
+    seconds: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -184,7 +201,8 @@ class LaneAnswer:
     short: dict[TopicPartition, Short] = field(default_factory=dict)
     reached: dict[TopicPartition, int] = field(default_factory=dict)
     """How far a lane has read that stayed for many turns."""
-    turns: int = 1
+    turns: tuple[TurnOfStay, ...] = ()
+    """The turns of a stay, each of which was committed."""
     records: int = 0
     """Records that were read, of input topics and of what a shuffle brought."""
     processed: int = 0

@@ -3,7 +3,10 @@
 A small turn takes a few milliseconds, and a job of Spark fifty. So a lane that carries the load alone does not return after a
 turn. It follows its partitions itself, fires its timers, and commits turn by turn:
 
-    wait ──► something has come, or a timer is due ──► and the last commit was long enough ago ──► turn ──► wait …
+    ┌─► WAIT ── something has come, or a timer is due ──► PAUSE ── the last commit was long enough ago ──► TURN ─┐
+    │    │                                                  │                                                    │
+    └────│──────────────────────────────────────────────────│────────────────────────────────────────────────────┘
+         └────────── its time is up, nothing comes, a backlog has come, or it is called back ──► GONE
 
 Commits that follow too closely cost more than they bring: brokers answer that the last one is not over yet, and the producer asks
 again later. So they take no more than about a quarter of the time, and no result waits longer than `commit.interval.ms`.
@@ -13,18 +16,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import replace
 from typing import Protocol
 
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange
 from penstock.kafka.follow import Follower, Taken
-from penstock.spark.messages import LaneAnswer, ProcessTurn, Stay, TaskWork, UpstreamWork
+from penstock.spark.messages import LaneAnswer, ProcessTurn, Stay, TaskWork, TurnOfStay, UpstreamWork
 
 # The least time between two commits, and how much of it they may take.
 _SHORTEST_PAUSE, _COMMITS_SHARE = 0.03, 0.25
 # So soon a lane that waits hears that it is called back.
 _LISTENS_EVERY = 0.02
+# A turn should not process for longer than this; before anything is known of what records cost, one takes no more than so many.
+_TURN_SECONDS, _FIRST_RECORDS = 0.5, 1_000
 
 
 class Work(Protocol):
@@ -34,7 +39,7 @@ class Work(Protocol):
         """When the next timer is due, by the clock of the day."""
 
     def due(self, now_ms: int) -> list[TaskId]:
-        """The tasks whose timers are due."""
+        """The tasks that have something to do though nothing has come for them: their timers are due."""
 
     def turn(self, taken: Taken, due: Iterable[TaskId]) -> LaneAnswer:
         """One turn of what has come, with its commit; what fails is raised."""
@@ -67,6 +72,29 @@ class Pause:
         return min(self._longest, max(_SHORTEST_PAUSE, wanted))
 
 
+class Appetite:
+    """How many records a turn takes at most, by what records cost of late.
+
+    >>> appetite = Appetite(most=5_000)
+    >>> appetite.records
+    1000
+    >>> appetite.took(100, 0.01); appetite.records
+    5000
+    >>> appetite.took(100, 10.0); appetite.records
+    5
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.records = min(most, _FIRST_RECORDS)
+        """The most that the next turn should take."""
+
+    def took(self, records: int, seconds: float) -> None:
+        """So many records were processed in so long."""
+        if records:
+            self.records = max(1, min(self._most, int(_TURN_SECONDS * records / max(seconds, 1e-6))))
+
+
 def stay(
     work: Work,
     follower: Follower,
@@ -74,37 +102,45 @@ def stay(
     total: LaneAnswer,
     is_called: Callable[[], bool],
     now: Callable[[], float] = time.monotonic,
+    now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
 ) -> None:
     """Stay until it is time to go; `total` is what came of all turns so far, also where one of them fails."""
-    started = heard = now()
-    pause, free_at = Pause(asked.commit_seconds), started
-    total.turns = 0
+    started = heard = free_at = now()
+    pause, appetite = Pause(asked.commit_seconds), Appetite(asked.most_records)
     follower.follow(asked.positions)
-    while True:
-        due_ms = work.next_timer_ms()
-        until_timer = float("inf") if due_ms is None else due_ms / 1000 - time.time()
-        at = now()
-        ends = at - started > asked.seconds or at - heard > asked.idle_seconds or is_called() or bool(follower.trouble)
-        ready = follower.waiting or until_timer <= 0 or (ends and follower.has_passed)
-        if ready and (ends or at >= free_at or follower.waiting > asked.most_records):
-            due = work.due(int(time.time() * 1000))
-            taken = follower.take()
-            heard = now() if taken.records else heard
+    while not is_called():
+        at, due, due_at = now(), work.due(now_ms()), work.next_timer_ms()
+        is_idle = at - heard > asked.idle_seconds
+        ends = is_idle or at - started > asked.seconds or bool(follower.trouble) or follower.waiting > asked.most_records
+        if (follower.waiting or due or (ends and follower.has_passed)) and (ends or at >= free_at):
+            taken = follower.take(appetite.records)
+            heard = at if taken.records else heard
             answer = work.turn(taken, due)
-            pause.took(answer.seconds.get("commit", 0.0))
-            free_at = now() + pause.seconds
-            add(total, answer)
+            ended = now()
+            add(total, answer, taken, at - started, ended - at)
             total.reached = dict(follower.positions)
-            ends = ends or taken.records > asked.most_records
+            pause.took(answer.seconds.get("commit", 0.0))
+            appetite.took(taken.records, answer.work_seconds)
+            free_at = ended + pause.seconds
+            due, due_at = [], work.next_timer_ms()
         if ends:
+            if is_idle:
+                follower.rest()  # whoever has nothing to do for long asks nothing of the brokers meanwhile
             return
-        rest = max(0.0, free_at - now()) if follower.waiting else _LISTENS_EVERY
-        follower.wait(min(_LISTENS_EVERY, max(0.0, until_timer), rest))
+        if follower.waiting or due:
+            follower.wait_apart(min(_LISTENS_EVERY, max(0.0, free_at - now())))
+        else:
+            until_due = _LISTENS_EVERY if due_at is None else (due_at - now_ms()) / 1000
+            follower.wait(min(_LISTENS_EVERY, max(0.0, until_due)))
 
 
-def add(total: LaneAnswer, answer: LaneAnswer) -> None:
+def add(total: LaneAnswer, answer: LaneAnswer, taken: Taken, at: float, took: float) -> None:
     """Add what came of a turn to what came of those before it: counts are summed, of the rest the last word counts."""
-    total.turns += 1
+    read: dict[str, int] = {}
+    for found in taken.ranges.values():
+        read[found.topic] = read.get(found.topic, 0) + found.end - found.start
+    counts = answer.records, answer.processed, answer.punctuated, answer.produced
+    total.turns += (TurnOfStay(at, took, read, *counts, answer.seconds),)
     for name in ("records", "processed", "punctuated", "produced"):
         setattr(total, name, getattr(total, name) + getattr(answer, name))
     for step, seconds in answer.seconds.items():
@@ -126,7 +162,7 @@ def turn_of(
     own: Mapping[TaskId, Iterable[TopicPartition]],
     fed: Mapping[TaskId, Mapping[TopicPartition, Iterable[TopicPartition]]],
     upstream_of: Callable[[TopicPartition], int],
-    is_at_end: Callable[[TopicPartition], bool],
+    lags_of: Callable[[TaskId], Mapping[TopicPartition, int]],
 ) -> ProcessTurn:
     """What to do with what has come: as the driver would have planned it.
 
@@ -139,12 +175,10 @@ def turn_of(
         direct = tuple(ranges[p] for p in own.get(task, ()) if p in ranges)
         feeds = tuple(partition for partition, of in fed.get(task, {}).items() if any(source in ranges for source in of))
         if direct or feeds or task in due_tasks:
-            lags = {p: 0 if is_at_end(p) else 1 for p in own.get(task, ())}
-            work[task] = TaskWork(direct, lags, feeds)
+            work[task] = TaskWork(direct, lags_of(task), feeds)
     before = dict.fromkeys(s for feeds_of in fed.values() for of in feeds_of.values() for s in of if s in ranges)
     for source in before:
         sources.setdefault((upstream_of(source), source.partition), []).append(ranges[source])
     upstream = tuple(UpstreamWork(*key, tuple(found)) for key, found in sorted(sources.items()))
-    given = {f.name: getattr(asked, f.name) for f in fields(asked)}
     read = {source: ranges[source].end for source in before}
-    return ProcessTurn(**{**given, "work": work, "upstream": upstream, "read": read, "stay": None, "with_metrics": False})
+    return replace(asked, work=work, upstream=upstream, read=read, stay=None, with_metrics=False)

@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -42,7 +42,8 @@ from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, 
 from penstock.spark.placement import host_of
 from penstock.spark.query_listener import QueryListener
 from penstock.spark.raised import Raised, shortened
-from penstock.spark.stay import stay, turn_of
+from penstock.spark.residence import Residence
+from penstock.spark.stay import stay
 from penstock.spark.upstream import side_target
 from penstock.spark.write_turn import TurnPart, write_turn
 from penstock.state.directory import site_here
@@ -265,14 +266,23 @@ class LaneWorker:
 
     def stay(self, turn: ProcessTurn, asked: Stay, answer: LaneAnswer) -> None:
         """Turn after turn, until it is time to go (`stay.py`)."""
-        if any(task_id not in self.tasks.running for task_id in turn.work):
+        if any(task_id not in self.tasks.running for task_id in asked.tasks):
             answer.lost = True
             return
-        try:
-            stay(_Residence(self, turn), self.tasks.follower, asked, answer, lambda: self.queries.called_back >= asked.number)
-        finally:
-            if answer.failure is None and turn.with_metrics:
-                answer.metrics = self.tasks.metrics.update()
+        residence = Residence(self.tasks, turn, asked, self._turn_of_stay, self._refresh_globals)
+        stay(residence, self.tasks.follower, asked, answer, lambda: self.queries.called_back >= asked.number)
+        if turn.with_metrics:
+            answer.metrics = self.tasks.metrics.update()
+
+    def _turn_of_stay(self, turn: ProcessTurn, taken: Taken, answer: LaneAnswer) -> None:
+        with self.queries.turn, _no_collections(), self.work.turn("process"), self.tasks.reading(taken):
+            self.process(turn, {}, answer)
+        if answer.lost:
+            raise TaskMigratedError("tasks of a stay are not open any more; they are opened again")
+
+    def _refresh_globals(self, ends: Mapping[TopicPartition, int]) -> None:
+        with self.queries.turn:
+            self.tasks.catch_up_globals(ends)
 
     def close(self) -> None:
         """Close the tasks and clients."""
@@ -327,36 +337,6 @@ class LaneWorker:
             write_turn(self.producer, parts, partial(self.producer.commit, offsets, turn.group_metadata))
         else:
             write_turn(self.producer, parts, self.producer.flush)  # the conductor commits the offsets: only a member may
-
-
-class _Residence:
-    """What a lane does while it stays, turn by turn; the tasks it has stay the same."""
-
-    def __init__(self, lane: LaneWorker, asked: ProcessTurn) -> None:
-        self._lane, self._asked = lane, asked
-        self._own, self._fed = lane.tasks.own_inputs(), lane.tasks.fed_inputs()
-        self._timers = {task_id: opened.task.next_timer() for task_id, opened in lane.tasks.running.items()}
-        self._idle: dict[TaskId, int | None] = {task_id: lane.tasks.idle_deadline(task_id) for task_id in lane.tasks.running}
-
-    def next_timer_ms(self) -> int | None:
-        return min((at for at in (*self._timers.values(), *self._idle.values()) if at is not None), default=None)
-
-    def due(self, now_ms: int) -> list[TaskId]:
-        return [
-            task_id
-            for task_id in self._timers
-            if any(at is not None and at <= now_ms for at in (self._timers[task_id], self._idle.get(task_id)))
-        ]
-
-    def turn(self, taken: Taken, due: Iterable[TaskId]) -> LaneAnswer:
-        lane, answer = self._lane, LaneAnswer("")
-        tasks = lane.tasks
-        turn = turn_of(self._asked, taken, due, self._own, self._fed, tasks.upstream_of, tasks.follower.is_at_end)
-        with lane.queries.turn, _no_collections(), lane.work.turn("process"), tasks.reading(taken):
-            lane.process(turn, {}, answer)
-        self._timers.update(answer.timers)
-        self._idle.update(answer.idle_until)
-        return answer
 
 
 class _StepClock:

@@ -33,7 +33,7 @@ from penstock.spark.fleet import LaneWork, Staged
 from penstock.spark.had import Had
 from penstock.spark.messages import Committed, Failure, LaneAnswer, ProcessTurn, Stay, UpstreamWork
 from penstock.spark.plan import Plan
-from penstock.spark.stay import turn_of
+from penstock.spark.stay import add, turn_of
 from penstock.spark.vectors import Vector, is_vector
 
 WORDS = "app-words-repartition"
@@ -140,6 +140,7 @@ class Fleet:
         self.lost: set[str] = set()
         """Executors that are gone."""
         self.restores = 0
+        self.stays_fail = False
         self.deaf: set[int] = set()
         self.opened: list[list[TaskId]] = []
         """What lanes were told to own, in order."""
@@ -242,13 +243,18 @@ class Fleet:
     def fail(self, job: Pending, *, committed: bool = False, lost: bool = False, failure: Failure | None = None) -> None:
         """A job fails: what it did is committed or not, and its worker is there to tell or not."""
         assert self.pending[job.lane].popleft() is job
+        answer = LaneAnswer("w")
         if committed:
-            job.run()
+            self.stays_fail = True  # one turn of it is committed, the next one fails
+            done = job.run()
+            self.stays_fail = False
+            answer = done if done.turns else answer
         self.workers[job.lane] = Worker()
         if lost:
             job.future.set_exception(RuntimeError("the worker died"))
         else:
-            job.future.set_result(LaneAnswer("w", failure=failure or Failure("ProcessingError", "a bad record", "")))
+            answer.failure = answer.failure or failure or Failure("ProcessingError", "a bad record", "")
+            job.future.set_result(answer)
 
     def _open(self, lane: int, tasks: Mapping[TaskId, Committed]) -> LaneAnswer:
         worker = self.workers[lane]
@@ -322,16 +328,27 @@ class Fleet:
         return answer
 
     def _stayed(self, lane: int, work: LaneWork, stay: Stay) -> LaneAnswer:
-        """A lane that stays reads all that has come until it goes."""
-        tasks, ends = self.workers[lane].tasks, self._brokers.ends
-        ranges = {p: FetchRange(*p, at, ends[p]) for p, at in stay.positions.items() if ends[p] > at}
+        """A lane that stays reads all that has come until it goes: half of it in a turn, and the rest in another."""
+        tasks = {task: self.workers[lane].tasks[task] for task in stay.tasks}
         own = {task: [p for p, at in parts.items() if list(at) == [p]] for task, parts in tasks.items()}
         fed = {task: {p: list(at) for p, at in parts.items() if list(at) != [p]} for task, parts in tasks.items()}
-        asked = ProcessTurn("", lane, {}, (), work.group_metadata)
-        turn = turn_of(asked, Taken(ranges, {}), (), own, fed, lambda _: 0, lambda _: True)
-        answer = self._process(lane, LaneWork(turn.work, work.group_metadata, turn.upstream, {}, turn.read), None)
-        answer.reached = {p: max(at, ends[p]) for p, at in stay.positions.items()}
-        return answer
+        asked, positions, total = ProcessTurn("", lane, {}, (), work.group_metadata), dict(stay.positions), LaneAnswer("w")
+        for parts in range(2, 0, -1):
+            ends = {
+                p: min(self._brokers.ends[p], self.short[p].offset if p in self.short else at + 10**9)
+                for p, at in positions.items()
+            }
+            reached = {p: max(at, at + -(-(ends[p] - at) // parts)) for p, at in positions.items()}
+            taken = Taken({p: FetchRange(*p, at, reached[p]) for p, at in positions.items() if reached[p] > at}, {})
+            turn = turn_of(asked, taken, (), own, fed, lambda _: 0, lambda _: {})
+            answer = self._process(lane, LaneWork(turn.work, work.group_metadata, turn.upstream, {}, turn.read), None)
+            assert answer.failure is None, "the generation has changed meanwhile"
+            add(total, answer, taken, 0.0, 0.1)
+            total.opened, total.reached = answer.opened, reached
+            positions = reached
+            if self.stays_fail:
+                return total
+        return total
 
     def call_back(self, lane: int, stay: int) -> bool:
         return True

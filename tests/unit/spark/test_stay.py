@@ -25,7 +25,7 @@ class Follower:
     def __init__(self, arrivals: Iterable[float]) -> None:
         self.now, self._arrivals, self._come = 0.0, sorted(arrivals), 0
         self.positions: dict[TopicPartition, int] = {}
-        self.trouble, self.has_passed = "", False
+        self.trouble, self.has_passed, self.rests = "", False, False
 
     def follow(self, positions: dict[TopicPartition, int]) -> None:
         self.positions = dict(positions)
@@ -42,8 +42,17 @@ class Follower:
     def waiting(self) -> int:
         return self._come
 
-    def take(self) -> Taken:
-        start, count, self._come = self.positions[LINES], self._come, 0
+    def wait_apart(self, seconds: float) -> None:
+        until = self.now + max(seconds, 0.001)
+        while self.now < until:
+            self.wait(until - self.now)
+
+    def rest(self) -> None:
+        self.rests = True
+
+    def take(self, most: int) -> Taken:
+        start, count = self.positions[LINES], min(most, self._come)
+        self._come -= count
         self.positions[LINES] = start + count
         columns = RawColumns(*LINES, [None] * count, [None] * count, [0] * count, list(range(start, start + count)))
         return Taken({LINES: FetchRange(*LINES, start, start + count)} if count else {}, {LINES: columns})
@@ -77,6 +86,7 @@ class Lane:
 def stayed(lane: Lane, follower: Follower, called_at: float = 1e9, **given: Any) -> LaneAnswer:
     asked = {
         "number": 1,
+        "tasks": (TASK,),
         "positions": {LINES: 7},
         "seconds": 2.0,
         "idle_seconds": 0.5,
@@ -92,7 +102,7 @@ def test_should_do_a_turn_for_each_record_that_comes_alone_and_end_when_its_time
     follower = Follower(number * 0.2 for number in range(1, 50))
     lane = Lane(follower)
     total = stayed(lane, follower)
-    assert (total.turns, total.records, total.offsets[LINES].offset, total.reached) == (10, 10, 17, {LINES: 17})
+    assert (len(total.turns), total.records, total.offsets[LINES].offset, total.reached) == (10, 10, 17, {LINES: 17})
     assert 2.0 <= follower.now < 2.1
 
 
@@ -112,11 +122,18 @@ def test_should_let_no_result_wait_longer_than_the_interval_of_commits() -> None
     assert all(later - earlier < 0.2 + 0.11 for (earlier, _), (later, _) in zip(lane.turns, lane.turns[1:]))
 
 
-def test_should_go_when_it_is_called_with_what_has_come_done() -> None:
-    follower = Follower([0.3, 0.699])
+def test_should_go_at_once_when_it_is_called_and_leave_what_has_come_to_the_next() -> None:
+    follower = Follower([0.3, *(0.69 + number / 1000 for number in range(10))])
     total = stayed(Lane(follower), follower, called_at=0.7)
-    assert total.records == 2
-    assert 0.7 <= follower.now < 0.75
+    assert total.reached == {LINES: 7 + total.records}
+    assert total.records + follower.waiting <= 11
+    assert 0.7 <= follower.now < 0.73
+
+
+def test_should_do_nothing_when_it_was_called_before_it_began() -> None:
+    follower = Follower([])
+    total = stayed(Lane(follower), follower, called_at=0.0)
+    assert (total.turns, total.reached) == ((), {})
 
 
 @pytest.mark.parametrize(("given", "latest"), [({}, 0.85), ({"idle_seconds": 0.1}, 0.45)])
@@ -140,8 +157,8 @@ def test_should_tell_what_was_done_before_a_turn_failed() -> None:
     lane.fails_at = 2
     total = LaneAnswer("worker")
     with pytest.raises(ValueError, match="bad record"):
-        stay(lane, follower, Stay(1, {LINES: 7}, 2.0, 0.5, 0.1, 100), total, lambda: False, lambda: follower.now)  # type: ignore[arg-type]
-    assert (total.turns, total.offsets[LINES].offset, total.reached) == (2, 9, {LINES: 9})
+        stay(lane, follower, Stay(1, (TASK,), {LINES: 7}, 2.0, 0.5, 0.1, 100), total, lambda: False, lambda: follower.now)  # type: ignore[arg-type]
+    assert (len(total.turns), total.offsets[LINES].offset, total.reached) == (2, 9, {LINES: 9})
 
 
 def test_should_plan_what_has_come_as_the_driver_would() -> None:
@@ -149,8 +166,8 @@ def test_should_plan_what_has_come_as_the_driver_would() -> None:
     ranges = {LINES: FetchRange(*LINES, 7, 9), orders: FetchRange(*orders, 3, 4)}
     own = {TaskId(2, 1): [orders], TaskId(2, 0): [TopicPartition("orders", 0)], TaskId(1, 0): []}
     fed = {TaskId(1, 0): {words: [LINES]}}
-    asked = ProcessTurn("key", 0, {}, (), b"group", stay=Stay(1, {}, 1, 1, 1, 1))
-    turn = turn_of(asked, Taken(ranges, {}), [TaskId(2, 0)], own, fed, lambda source: 0, lambda partition: True)
+    asked = ProcessTurn("key", 0, {}, (), b"group", stay=Stay(1, (), {}, 1, 1, 1, 1))
+    turn = turn_of(asked, Taken(ranges, {}), [TaskId(2, 0)], own, fed, lambda source: 0, lambda task: {})
     assert (turn.group_metadata, turn.stay, turn.read) == (b"group", None, {LINES: 9})
     assert [(work.subtopology, work.partition, work.ranges, work.skip) for work in turn.upstream] == [
         (0, 0, (ranges[LINES],), {})
