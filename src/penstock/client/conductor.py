@@ -37,7 +37,16 @@ from penstock.client.positions import OffsetOutOfRangeError, Positions
 from penstock.client.spread import Spread
 from penstock.client.stages import Stage
 from penstock.client.standbys import Standbys
-from penstock.client.stays import MOST_RECORDS, PLANNED_SECONDS, STAY_SECONDS, StayPlan, account_stay, plan_stay, turns_of
+from penstock.client.stays import (
+    LONGEST_INTERVAL_MS,
+    MOST_RECORDS,
+    PLANNED_SECONDS,
+    STAY_SECONDS,
+    StayPlan,
+    account_stay,
+    plan_stay,
+    turns_of,
+)
 from penstock.client.stuck import StuckPartitions
 from penstock.client.transports import Transports
 from penstock.client.turns import Turn, account, plan_turn
@@ -361,6 +370,7 @@ class Conductor:
         self._guarded(None, self._look_for_work)
         self._guarded(None, self._housekeeping)
         self._call_back()
+        self._commit_progress()
         self._tell_state()
 
     def _call_back(self) -> None:
@@ -370,6 +380,25 @@ class Conductor:
             if stay is not None and stay.number > lane.called_back and self._is_wanted_back(lane):
                 lane.called_back = stay.number
                 self._beside.submit(self._fleet.call_back, lane.index, stay.number)
+
+    def _commit_progress(self) -> None:
+        """Under at-least-once only the driver, a member, may commit: it does so while lanes stay."""
+        if self._config.eos_enabled or not self._may_work:
+            return
+        now = time.monotonic()
+        for lane in self.tasks.lanes.values():
+            job, is_free = lane.job, lane.progress is None or lane.progress.done()
+            if job is not None and job.stay is not None and is_free and now >= lane.progress_at:
+                lane.progress_at = now + max(_TICK, self._config["commit.interval.ms"] / 1000)
+                number, generation = job.stay.stay.number, job.generation
+                lane.progress = self._beside.submit(self._commit_so_far, lane.index, number, generation)
+
+    def _commit_so_far(self, lane: int, stay: int, generation: int) -> None:
+        try:
+            if offsets := self._fleet.progress(lane, stay):
+                self._commit(offsets, generation)
+        except PenstockError as exc:
+            _log.debug("what a lane that stays has done is committed later: %s", exc)
 
     def _is_wanted_back(self, lane: LaneLoop) -> bool:
         leaves = lane.on_left is not None or lane.goes_to is not None or lane.is_doubted or lane.ends
@@ -675,7 +704,10 @@ class Conductor:
         future.add_done_callback(partial(self._note_of, self._on_answer, lane, job))
 
     def _on_answer(self, lane: LaneLoop, job: Job, future: Future[LaneAnswer]) -> None:
-        if lane.job is job:
+        if lane.job is job and lane.progress is not None and not lane.progress.done():
+            # What the lane had done before is committed first, or offsets would go back.
+            lane.progress.add_done_callback(lambda _: self._note(partial(self._on_answer, lane, job, future)))
+        elif lane.job is job:
             self._guarded(lane, partial(self._take_answer, lane, job, self._fleet.answer(future)))
 
     def _take_answer(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
@@ -898,6 +930,8 @@ class Conductor:
         if self._closing or lane.state is not LaneState.RUNNING or lane.holds.keys() != set(tasks) or lane.parts:
             return None
         if turn.backlog > MOST_RECORDS or not turn.records or turn.started < lane.plans_until or self._stuck.any:
+            return None
+        if self._config["commit.interval.ms"] > LONGEST_INTERVAL_MS:
             return None
         if lane.pace.ceiling is not None or self._config["batch.max.records"] < MOST_RECORDS or self._pipelines.is_under_way:
             return None

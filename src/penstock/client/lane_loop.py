@@ -20,6 +20,7 @@ import enum
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from penstock.client.health import Health
@@ -116,6 +117,9 @@ class LaneLoop:
         self.hangs = False
         self.called_back = 0
         """The last stay that it was called back from."""
+        self.progress: Future[None] | None = None
+        """The last commit of what a stay that runs has done so far; the next one comes behind it."""
+        self.progress_at = 0.0
         self.plans_until = 0.0
         """Until then its turns are planned one by one: its last stay has failed, or has not read what there was."""
         self.on_left: Callable[[], None] | None = None

@@ -17,6 +17,8 @@ STAY_SECONDS = 2.0
 IDLE_SECONDS = 0.5
 # More than this is a backlog, whose turns are planned.
 MOST_RECORDS = 5_000
+# Who has commits farther apart than this wants few of them, and of each key one result: there turns are planned, as far apart.
+LONGEST_INTERVAL_MS = 500
 # After a stay that has failed, or has not read what there was, turns are planned for so long: they find out what is wrong.
 PLANNED_SECONDS = 5.0
 

@@ -24,6 +24,7 @@ from penstock.errors import TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.clients import max_poll_seconds
 from penstock.log_lines import LogLine
+from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.allocation import Allocation, request_executor
 from penstock.spark.answers import read_answer
 from penstock.spark.blobs import read_blobs
@@ -58,7 +59,7 @@ from penstock.spark.placement import (
     is_local,
     wait_for_executors,
 )
-from penstock.spark.query_client import ask_doing, ask_to_leave
+from penstock.spark.query_client import ask_doing, ask_progress, ask_to_leave
 from penstock.spark.scheduling import POOL, CoreWaits
 from penstock.spark.updaters import Updaters
 from penstock.spark.worker import close_lane, packed, run_stage, run_turn, warm_stage
@@ -353,6 +354,11 @@ class Fleet:
         """Have a lane that stays give way, at once and in between two turns; whether it has heard it. Waits for that."""
         address = self.query_address(lane)
         return address is not None and ask_to_leave(address, self._application, stay)
+
+    def progress(self, lane: int, stay: int) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offsets of the turns that a lane has done in a stay so far. Waits for its answer."""
+        address = self.query_address(lane)
+        return {} if address is None else ask_progress(address, self._application, stay)
 
     def cancel(self, lane: int, reason: str) -> None:
         """End the job that runs in a lane, with its worker: see `Lane.cancel`. Its tasks have to be opened again."""

@@ -269,6 +269,7 @@ class LaneWorker:
         if any(task_id not in self.tasks.running for task_id in asked.tasks):
             answer.lost = True
             return
+        self.queries.progress = asked.number, {}
         residence = Residence(self.tasks, turn, asked, self._turn_of_stay, self._refresh_globals)
         stay(residence, self.tasks.follower, asked, answer, lambda: self.queries.called_back >= asked.number)
         if turn.with_metrics:
@@ -279,6 +280,8 @@ class LaneWorker:
             self.process(turn, {}, answer)
         if answer.lost:
             raise TaskMigratedError("tasks of a stay are not open any more; they are opened again")
+        number, offsets = self.queries.progress
+        self.queries.progress = number, {**offsets, **answer.offsets}
 
     def _refresh_globals(self, ends: Mapping[TopicPartition, int]) -> None:
         with self.queries.turn:

@@ -353,6 +353,9 @@ class Fleet:
     def call_back(self, lane: int, stay: int) -> bool:
         return True
 
+    def progress(self, lane: int, stay: int) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {}
+
     def _read(self, had: Had | None, task: TaskId, partition: TopicPartition, offsets: range) -> OffsetAndMetadata:
         """A task reads a partition itself; returns what it commits."""
         committed = with_own_offset(OffsetAndMetadata(offsets.stop))  # with times, as a task's commit
