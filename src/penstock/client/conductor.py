@@ -722,8 +722,8 @@ class Conductor:
             self._end_of_job(lane, job, answer)
 
     def _end_of_job(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
-        if job.stay is not None:
-            self._tell_stay(lane, answer)
+        if job.stay is not None and job.turn is not None:
+            self._tell_stay(lane, job.turn, answer)
         if answer.failure is not None or answer.lost:
             self.tasks.failed(lane)
             lost = TaskMigratedError("a lane lost its worker; its tasks are opened again")
@@ -790,18 +790,17 @@ class Conductor:
             self.tasks.read_anew()
         self._note_stuck(turn, answer.short)
 
-    def _tell_stay(self, lane: LaneLoop, answer: LaneAnswer) -> None:
+    def _tell_stay(self, lane: LaneLoop, planned: Turn, answer: LaneAnswer) -> None:
         """Count the turns of a stay, all of which were committed, also where a later one has failed."""
-        ended = time.monotonic()
-        for turn, alone, told in turns_of(answer, ended):
+        for turn, alone, seconds in turns_of(planned, answer, time.monotonic()):
             self._spread.turned(
-                *(turn.started, turn.started + told.took, {lane.index: alone.work_seconds}),
+                *(turn.started, turn.started + seconds, {lane.index: alone.work_seconds}),
                 records=turn.records,
                 left=0,
                 around={lane.index: alone.surrounding_seconds},
             )
-            self._events.on_account(turn, {lane.index: alone}, told.took)
-            self._events.on_turn(turn, {lane.index: alone}, told.took)
+            self._events.on_account(turn, {lane.index: alone}, seconds)
+            self._events.on_turn(turn, {lane.index: alone}, seconds)
 
     def _account_stay(self, lane: LaneLoop, job: Job, plan: StayPlan, answer: LaneAnswer) -> None:
         """Note how far a lane has come that stayed; what a turn costs that is a job of its own it does not tell."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.client.positions import Positions
 from penstock.client.turns import Turn
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange
-from penstock.spark.messages import LaneAnswer, Stay, TurnOfStay
+from penstock.spark.messages import LaneAnswer, Stay
 
 # How long a lane stays: other jobs on its core wait for no longer, and between two stays lies a job of Spark.
 STAY_SECONDS = 2.0
@@ -90,17 +91,29 @@ def account_stay(positions: Positions, plan: StayPlan, answer: LaneAnswer) -> No
             vector.update({source: max(at, reached.get(source, at)) for source, at in vector.items()})
 
 
-def turns_of(answer: LaneAnswer, ended: float) -> Iterable[tuple[Turn, LaneAnswer, TurnOfStay]]:
-    """The turns of a stay that ended at this moment, each as if it had been a job of its own, for who counts them.
+class TurnAlone(NamedTuple):
+    """A turn of a stay, as if it had been a job of its own, for who counts turns."""
+
+    turn: Turn
+    answer: LaneAnswer
+    seconds: float
+
+
+def turns_of(planned: Turn, answer: LaneAnswer, ended: float) -> Iterable[TurnAlone]:
+    """The turns of a stay that ended at this moment; to have begun the job, and to have asked before, is the first one's.
 
     How far which partition was read is told for all of them together: here only how many offsets of a topic.
     """
-    end = max((told.at + told.took for told in answer.turns), default=0.0)
-    last = answer.turns[-1] if answer.turns else None
-    for told in answer.turns:
+    stayed = max((told.at + told.took for told in answer.turns), default=0.0)
+    begins = max(0.0, ended - planned.started - stayed)
+    for number, told in enumerate(answer.turns):
         turn = Turn(ranges=[FetchRange(topic, 0, 0, count) for topic, count in told.read.items()])
-        turn.backlog, turn.started = turn.records, ended - end + told.at
-        alone = LaneAnswer(answer.worker, seconds=told.seconds, flow=answer.flow if told is last else None)
+        turn.backlog, turn.started = turn.records, ended - stayed + told.at
+        alone = LaneAnswer(answer.worker, seconds=told.seconds)
         alone.records, alone.processed = told.records, told.processed
         alone.punctuated, alone.produced = told.punctuated, told.produced
-        yield turn, alone, told
+        seconds = told.took
+        if not number:
+            turn.started, turn.poll_seconds, seconds = turn.started - begins, planned.poll_seconds, seconds + begins
+            alone.flow = answer.flow
+        yield TurnAlone(turn, alone, seconds)
