@@ -121,6 +121,7 @@ class Pending:
     run: Callable[[], LaneAnswer]
     future: Future[Any] = field(default_factory=Future)
     changes: bool = False
+    stays: bool = False
     is_close: bool = False
 
 
@@ -141,6 +142,9 @@ class Fleet:
         """Executors that are gone."""
         self.restores = 0
         self.stays_fail = False
+        self.called: list[int] = []
+        """The stays that lanes were called back from."""
+        self.done_so_far: dict[TopicPartition, OffsetAndMetadata] = {}
         self.deaf: set[int] = set()
         self.opened: list[list[TaskId]] = []
         """What lanes were told to own, in order."""
@@ -222,7 +226,7 @@ class Fleet:
         return self._ask(Pending(lane, lambda: self._open(lane, tasks)))
 
     def process(self, lane: int, work: LaneWork, rows: Any = None) -> Future[LaneAnswer]:
-        return self._ask(Pending(lane, lambda: self._process(lane, work, rows), changes=True))
+        return self._ask(Pending(lane, lambda: self._process(lane, work, rows), changes=True, stays=work.stay is not None))
 
     def stage(self, upstream: Sequence[UpstreamWork], targets: Mapping[TopicPartition, int], name: str) -> Future[Staged]:
         future: Future[Staged] = Future()
@@ -351,10 +355,11 @@ class Fleet:
         return total
 
     def call_back(self, lane: int, stay: int) -> bool:
+        self.called.append(stay)
         return True
 
     def progress(self, lane: int, stay: int) -> dict[TopicPartition, OffsetAndMetadata]:
-        return {}
+        return self.done_so_far
 
     def _read(self, had: Had | None, task: TaskId, partition: TopicPartition, offsets: range) -> OffsetAndMetadata:
         """A task reads a partition itself; returns what it commits."""
