@@ -273,7 +273,8 @@ def _keys() -> tuple[ConfigKey, ...]:
             without_effect="a turn reads a range of offsets and processes all of it; batch.max.records bounds it"),
         key("built.in.metrics.version", Type.STRING, "latest", _LOW, "Which metrics there are.", one_of("latest")),
         key("commit.interval.ms", Type.DURATION, 100, _LOW,
-            "The shortest time between two commits; default 100 in both guarantees (Kafka Streams: 30000 or 100).", at_least(0)),
+            "The longest a result waits for its commit while there is little to do, and the least from one turn to the next "
+            "under load; default 100 in both guarantees (Kafka Streams: 30000 or 100).", at_least(0)),
         key("config.providers", Type.LIST, (), _LOW,
             "Where values such as ${env:NAME} come from: names of providers, each with config.providers.<name>.class = "
             "EnvVarConfigProvider, FileConfigProvider or DirectoryConfigProvider."),

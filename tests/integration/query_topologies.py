@@ -10,6 +10,7 @@ from penstock import (
     PositionBound,
     Processor,
     Produced,
+    PunctuationType,
     Query,
     QueryConfig,
     QueryResult,
@@ -136,3 +137,20 @@ def count_everywhere(source: str) -> Topology:
     store = Stores.key_value_store_builder(Stores.persistent_key_value_store("all"), Serdes.string(), Serdes.long())
     topology.add_state_store(store, "everywhere")
     return topology
+
+
+class NamesAndTicks(Processor[Any, Any, Any, Any]):
+    """Looks names up in a global table, and tells how often a timer has fired."""
+
+    def init(self, context: Any) -> None:
+        self._context, self._ticks = context, 0
+        self._names = context.get_state_store("names")
+        context.schedule(100, PunctuationType.WALL_CLOCK_TIME, self._tick)
+
+    def _tick(self, timestamp: int) -> None:
+        self._ticks += 1
+        self._context.forward(Record("ticks", str(self._ticks), timestamp))
+
+    def process(self, record: Record[Any, Any]) -> None:
+        found = self._names.get(record.key)
+        self._context.forward(record.with_value("nobody" if found is None else found.value))

@@ -17,7 +17,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -37,6 +37,16 @@ from penstock.client.positions import OffsetOutOfRangeError, Positions
 from penstock.client.spread import Spread
 from penstock.client.stages import Stage
 from penstock.client.standbys import Standbys
+from penstock.client.stays import (
+    LONGEST_INTERVAL_MS,
+    MOST_RECORDS,
+    PLANNED_SECONDS,
+    STAY_SECONDS,
+    StayPlan,
+    account_stay,
+    plan_stay,
+    turns_of,
+)
 from penstock.client.stuck import StuckPartitions
 from penstock.client.transports import Transports
 from penstock.client.turns import Turn, account, plan_turn
@@ -139,6 +149,7 @@ class Conductor:
         # What only the thread knows.
         self._adopted_at = -1
         self._health, self._polls = Health(), Health()
+        self._stays = 0
         self._left_shuffle_at, self._leaving_since, self._leave_rests = -1, 0.0, 0.0
         self._follows_moves = False
         self._levelling: Levelling | None = None
@@ -169,6 +180,7 @@ class Conductor:
         """
         with self._wake:
             if not lost and self._config.eos_enabled:
+                self._wake.notify_all()  # lanes that stay are called back
                 return self._hold.begin()
             self._membership = None
             if lost:
@@ -350,13 +362,47 @@ class Conductor:
             self._level()
         if self._is_over:
             self._watch_jobs()
+            self._call_back()
             return
         self._guarded(None, self._follow_words)
         for lane in list(self.tasks.lanes.values()):
             self._guarded(lane, partial(self._drive, lane))
         self._guarded(None, self._look_for_work)
         self._guarded(None, self._housekeeping)
+        self._call_back()
+        self._commit_progress()
         self._tell_state()
+
+    def _call_back(self) -> None:
+        """Have lanes that stay for many turns give way, where something else is to be done."""
+        for lane in self.tasks.lanes.values():
+            stay = None if lane.job is None or lane.job.stay is None else lane.job.stay.stay
+            if stay is not None and stay.number > lane.called_back and self._is_wanted_back(lane):
+                lane.called_back = stay.number
+                self._beside.submit(self._fleet.call_back, lane.index, stay.number)
+
+    def _commit_progress(self) -> None:
+        """Under at-least-once only the driver, a member, may commit: it does so while lanes stay."""
+        if self._config.eos_enabled or not self._may_work:
+            return
+        now = time.monotonic()
+        for lane in self.tasks.lanes.values():
+            job, is_free = lane.job, lane.progress is None or lane.progress.done()
+            if job is not None and job.stay is not None and is_free and now >= lane.progress_at:
+                lane.progress_at = now + max(_TICK, self._config["commit.interval.ms"] / 1000)
+                number, generation = job.stay.stay.number, job.generation
+                lane.progress = self._beside.submit(self._commit_so_far, lane.index, number, generation)
+
+    def _commit_so_far(self, lane: int, stay: int, generation: int) -> None:
+        try:
+            if offsets := self._fleet.progress(lane, stay):
+                self._commit(offsets, generation)
+        except PenstockError as exc:
+            _log.debug("what a lane that stays has done is committed later: %s", exc)
+
+    def _is_wanted_back(self, lane: LaneLoop) -> bool:
+        leaves = lane.on_left is not None or lane.goes_to is not None or lane.is_doubted or lane.ends
+        return leaves or self._closing or not self._may_work or set(self.tasks.wanted(lane)) != lane.holds.keys()
 
     def _level(self) -> None:
         """Go on until tasks behind a shuffle are level, as long as nothing is in the way of it (`levelling.py`)."""
@@ -658,11 +704,26 @@ class Conductor:
         future.add_done_callback(partial(self._note_of, self._on_answer, lane, job))
 
     def _on_answer(self, lane: LaneLoop, job: Job, future: Future[LaneAnswer]) -> None:
-        if lane.job is job:
+        if lane.job is job and lane.progress is not None and not lane.progress.done():
+            # What the lane had done before is committed first, or offsets would go back.
+            lane.progress.add_done_callback(lambda _: self._note(partial(self._on_answer, lane, job, future)))
+        elif lane.job is job:
             self._guarded(lane, partial(self._take_answer, lane, job, self._fleet.answer(future)))
 
     def _take_answer(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
         self._events.on_answers({lane.index: answer})
+        # Of a turn that has failed nothing may count; where a lane stayed, what it tells is of the turns before that one.
+        is_done = job.stay is not None or (answer.failure is None and not answer.lost)
+        if job.turn is not None and answer.offsets and is_done and not self._config.eos_enabled:
+            # Only a member may, so the worker did not.
+            committing = self._beside.submit(self._commit, answer.offsets, job.generation)
+            committing.add_done_callback(partial(self._note_of, self._on_committed, lane, job, answer))
+        else:
+            self._end_of_job(lane, job, answer)
+
+    def _end_of_job(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
+        if job.stay is not None and job.turn is not None:
+            self._tell_stay(lane, job.turn, answer)
         if answer.failure is not None or answer.lost:
             self.tasks.failed(lane)
             lost = TaskMigratedError("a lane lost its worker; its tasks are opened again")
@@ -670,12 +731,7 @@ class Conductor:
             if not self._is_gone(lane, error):
                 self.tasks.release(lane.index)  # a worker that fails keeps nothing open
             raise error
-        if job.turn is not None and answer.offsets and not self._config.eos_enabled:
-            # Only a member may, so the worker did not.
-            committing = self._beside.submit(self._commit, answer.offsets, job.generation)
-            committing.add_done_callback(partial(self._note_of, self._on_committed, lane, job, answer))
-        else:
-            self._free(lane, job, answer)
+        self._free(lane, job, answer)
 
     def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: int) -> None:
         assert self.member is not None
@@ -687,12 +743,14 @@ class Conductor:
 
     def _after_commit(self, lane: LaneLoop, job: Job, answer: LaneAnswer, future: Future[None]) -> None:
         future.result(0)
-        self._free(lane, job, answer)
+        self._end_of_job(lane, job, answer)
 
     def _free(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
         """A job has gone well: the lane is free for the next."""
         lane.job, lane.free_since, lane.hangs = None, time.monotonic(), False
-        if job.turn is not None:
+        if job.stay is not None:
+            self._account_stay(lane, job, job.stay, answer)
+        elif job.turn is not None:
             self._account(lane, job.turn, answer)
         if not lane.ends:
             if lane.state is LaneState.CREATED:
@@ -731,6 +789,27 @@ class Conductor:
             _log.info("what was left in repartition topics has been read: they go through the shuffle from now on")
             self.tasks.read_anew()
         self._note_stuck(turn, answer.short)
+
+    def _tell_stay(self, lane: LaneLoop, planned: Turn, answer: LaneAnswer) -> None:
+        """Count the turns of a stay, all of which were committed, also where a later one has failed."""
+        for turn, alone, seconds in turns_of(planned, answer, time.monotonic()):
+            self._spread.turned(
+                *(turn.started, turn.started + seconds, {lane.index: alone.work_seconds}),
+                records=turn.records,
+                left=0,
+                around={lane.index: alone.surrounding_seconds},
+            )
+            self._events.on_account(turn, {lane.index: alone}, seconds)
+            self._events.on_turn(turn, {lane.index: alone}, seconds)
+
+    def _account_stay(self, lane: LaneLoop, job: Job, plan: StayPlan, answer: LaneAnswer) -> None:
+        """Note how far a lane has come that stayed; what a turn costs that is a job of its own it does not tell."""
+        assert job.turn is not None
+        account_stay(self.tasks.positions, plan, answer)
+        lane.poll_at = time.monotonic()
+        lane.health.went_well()
+        if lane.called_back < plan.stay.number and plan.has_missed(job.turn.ranges, answer):
+            lane.plans_until = lane.poll_at + PLANNED_SECONDS
 
     def _note_stuck(self, turn: Turn, short: Mapping[TopicPartition, Short]) -> None:
         """Leave alone for a while what could not be read; what the log does not have any more is loaded anew."""
@@ -843,16 +922,36 @@ class Conductor:
         turn = turn or Turn()
         lane.pace.polled(turn.backlog)
         turn.started, turn.poll_seconds = time.monotonic() - told.seconds, told.seconds
-        self._begin_turn(lane, turn, told.globals)
+        self._begin_turn(lane, turn, told.globals, self._stay(lane, turn, tasks))
 
-    def _begin_turn(self, lane: LaneLoop, turn: Turn, global_ends: Mapping[TopicPartition, int]) -> None:
+    def _stay(self, lane: LaneLoop, turn: Turn, tasks: Collection[TaskId]) -> StayPlan | None:
+        """Where a lane carries the load alone, with little at a time, it stays for many turns; None where it does not."""
+        if self._closing or lane.state is not LaneState.RUNNING or lane.holds.keys() != set(tasks) or lane.parts:
+            return None
+        if turn.backlog > MOST_RECORDS or not turn.records or turn.started < lane.plans_until or self._stuck.any:
+            return None
+        if self._config["commit.interval.ms"] > LONGEST_INTERVAL_MS:
+            return None
+        if lane.pace.ceiling is not None or self._config["batch.max.records"] < MOST_RECORDS or self._pipelines.is_under_way:
+            return None
+        if any(owner != lane.index for owner in self.tasks.owners.values()):
+            return None
+        seconds = min(STAY_SECONDS, self._longest_job / 4)
+        commit_seconds = self._config["commit.interval.ms"] / 1000
+        plan = plan_stay(self.tasks.positions, tasks, self._stays + 1, seconds=seconds, commit_seconds=commit_seconds)
+        self._stays += plan is not None
+        return plan
+
+    def _begin_turn(
+        self, lane: LaneLoop, turn: Turn, global_ends: Mapping[TopicPartition, int], stay: StayPlan | None = None
+    ) -> None:
         now = time.monotonic()
         with_metrics = turn.backlog <= turn.records or now - lane.metrics_at > _METRICS_EVERY  # or it may be long until the next
         with self._wake:  # nobody may take the work away between the question and the start
             membership = self._membership
             if membership is None or not self._may_work:
                 return
-            job = lane.job = Job(turn=turn, generation=membership.generation)
+            job = lane.job = Job(turn=turn, generation=membership.generation, stay=stay)
         if turn.part is not None:
             lane.parts.popleft()
             if turn.part.stage.backlog > turn.part.stage.records:
@@ -868,7 +967,8 @@ class Conductor:
             global_ends,
             with_metrics,
             _RESTORE_BETWEEN if lane.state is LaneState.RESTORING else 0.0,
-            str(turn),
+            str(turn) if stay is None else f"turn after turn, from {turn} on",
+            None if stay is None else stay.stay,
         )
         self._start(lane, job, self._fleet.process(lane.index, work, None if turn.part is None else turn.part.rows))
 
@@ -944,6 +1044,8 @@ class Conductor:
             lane.job = None
             return
         lane.failed()
+        if job is not None and job.stay is not None:
+            lane.plans_until = time.monotonic() + PLANNED_SECONDS
         self._events.on_lane(lane.index, lane.state)
         self.tasks.failed(lane)
         if isinstance(error, SessionStoppedError):
@@ -952,7 +1054,7 @@ class Conductor:
         if self._is_gone(lane, error):
             self._leave_lost(lane)
         else:
-            self._learn_from(error, lane, None if job is None else job.turn)
+            self._learn_from(error, lane, None if job is None or job.stay is not None else job.turn)
         if isinstance(error, TaskMigratedError) and self._heard != self._adopted_at:
             _log.info("a turn came too late for its generation of the group and is run again: %s", error)
             return

@@ -20,11 +20,13 @@ import enum
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from penstock.client.health import Health
 from penstock.client.pace import Pace
 from penstock.client.stages import StagePart
+from penstock.client.stays import StayPlan
 from penstock.client.turns import Turn
 from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition
@@ -71,6 +73,8 @@ class Job:
     turn: Turn | None = None
     generation: int = -1
     started: float = field(default_factory=lambda: time.monotonic())
+    stay: StayPlan | None = None
+    """How the lane reads on, where it does turn after turn until it is called back."""
 
     @property
     def is_turn(self) -> bool:
@@ -79,7 +83,7 @@ class Job:
 
     def __str__(self) -> str:
         if self.turn is not None:
-            return f"a turn of {self.turn}"
+            return f"a turn of {self.turn}" if self.stay is None else f"a stay that began with {self.turn}"
         return f"opening {', '.join(map(str, self.opens or ())) or 'nothing'}"
 
 
@@ -111,6 +115,13 @@ class LaneLoop:
         """The executor where it should be, once it has nothing open."""
         self.catches_up = False
         self.hangs = False
+        self.called_back = 0
+        """The last stay that it was called back from."""
+        self.progress: Future[None] | None = None
+        """The last commit of what a stay that runs has done so far; the next one comes behind it."""
+        self.progress_at = 0.0
+        self.plans_until = 0.0
+        """Until then its turns are planned one by one: its last stay has failed, or has not read what there was."""
         self.on_left: Callable[[], None] | None = None
         """Who is told when the lane is gone; it goes as soon as it has nothing open."""
 
@@ -118,7 +129,7 @@ class LaneLoop:
     def after(cls, failed: LaneLoop, index: int) -> LaneLoop:
         """One that takes the place of another, and rests as that would have: what fails in both has failed more than once."""
         new = cls(index)
-        new.health, new.pace, new.has_begun = failed.health, failed.pace, True
+        new.health, new.pace, new.has_begun, new.plans_until = failed.health, failed.pace, True, failed.plans_until
         new.become(LaneState.HEALING)
         return new
 

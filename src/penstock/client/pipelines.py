@@ -83,6 +83,11 @@ class Pipelines:
                 del self._known[unit]
         return found
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a stage runs: what it brings is for where tasks are now."""
+        return any(pipeline.under_way for pipeline in self._known.values())
+
     def forget_others(self) -> None:
         """Repartitions go another way: what is under way for pipelines that are none any more is of no use."""
         self._known = {unit: pipeline for unit, pipeline in self._known.items() if unit in self._tasks.units}

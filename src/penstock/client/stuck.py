@@ -38,6 +38,11 @@ class StuckPartitions:
             del self._waits[partition]
             _log.info("%s is read on", partition)
 
+    @property
+    def any(self) -> bool:
+        """Whether there are any."""
+        return bool(self._waits)
+
     def without(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """The partitions that may be tried now."""
         if not self._waits:

@@ -285,7 +285,7 @@ class _Reader:
             if messages:
                 self._ahead.setdefault(partition, []).extend(messages)
             return
-        offsets, end = _offsets_of(messages), ends[partition]
+        offsets, end = offsets_of(messages), ends[partition]
         if offsets and offsets[-1] >= end:
             inside = bisect_left(offsets, end)
             self._ahead[partition] = list(messages[inside:])
@@ -295,15 +295,7 @@ class _Reader:
             del missing[partition]
         elif offsets:
             missing[partition] = offsets[-1] + 1
-        columns = found[partition]
-        columns.offsets += offsets  # type: ignore[operator]
-        columns.timestamps += map(_second, map(Message.timestamp, messages))
-        columns.keys += map(Message.key, messages)
-        columns.values += map(Message.value, messages)
-        headers = _headers_of(partition, messages)
-        if columns.headers is not None or any(headers):
-            columns.headers = columns.headers or [()] * (len(columns) - len(headers))
-            columns.headers += [tuple(some) if some else () for some in headers]
+        append_messages(found[partition], partition, messages, offsets)
 
     def _without_errors(self, partition: TopicPartition, messages: Sequence[Message]) -> list[Message]:
         records = []
@@ -325,6 +317,18 @@ class _Reader:
             partition = TopicPartition(position.topic, position.partition)
             if position.offset >= ends[partition]:
                 del missing[partition]
+
+
+def append_messages(columns: RawColumns, partition: TopicPartition, messages: Sequence[Message], offsets: Sequence[int]) -> None:
+    """Put messages of a partition, which have these offsets, behind those that columns have."""
+    columns.offsets += offsets  # type: ignore[operator]
+    columns.timestamps += map(_second, map(Message.timestamp, messages))
+    columns.keys += map(Message.key, messages)
+    columns.values += map(Message.value, messages)
+    headers = _headers_of(partition, messages)
+    if columns.headers is not None or any(headers):
+        columns.headers = columns.headers or [()] * (len(columns) - len(headers))
+        columns.headers += [tuple(some) if some else () for some in headers]
 
 
 def _headers_of(partition: TopicPartition, messages: Sequence[Message]) -> list[Any]:
@@ -349,7 +353,8 @@ def _headers_of(partition: TopicPartition, messages: Sequence[Message]) -> list[
     return found
 
 
-def _offsets_of(messages: Sequence[Message]) -> Sequence[int]:
+def offsets_of(messages: Sequence[Message]) -> Sequence[int]:
+    """The offset of each message; a range where none is missing between them."""
     if messages:
         first, last = messages[0].offset(), messages[-1].offset()
         if last - first == len(messages) - 1:

@@ -14,7 +14,7 @@ from penstock.metrics import MetricName
 from penstock.metrics_transfer import MetricsLayout, MetricsUpdate
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.flow import Flow
-from penstock.spark.messages import Failure, LaneAnswer, RestoreProgress
+from penstock.spark.messages import Failure, LaneAnswer, RestoreProgress, TurnOfStay
 from penstock.spark.raised import Raised
 from penstock.wire import Codec
 
@@ -25,6 +25,7 @@ _CODEC = Codec(
     OffsetAndMetadata,
     RestoreProgress,
     Short,
+    TurnOfStay,
     Flow,
     DeadLetter,
     LogLine,

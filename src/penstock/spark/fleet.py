@@ -24,6 +24,7 @@ from penstock.errors import TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.clients import max_poll_seconds
 from penstock.log_lines import LogLine
+from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.allocation import Allocation, request_executor
 from penstock.spark.answers import read_answer
 from penstock.spark.blobs import read_blobs
@@ -44,6 +45,7 @@ from penstock.spark.messages import (
     LaneAnswer,
     OpenTurn,
     ProcessTurn,
+    Stay,
     TaskWork,
     UpstreamWork,
     even_shares,
@@ -57,7 +59,7 @@ from penstock.spark.placement import (
     is_local,
     wait_for_executors,
 )
-from penstock.spark.query_client import ask_doing
+from penstock.spark.query_client import ask_doing, ask_progress, ask_to_leave
 from penstock.spark.scheduling import POOL, CoreWaits
 from penstock.spark.updaters import Updaters
 from penstock.spark.worker import close_lane, packed, run_stage, run_turn, warm_stage
@@ -95,6 +97,7 @@ class LaneWork:
     with_metrics: bool = True
     restore_seconds: float = 0.0
     description: str = "timers"
+    stay: Stay | None = None
 
 
 class Staged(NamedTuple):
@@ -269,7 +272,7 @@ class Fleet:
         """Run one turn of a lane; `rows` are where it finds what a stage has brought."""
         turn = ProcessTurn(
             *(self._application.key, lane, dict(work.tasks), tuple(work.upstream), work.group_metadata, dict(work.global_ends)),
-            *(work.with_metrics, dict(work.stages), work.read, work.restore_seconds),
+            *(work.with_metrics, dict(work.stages), work.read, work.restore_seconds, work.stay),
         )
         found, name = self.lanes[lane], f"{self.lanes[lane].name}: {work.description}"
         if rows is None:
@@ -346,6 +349,16 @@ class Fleet:
         address = self.query_address(lane)
         told = None if address is None else ask_doing(address, self._application)
         return None if told is None else str(told)
+
+    def call_back(self, lane: int, stay: int) -> bool:
+        """Have a lane that stays give way, at once and in between two turns; whether it has heard it. Waits for that."""
+        address = self.query_address(lane)
+        return address is not None and ask_to_leave(address, self._application, stay)
+
+    def progress(self, lane: int, stay: int) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offsets of the turns that a lane has done in a stay so far. Waits for its answer."""
+        address = self.query_address(lane)
+        return {} if address is None else ask_progress(address, self._application, stay)
 
     def cancel(self, lane: int, reason: str) -> None:
         """End the job that runs in a lane, with its worker: see `Lane.cancel`. Its tasks have to be opened again."""

@@ -98,6 +98,11 @@ class LaneGlobals:
             self._positions[partition] = ends[partition]
         self._task.flush_state()
 
+    @property
+    def partitions(self) -> Sequence[TopicPartition]:
+        """The partitions of global topics; none where there are no global tables, or they are not open."""
+        return () if self._task is None else tuple(self._positions)
+
     def _refuse_other_logs(self, ends: Mapping[TopicPartition, int]) -> None:
         """Where a topic was made anew the lane is opened anew, and fills its copy from the start."""
         beyond = [partition for partition, end in ends.items() if end < self._positions[partition]]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +24,7 @@ from penstock.kafka.clients import (
     restore_consumer_config,
 )
 from penstock.kafka.fetch import FetchRange, LenientFetcher, RangeFetcher, Short
+from penstock.kafka.follow import Follower, Taken
 from penstock.kafka.produce import LaneProducer
 from penstock.log_bounds import LogBounds
 from penstock.metrics import Metrics
@@ -108,6 +110,8 @@ class LaneTasks:
         settings = consumer_config(self._config, f"{client_id}-consumer")
         # A stage cannot tell the lanes what it has not read: there the driver hears of it and reads the others alone.
         self._fetcher = RangeFetcher(settings, _STAGE_PATIENCE) if in_stage else LenientFetcher(settings)
+        self.follower = Follower(settings)
+        self._taken: Taken | None = None
         restoring = restore_consumer_config(self._config, f"{client_id}-restore-consumer")
         self._restores_committed = reads_committed(restoring)
         self._restorer = RangeFetcher(restoring)
@@ -122,6 +126,7 @@ class LaneTasks:
         )
         settings = global_consumer_config(self._config, client_id)
         self._global_fetcher, committed_only = RangeFetcher(settings), reads_committed(settings)
+        self._globals_committed = committed_only
         self._globals = LaneGlobals(
             *(application, self._directory, self._global_fetcher, client_id),
             lambda partitions: self._admin.log_bounds(partitions, committed_only),
@@ -315,7 +320,7 @@ class LaneTasks:
         if task is None:
             task = self._before_shuffle[task_id] = self._open_upstream(task_id)
         try:
-            return run_upstream(self._plan, work, task, self._fetcher)
+            return run_upstream(self._plan, work, task, self._taken or self._fetcher)
         except BaseException:
             del self._before_shuffle[task_id]
             raise
@@ -365,10 +370,39 @@ class LaneTasks:
         """Bring the global tables up to the positions of the turn."""
         self._globals.catch_up(ends)
 
+    def global_ends(self) -> dict[TopicPartition, int]:
+        """Where global topics end now; empty where there are no global tables."""
+        partitions = self._globals.partitions
+        return self._admin.log_ends(partitions, self._globals_committed) if partitions else {}
+
+    @contextmanager
+    def reading(self, taken: Taken) -> Iterator[None]:
+        """Have a turn take its records from what has been followed, instead of fetching them."""
+        self._taken = taken
+        try:
+            yield
+        finally:
+            self._taken = None
+
+    def own_inputs(self) -> dict[TaskId, list[TopicPartition]]:
+        """The partitions that the tasks which run here read themselves."""
+        return {
+            task_id: [p for p in opened.task.partition_group.partitions if p not in opened.fed]
+            for task_id, opened in self.running.items()
+        }
+
+    def fed_inputs(self) -> dict[TaskId, dict[TopicPartition, Sequence[TopicPartition]]]:
+        """The partitions that a shuffle feeds to the tasks which run here, with their sources."""
+        return {task_id: {p: fed.sources for p, fed in opened.fed.items()} for task_id, opened in self.running.items()}
+
+    def upstream_of(self, source: TopicPartition) -> int:
+        """The sub-topology before a shuffle that reads a source."""
+        return next(id_ for id_ in self._plan.upstream if source.topic in self._plan.subtopologies[id_].source_topics)
+
     def fetch(self, work: Mapping[TaskId, TaskWork]) -> int:
         """Read the ranges of all tasks at once and queue the records; returns how many these are."""
         ranges = {TopicPartition(r.topic, r.partition): r for w in work.values() for r in w.ranges}
-        fetched = self._fetcher.fetch(list(ranges.values()))
+        fetched = (self._taken or self._fetcher).fetch(list(ranges.values()))
         self.short = self._fetcher.take_short() if isinstance(self._fetcher, LenientFetcher) else {}
         for task_id, task_work in work.items():
             task = self.running[task_id].task
@@ -526,6 +560,7 @@ class LaneTasks:
             self._close(task_id)
         self._globals.close()
         self._fetcher.close()
+        self.follower.close()
         self._restorer.close()
         self._global_fetcher.close()
 

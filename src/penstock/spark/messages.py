@@ -121,6 +121,42 @@ class TaskWork:
 
 
 @dataclass(frozen=True)
+class Stay:
+    """A lane does turn after turn in one job, of whatever has come to the partitions it follows, each with its own commit.
+
+    It ends after `seconds`, when the driver calls it back, when nothing has come for `idle_seconds`, or when more than
+    `most_records` wait: a backlog is planned by who knows how long it is.
+    """
+
+    number: int
+    """Which stay it is, for who calls it back."""
+    tasks: tuple[TaskId, ...]
+    """Those that take part: all that the lane has and keeps."""
+    positions: Mapping[TopicPartition, int]
+    """Where each partition is read on: those that tasks read, and those before a shuffle, the same for all that it feeds."""
+    seconds: float
+    idle_seconds: float
+    commit_seconds: float
+    """The longest that a result waits for its commit."""
+    most_records: int
+
+
+@dataclass(frozen=True)
+class TurnOfStay:
+    """What one turn of a stay came to: when it began after the stay did, how long it took, and what it counted."""
+
+    at: float
+    took: float
+    read: dict[str, int]
+    """How many offsets it read of each topic."""
+    records: int
+    processed: int
+    punctuated: int
+    produced: int
+    seconds: dict[str, float]
+
+
+@dataclass(frozen=True)
 class ProcessTurn:
     """Fetch, process, punctuate and commit these tasks, as one transaction under exactly-once.
 
@@ -140,6 +176,7 @@ class ProcessTurn:
     stages: Mapping[TaskId, int] = field(default_factory=dict)
     read: Mapping[TopicPartition, int] = field(default_factory=dict)
     restore_seconds: float = 0.0
+    stay: Stay | None = None
 
 
 @dataclass
@@ -162,6 +199,10 @@ class LaneAnswer:
     timers: dict[TaskId, int | None] = field(default_factory=dict)
     idle_until: dict[TaskId, int | None] = field(default_factory=dict)
     short: dict[TopicPartition, Short] = field(default_factory=dict)
+    reached: dict[TopicPartition, int] = field(default_factory=dict)
+    """How far a lane has read that stayed for many turns."""
+    turns: tuple[TurnOfStay, ...] = ()
+    """The turns of a stay, each of which was committed."""
     records: int = 0
     """Records that were read, of input topics and of what a shuffle brought."""
     processed: int = 0

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import PenstockError, StateStoreNotAvailableError
-from penstock.ids import TaskId
+from penstock.ids import TaskId, TopicPartition
 from penstock.query.own_queries import result_of, tell_query
 from penstock.query.position import Position, PositionBound
 from penstock.query.queries import Query
 from penstock.query.result import QueryResult
+from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.queries.opening import OwnStore, ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
 from penstock.runtime.queries.patience import current
@@ -232,6 +233,30 @@ def ask_doing(address: Address, application: Application, seconds: float = _DOIN
             return Doing.told(answer[1]) if len(answer) == 2 else None
     except (*GONE, PenstockError):
         return None
+
+
+def ask_to_leave(address: Address, application: Application, stay: int, seconds: float = _DOING_SECONDS) -> bool:
+    """Call a lane back from a stay; False where it does not answer: then it leaves by itself when its time is up."""
+    try:
+        with connect(address, application.query_key, CODEC, application.identity, seconds) as channel:
+            channel.send("leave", stay)
+            answer_of(channel.receive(seconds))
+            return True
+    except (*GONE, PenstockError):
+        return False
+
+
+def ask_progress(
+    address: Address, application: Application, stay: int, seconds: float = _DOING_SECONDS
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """How far a lane that stays has come, by the turns that it has done; empty where it does not answer, or stays no more."""
+    try:
+        with connect(address, application.query_key, CODEC, application.identity, seconds) as channel:
+            channel.send("progress", stay)
+            told = answer_of(channel.receive(seconds))
+            return {TopicPartition(topic, number): OffsetAndMetadata(at, text) for topic, number, at, text in told}
+    except (*GONE, PenstockError, TypeError, ValueError):
+        return {}
 
 
 def _ask(channel: Channel, *request: Any) -> tuple[Any, ...]:

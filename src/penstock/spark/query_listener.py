@@ -29,7 +29,7 @@ from penstock.spark.entry_forms import parts_of
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.listening import Listening
 from penstock.spark.live_store import LiveStore
-from penstock.spark.messages import Application
+from penstock.spark.messages import Application, Committed
 from penstock.state.store import ValueAndTimestamp, VersionedRecord
 from penstock.wire import Codec
 
@@ -80,6 +80,10 @@ class QueryListener:
         self._work = work or Work()
         self.turn = threading.Lock()
         """Held while a turn runs: in-memory stores then hold what is not committed."""
+        self.called_back = 0
+        """The number of the last stay that the driver has called the lane back from."""
+        self.progress: tuple[int, Committed] = (0, {})
+        """The stay that the lane is in, and the offsets of the turns that it has done there."""
         self._disk: dict[tuple[TaskId, str], StorePartition] = {}
         self._disk_lock = threading.Lock()
         self._scratch = ScratchFolder("penstock-q-", _folder_of_spark())
@@ -118,6 +122,13 @@ class QueryListener:
                         _call(channel, lease, *arguments)
                     elif request == "query" and isinstance(lease, LiveStore):
                         channel.send("value", lease.query(*arguments))
+                    elif request == "leave":
+                        self.called_back = max(self.called_back, int(*arguments))
+                        channel.send("value", None)
+                    elif request == "progress":
+                        stay, offsets = self.progress
+                        found = [(*p, o.offset, o.metadata) for p, o in offsets.items()] if [stay] == arguments else []
+                        channel.send("value", found)
                     elif request == "doing":
                         channel.send("value", tuple(self._work.now()))
                     elif request == "release":

@@ -17,6 +17,7 @@ from penstock.dead_letters import ErrorHandlerContext
 from penstock.hashing import default_partition
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import RangeFetcher
+from penstock.kafka.follow import Taken
 from penstock.record import Headers, ProducedRecord
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.task import StreamTask
@@ -121,7 +122,7 @@ class TracingCollector(RecordCollector):
 
 
 def run_upstream(
-    plan: Plan, work: UpstreamWork, task: StreamTask, fetcher: RangeFetcher
+    plan: Plan, work: UpstreamWork, task: StreamTask, fetcher: RangeFetcher | Taken
 ) -> tuple[dict[TopicPartition, ShuffledBatch], int]:
     """The records for each repartition partition, and how many input records they were made of."""
     collector = task.collector

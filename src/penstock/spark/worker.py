@@ -25,6 +25,7 @@ from penstock.columns import count_of
 from penstock.errors import PenstockError, StreamsError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.clients import producer_config
+from penstock.kafka.follow import Taken
 from penstock.kafka.produce import LaneProducer
 from penstock.log_lines import kept_lines
 from penstock.runtime.carry_over import OffsetAndMetadata
@@ -37,10 +38,12 @@ from penstock.spark.blobs import Received, batch_blob, checksum, counts_blob, en
 from penstock.spark.doing import Work
 from penstock.spark.internals import cloudpickle, is_executor, own_executor_id
 from penstock.spark.lane_tasks import LaneTasks
-from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, UpstreamWork
+from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, Stay, UpstreamWork
 from penstock.spark.placement import host_of
 from penstock.spark.query_listener import QueryListener
 from penstock.spark.raised import Raised, shortened
+from penstock.spark.residence import Residence
+from penstock.spark.stay import stay
 from penstock.spark.upstream import side_target
 from penstock.spark.write_turn import TurnPart, write_turn
 from penstock.state.directory import site_here
@@ -79,6 +82,10 @@ def _run(turn: OpenTurn | ProcessTurn, received: Received, answer: LaneAnswer) -
         answer.lost = True
     else:
         lane = _LANES[turn.key, turn.lane]
+        if turn.stay is not None:
+            lane.stay(turn, turn.stay, answer)
+            return
+        lane.tasks.follower.rest()
         with lane.queries.turn, _no_collections(), lane.work.turn("fetch"):
             lane.process(turn, received.batches, answer, received.counts)
             if answer.flow is not None:
@@ -256,6 +263,29 @@ class LaneWorker:
             self.producer.abort()
             self.tasks.close_dirty()
             raise
+
+    def stay(self, turn: ProcessTurn, asked: Stay, answer: LaneAnswer) -> None:
+        """Turn after turn, until it is time to go (`stay.py`)."""
+        if any(task_id not in self.tasks.running for task_id in asked.tasks):
+            answer.lost = True
+            return
+        self.queries.progress = asked.number, {}
+        residence = Residence(self.tasks, turn, asked, self._turn_of_stay, self._refresh_globals)
+        stay(residence, self.tasks.follower, asked, answer, lambda: self.queries.called_back >= asked.number)
+        if turn.with_metrics:
+            answer.metrics = self.tasks.metrics.update()
+
+    def _turn_of_stay(self, turn: ProcessTurn, taken: Taken, answer: LaneAnswer) -> None:
+        with self.queries.turn, _no_collections(), self.work.turn("process"), self.tasks.reading(taken):
+            self.process(turn, {}, answer)
+        if answer.lost:
+            raise TaskMigratedError("tasks of a stay are not open any more; they are opened again")
+        number, offsets = self.queries.progress
+        self.queries.progress = number, {**offsets, **answer.offsets}
+
+    def _refresh_globals(self, ends: Mapping[TopicPartition, int]) -> None:
+        with self.queries.turn:
+            self.tasks.catch_up_globals(ends)
 
     def close(self) -> None:
         """Close the tasks and clients."""

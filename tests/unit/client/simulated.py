@@ -23,15 +23,17 @@ from penstock.clock import ManualClock
 from penstock.config import StreamsConfig
 from penstock.errors import ProcessingError
 from penstock.ids import TaskId, TopicPartition
-from penstock.kafka.fetch import Short
+from penstock.kafka.fetch import FetchRange, Short
+from penstock.kafka.follow import Taken
 from penstock.kafka.membership import Membership
 from penstock.log_bounds import LogBounds
 from penstock.record import ProducedRecord
 from penstock.runtime.carry_over import OffsetAndMetadata, with_own_offset
 from penstock.spark.fleet import LaneWork, Staged
 from penstock.spark.had import Had
-from penstock.spark.messages import Committed, Failure, LaneAnswer, UpstreamWork
+from penstock.spark.messages import Committed, Failure, LaneAnswer, ProcessTurn, Stay, UpstreamWork
 from penstock.spark.plan import Plan
+from penstock.spark.stay import add, turn_of
 from penstock.spark.vectors import Vector, is_vector
 
 WORDS = "app-words-repartition"
@@ -119,6 +121,7 @@ class Pending:
     run: Callable[[], LaneAnswer]
     future: Future[Any] = field(default_factory=Future)
     changes: bool = False
+    stays: bool = False
     is_close: bool = False
 
 
@@ -138,6 +141,10 @@ class Fleet:
         self.lost: set[str] = set()
         """Executors that are gone."""
         self.restores = 0
+        self.stays_fail = False
+        self.called: list[int] = []
+        """The stays that lanes were called back from."""
+        self.done_so_far: dict[TopicPartition, OffsetAndMetadata] = {}
         self.deaf: set[int] = set()
         self.opened: list[list[TaskId]] = []
         """What lanes were told to own, in order."""
@@ -219,7 +226,7 @@ class Fleet:
         return self._ask(Pending(lane, lambda: self._open(lane, tasks)))
 
     def process(self, lane: int, work: LaneWork, rows: Any = None) -> Future[LaneAnswer]:
-        return self._ask(Pending(lane, lambda: self._process(lane, work, rows), changes=True))
+        return self._ask(Pending(lane, lambda: self._process(lane, work, rows), changes=True, stays=work.stay is not None))
 
     def stage(self, upstream: Sequence[UpstreamWork], targets: Mapping[TopicPartition, int], name: str) -> Future[Staged]:
         future: Future[Staged] = Future()
@@ -240,13 +247,18 @@ class Fleet:
     def fail(self, job: Pending, *, committed: bool = False, lost: bool = False, failure: Failure | None = None) -> None:
         """A job fails: what it did is committed or not, and its worker is there to tell or not."""
         assert self.pending[job.lane].popleft() is job
+        answer = LaneAnswer("w")
         if committed:
-            job.run()
+            self.stays_fail = True  # one turn of it is committed, the next one fails
+            done = job.run()
+            self.stays_fail = False
+            answer = done if done.turns else answer
         self.workers[job.lane] = Worker()
         if lost:
             job.future.set_exception(RuntimeError("the worker died"))
         else:
-            job.future.set_result(LaneAnswer("w", failure=failure or Failure("ProcessingError", "a bad record", "")))
+            answer.failure = answer.failure or failure or Failure("ProcessingError", "a bad record", "")
+            job.future.set_result(answer)
 
     def _open(self, lane: int, tasks: Mapping[TaskId, Committed]) -> LaneAnswer:
         worker = self.workers[lane]
@@ -292,6 +304,8 @@ class Fleet:
         if any(task not in worker.running for task in work.tasks):
             answer.lost = True
             return answer
+        if work.stay is not None:
+            return self._stayed(lane, work, work.stay)
         upstream = work.upstream
         if rows is not None:
             upstream = (*upstream, *rows[0])
@@ -316,6 +330,36 @@ class Fleet:
         if self._exactly_once:
             self._brokers.committed.update(answer.offsets)
         return answer
+
+    def _stayed(self, lane: int, work: LaneWork, stay: Stay) -> LaneAnswer:
+        """A lane that stays reads all that has come until it goes: half of it in a turn, and the rest in another."""
+        tasks = {task: self.workers[lane].tasks[task] for task in stay.tasks}
+        own = {task: [p for p, at in parts.items() if list(at) == [p]] for task, parts in tasks.items()}
+        fed = {task: {p: list(at) for p, at in parts.items() if list(at) != [p]} for task, parts in tasks.items()}
+        asked, positions, total = ProcessTurn("", lane, {}, (), work.group_metadata), dict(stay.positions), LaneAnswer("w")
+        for parts in range(2, 0, -1):
+            ends = {
+                p: min(self._brokers.ends[p], self.short[p].offset if p in self.short else at + 10**9)
+                for p, at in positions.items()
+            }
+            reached = {p: max(at, at + -(-(ends[p] - at) // parts)) for p, at in positions.items()}
+            taken = Taken({p: FetchRange(*p, at, reached[p]) for p, at in positions.items() if reached[p] > at}, {})
+            turn = turn_of(asked, taken, (), own, fed, lambda _: 0, lambda _: {})
+            answer = self._process(lane, LaneWork(turn.work, work.group_metadata, turn.upstream, {}, turn.read), None)
+            assert answer.failure is None, "the generation has changed meanwhile"
+            add(total, answer, taken, 0.0, 0.1)
+            total.opened, total.reached = answer.opened, reached
+            positions = reached
+            if self.stays_fail:
+                return total
+        return total
+
+    def call_back(self, lane: int, stay: int) -> bool:
+        self.called.append(stay)
+        return True
+
+    def progress(self, lane: int, stay: int) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self.done_so_far
 
     def _read(self, had: Had | None, task: TaskId, partition: TopicPartition, offsets: range) -> OffsetAndMetadata:
         """A task reads a partition itself; returns what it commits."""

@@ -1,0 +1,155 @@
+"""Follow the ends of topic partitions: what is written to them is here a moment later, without anybody asking where they end.
+
+`fetch.py` reads ranges that somebody has planned. Who stays where records arrive reads whatever has come, and says afterwards
+how far that was.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import TopicPartition as ClientPartition
+
+from penstock.columns import RawColumns
+from penstock.ids import TopicPartition
+from penstock.kafka.abandon import close_within
+from penstock.kafka.clients import open_client
+from penstock.kafka.fetch import FetchRange, append_messages, offsets_of
+
+# Brokers answer as soon as there is a record. Where there is none, the end of a partition is told when they answer in vain.
+_SETTINGS = {
+    "queued.min.messages": 2_000,
+    "fetch.wait.max.ms": 100,
+    "fetch.queue.backoff.ms": 1,
+    "fetch.message.max.bytes": 1 << 20,
+}
+_AT_ONCE = 5_000
+
+
+class Taken(NamedTuple):
+    """What has come of some partitions: from where to where, and the records; where offsets are passed over there are none."""
+
+    ranges: Mapping[TopicPartition, FetchRange]
+    columns: Mapping[TopicPartition, RawColumns]
+
+    def fetch(self, ranges: Sequence[FetchRange]) -> dict[TopicPartition, RawColumns]:
+        """The records of ranges that were taken, as a fetcher gives them."""
+        return {partition: self.columns[partition] for partition in (TopicPartition(r.topic, r.partition) for r in ranges)}
+
+    @property
+    def records(self) -> int:
+        """How many there are."""
+        return sum(map(len, self.columns.values()))
+
+
+class Follower:
+    """One consumer that stays assigned; it begins anew only where it is told to follow from somewhere else."""
+
+    def __init__(self, client_config: Mapping[str, Any]) -> None:
+        self._config = {**_SETTINGS, **client_config, "enable.partition.eof": True}
+        self._consumer: Consumer | None = None
+        self._at: dict[TopicPartition, int] = {}
+        self._messages: dict[TopicPartition, list[Message]] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self.trouble = ""
+        """Why it does not go on, where something is wrong with a partition: whoever plans ranges finds out what to do."""
+
+    def follow(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Read on from these positions; what has been fetched meanwhile is kept where they are those that were reached."""
+        if self._at == positions and not self.trouble:
+            return
+        self.rest()
+        self._consumer = self._consumer or open_client("consumer", Consumer, self._config)
+        self._at = dict(positions)
+        self._consumer.assign([ClientPartition(*partition, at) for partition, at in positions.items()])
+
+    def wait(self, seconds: float) -> None:
+        """Until something has come, or so long; what has come together is taken in together."""
+        assert self._consumer is not None
+        first = self._consumer.poll(seconds)
+        if first is not None:
+            # Not `consume` alone: it waits until it has as many as it was asked for.
+            for message in (first, *self._consumer.consume(_AT_ONCE, 0)):
+                self._take_in(message)
+
+    def wait_apart(self, seconds: float) -> None:
+        """So long, whatever comes, and then take it in: to wake up for each record costs more than to wait for some."""
+        if seconds > 0:
+            time.sleep(seconds)
+        self.wait(0)
+
+    @property
+    def waiting(self) -> int:
+        """How many records have come and were not taken."""
+        return sum(map(len, self._messages.values()))
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether there are offsets without records to be taken: the ends of transactions, and aborted ones."""
+        return any(end > self._at[partition] for partition, end in self._ends.items())
+
+    def is_at_end(self, partition: TopicPartition) -> bool:
+        """Whether all that there was of a partition a moment ago has been taken: by the brokers' last answer."""
+        if partition in self._messages:
+            return False
+        at = self._at.get(partition, -1)
+        if self._ends.get(partition, -1) >= at or self._consumer is None:
+            return True
+        # The end is told some time after the last record; where it lay with that record is known at once.
+        known = self._consumer.get_watermark_offsets(ClientPartition(*partition), cached=True)
+        return known is not None and 0 <= known[1] <= at
+
+    def take(self, most: int) -> Taken:
+        """What has come, about so many records at most; it is followed on from there."""
+        ranges: dict[TopicPartition, FetchRange] = {}
+        columns: dict[TopicPartition, RawColumns] = {}
+        waiting = self.waiting
+        for partition, start in self._at.items():
+            messages = self._messages.pop(partition, [])
+            if waiting > most and len(messages) > 1:
+                share = max(1, most * len(messages) // waiting)
+                if share < len(messages):
+                    self._messages[partition] = messages[share:]
+                    del messages[share:]
+            end = messages[-1].offset() + 1 if messages else start
+            if partition not in self._messages:
+                end = max(end, self._ends.get(partition, -1))
+            if end > start:
+                ranges[partition] = FetchRange(*partition, start, end)
+                columns[partition] = RawColumns(*partition, [], [], [], [])
+                append_messages(columns[partition], partition, messages, offsets_of(messages))
+                self._at[partition] = end
+        return Taken(ranges, columns)
+
+    @property
+    def positions(self) -> Mapping[TopicPartition, int]:
+        """How far each partition has been taken."""
+        return self._at
+
+    def rest(self) -> None:
+        """Fetch nothing until it is told where to follow."""
+        if self._consumer is not None and self._at:
+            self._consumer.unassign()
+        self._at, self._messages, self._ends, self.trouble = {}, {}, {}, ""
+
+    def close(self) -> None:
+        """Close the consumer."""
+        if self._consumer is not None:
+            close_within("a consumer", self._consumer.close)
+        self._consumer = None
+        self._at, self._messages, self._ends = {}, {}, {}
+
+    def _take_in(self, message: Message) -> None:
+        error = message.error()
+        partition = TopicPartition(message.topic(), message.partition())
+        if error is None:
+            if message.offset() >= self._at.get(partition, message.offset() + 1):
+                self._messages.setdefault(partition, []).append(message)
+                self._ends.pop(partition, None)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self._ends[partition] = message.offset()
+        elif error.fatal() or not error.retriable():
+            self.trouble = f"{partition}: {error.str()}"

@@ -1,0 +1,135 @@
+"""A lane that stays for many turns in one job of Spark, with all that goes on beside it."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder
+from tests.faults.dying import STEPS, Words
+from tests.harness.kafka import Kafka, unique, wait_until
+from tests.integration.helpers import counts, texts, topics
+from tests.integration.query_topologies import NamesAndTicks
+
+Run = Callable[..., Any]
+string, long = Serdes.string(), Serdes.long()
+STAYS = "turn after turn"
+
+
+@pytest.fixture(autouse=True)
+def _stays_soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.client.conductor.PLANNED_SECONDS", 0.0)
+
+
+class Stream:
+    """Records that come one by one, all the time."""
+
+    def __init__(self, kafka: Kafka, source: str) -> None:
+        self._kafka, self._source, self._stop = kafka, source, threading.Event()
+        self.sent: Counter[str] = Counter()
+
+    def go_on(self) -> None:
+        number = 0
+        while not self._stop.wait(0.01):
+            word = f"w{number % 7}"
+            self._kafka.feed(self._source, texts((word, word)), partition=number % 2)
+            self.sent[word] += 1
+            number += 1
+
+    def stop(self) -> None:
+        self._stop.set()
+
+
+@contextmanager
+def streaming(kafka: Kafka, source: str) -> Iterator[Stream]:
+    stream = Stream(kafka, source)
+    thread = threading.Thread(target=stream.go_on)
+    thread.start()
+    try:
+        yield stream
+    finally:
+        stream.stop()
+        thread.join(30)
+
+
+def jobs(streams: Any) -> list[str]:
+    """What Spark's UI shows of the jobs so far."""
+    found = streams._spark._jsc.sc().statusStore().jobsList(None)
+    described = (found.apply(index).description() for index in range(found.size()))
+    return [text.get() for text in described if text.isDefined()]
+
+
+def stays(streams: Any) -> int:
+    return sum(STAYS in text for text in jobs(streams))
+
+
+def word_count(source: str, out: str, words: Any) -> Any:
+    builder = StreamsBuilder()
+    lines: Any = builder.stream(source, Consumed(string, string))
+    grouped = lines.flat_map_values(words).group_by(lambda _, word: word, Grouped("words", string, string))
+    grouped.count(Materialized("counts", store_type="in_memory")).to_stream().to(out, Produced(string, long))
+    return builder.build()
+
+
+def is_exact(kafka: Kafka, out: str, sent: Counter[str]) -> bool:
+    return counts(kafka, out) == {word: list(range(1, count + 1)) for word, count in sent.items()}
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
+def test_should_count_exactly_while_it_stays_pauses_and_is_read(kafka: Kafka, run: Run, guarantee: str) -> None:
+    source, out = topics(kafka, "in", "out")
+    streams = run(word_count(source, out, str.split), {"application.id": unique("stays"), "processing.guarantee": guarantee})
+    with streaming(kafka, source) as stream:
+        wait_until(lambda: stays(streams), "the lane stays")
+        streams.pause()
+        wait_until(lambda: not streams._conductor._runs_turns, "the lane is called back")
+        streams.resume()
+        before = stays(streams)
+        wait_until(lambda: stays(streams) > before, "the lane stays again")
+        wait_until(lambda: streams.store_dataframe("counts").count() == 7, "stores in memory are read meanwhile")
+    wait_until(lambda: is_exact(kafka, out, stream.sent), "every word is counted once")
+
+
+def test_should_fire_timers_and_see_changes_of_global_tables_while_it_stays(kafka: Kafka, run: Run) -> None:
+    source, table, out = topics(kafka, "in", "names", "out")
+    builder = StreamsBuilder()
+    builder.global_table(table, Consumed(string, string), Materialized("names", string, string, store_type="in_memory"))
+    builder.stream(source, Consumed(string, string)).process(NamesAndTicks).to(out, Produced(string, string))
+    kafka.feed(table, texts(("w0", "Ada")))
+    streams = run(builder.build(), {"application.id": unique("stays-globals")})
+
+    def values(key: bytes) -> list[bytes | None]:
+        return [message.value for message in kafka.read(out, 0) if message.key == key]
+
+    with streaming(kafka, source):
+        wait_until(lambda: stays(streams) and len(values(b"ticks")) > 10, "timers fire while the lane stays")
+        kafka.feed(table, texts(("w0", "Ida")))
+        wait_until(lambda: b"Ida" in values(b"w0"), "the table has changed")
+    assert b"nobody" not in values(b"w0")
+    named = values(b"w0")
+    assert named == sorted(named)  # Ada, and from one record on Ida
+
+
+@pytest.mark.parametrize("transport", ["shuffle", pytest.param("topic", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("steps", [("offsets sent", "committed"), pytest.param(STEPS, marks=pytest.mark.slow)])
+def test_should_count_exactly_though_workers_die_in_the_middle_of_a_stay(
+    kafka: Kafka, run: Run, tmp_path: Path, transport: str, steps: tuple[str, ...]
+) -> None:
+    source, out = topics(kafka, "in", "out")
+    (orders := tmp_path / "orders").mkdir()
+    words = Words(orders)
+    config = {"application.id": unique("stays-die"), "processing.guarantee": "exactly_once_v2"}
+    streams = run(word_count(source, out, words), {**config, "repartition.transport": transport})
+    with streaming(kafka, source) as stream:
+        for step in steps:
+            before = stays(streams)
+            wait_until(lambda before=before: stays(streams) > before, "the lane stays")
+            died = words.order(step)
+            wait_until(died.exists, f"its worker has died: {step}")
+    wait_until(lambda: is_exact(kafka, out, stream.sent), "every word is counted once")

@@ -1,0 +1,161 @@
+"""Lanes that stay for many turns: which do, when they are called back, and what counts of what they have done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.client.positions import Positions
+from penstock.client.stays import account_stay, plan_stay, turns_of
+from penstock.client.turns import Turn
+from penstock.ids import TopicPartition
+from penstock.kafka.fetch import FetchRange
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.spark.messages import LaneAnswer, TurnOfStay
+from tests.unit.client.simulated import Pending, World
+from tests.unit.client.test_simulation import consumed_once
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def staying(clock: list[float], lanes: int = 2, **settings: Any) -> tuple[World, Pending]:
+    """An application that has little to do, and the turn that it does."""
+    world = World(clock, lanes=lanes, **settings)
+    world.on_failure = lambda error, lane: True
+    world.assign()
+    world.settle(20)
+    world.produce("orders", 0, 3)
+    world.produce("lines", 1, 2)
+    world.until(world.turns)
+    (turn,) = world.turns()
+    return world, turn
+
+
+def test_should_stay_where_one_lane_has_little_to_do(clock: list[float]) -> None:
+    world, turn = staying(clock)
+    assert turn.stays
+    world.settle()
+    consumed_once(world)
+
+
+@pytest.mark.parametrize("settings", [{"commit.interval.ms": 1000}, {"batch.max.records": 100}])
+def test_should_plan_turns_where_commits_are_to_be_few_or_turns_small(clock: list[float], settings: dict[str, Any]) -> None:
+    world, turn = staying(clock, **settings)
+    assert not turn.stays
+    world.settle()
+    consumed_once(world)
+
+
+def test_should_plan_turns_for_a_backlog_and_where_tasks_are_in_several_lanes(clock: list[float]) -> None:
+    world, turn = staying(clock)
+    world.fleet.finish(turn)
+    world.produce("orders", 1, 20_000)
+    world.until(world.turns)
+    assert [turn.stays for turn in world.turns()] == [False]
+    spread, _ = staying(clock, **{"task.spread": "always"})
+    assert not any(turn.stays for turn in spread.turns())
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        lambda world: world.conductor.pause(True),
+        lambda world: world.conductor.stop(),
+        lambda world: world.conductor.revoked(),
+        lambda world: world.conductor.revoked(lost=True),
+        lambda world: world.assign("orders"),
+        lambda world: world.conductor.reopen(),
+    ],
+    ids=["pause", "close", "rebalance", "lost", "other tasks", "a reader that gets no answer"],
+)
+def test_should_call_a_lane_back_once_when_something_else_is_to_be_done(
+    clock: list[float], wanted: Callable[[World], Any]
+) -> None:
+    world, _ = staying(clock)
+    world.until(lambda: True)
+    assert world.fleet.called == []
+    wanted(world)
+    for _ in range(5):
+        world.step()
+        world.do_beside()
+    assert world.fleet.called == [1]
+
+
+def test_should_plan_turns_after_a_stay_has_failed_and_count_what_it_had_committed(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.client.conductor.PLANNED_SECONDS", 60.0)
+    counted: list[int] = []
+    world, turn = staying(clock)
+    world.conductor._events.on_account = lambda turn, answers, seconds: counted.append(turn.records)
+    world.fleet.fail(turn, committed=True)
+    world.until(lambda: counted)
+    assert counted == [3]  # half of it, rounded up: 2 of 3 orders, and 1 of 2 lines
+    world.settle()
+    consumed_once(world)
+    assert world.fleet.called == []
+    world.produce("orders", 0, 3)
+    world.until(world.turns)
+    assert [turn.stays for turn in world.turns()] == [False]
+
+
+def test_should_commit_under_at_least_once_while_a_lane_stays_and_take_its_answer_behind_that(clock: list[float]) -> None:
+    world, turn = staying(clock, guarantee="at_least_once")
+    world.fleet.done_so_far = {ORDERS: OffsetAndMetadata(1)}
+    world.until(lambda: world.brokers.committed.get(ORDERS) == OffsetAndMetadata(1))
+    clock[0] += 1.0
+    world.conductor.step()  # asks again
+    assert world.beside.pending
+    world.fleet.finish(turn)
+    world.step()
+    assert world.turns() == []
+    assert world.brokers.committed[ORDERS].offset == 1  # the answer waits for what was asked before
+    world.do_beside()
+    world.until(lambda: world.brokers.committed[ORDERS].offset == 3)
+    world.settle()
+    consumed_once(world)
+
+
+def positions_of(world: World) -> Positions:
+    return world.conductor.tasks.positions
+
+
+def test_should_not_stay_where_tasks_behind_a_shuffle_are_at_different_positions(clock: list[float]) -> None:
+    world, _ = staying(clock)
+    positions, tasks = positions_of(world), sorted(world.conductor.tasks.owners)
+    plan = plan_stay(positions, tasks, 1, seconds=2.0, commit_seconds=0.1)
+    assert plan is not None
+    assert plan.stay.tasks == tuple(tasks)
+    vector = next(iter(positions.vectors.values()))
+    vector[TopicPartition("lines", 0)] += 1
+    assert plan_stay(positions, tasks, 1, seconds=2.0, commit_seconds=0.1) is None
+
+
+def test_should_account_a_stay_for_what_is_still_known_and_notice_what_it_has_not_read(clock: list[float]) -> None:
+    world, _ = staying(clock)
+    positions, tasks = positions_of(world), sorted(world.conductor.tasks.owners)
+    plan = plan_stay(positions, tasks, 1, seconds=2.0, commit_seconds=0.1)
+    assert plan is not None
+    given_up = TopicPartition("orders", 1)
+    del positions.fetched[given_up]
+    line = TopicPartition("lines", 1)
+    answer = LaneAnswer("w", reached={ORDERS: 3, given_up: 9, line: 2})
+    account_stay(positions, plan, answer)
+    assert positions.fetched == {ORDERS: 3}
+    assert {vector[line] for vector in positions.vectors.values()} == {2}
+    assert not plan.has_missed([FetchRange("orders", 0, 0, 3)], answer)
+    assert plan.has_missed([FetchRange("orders", 0, 0, 4)], answer)
+    assert plan.has_missed([FetchRange("lines", 2, 0, 1)], answer)
+
+
+def test_should_tell_the_turns_of_a_stay_one_by_one_the_first_with_what_it_took_to_begin() -> None:
+    told = [TurnOfStay(at, 0.1, {"orders": 2}, 2, 2, 0, 4, {"process": 0.05}) for at in (0.5, 1.0)]
+    planned = Turn(started=10.0, poll_seconds=0.02)
+    first, second = turns_of(planned, LaneAnswer("w", turns=tuple(told)), ended=11.5)
+    assert [(alone.turn.records, alone.answer.produced, alone.answer.work_seconds) for alone in (first, second)] == [
+        (2, 4, 0.05)
+    ] * 2
+    assert (round(first.seconds, 3), first.turn.poll_seconds) == (0.5, 0.02)
+    assert (round(second.seconds, 3), round(second.turn.started, 3)) == (0.1, 11.4)

@@ -1,0 +1,158 @@
+"""What comes to partitions that are followed: taken in order, each record once, up to where it was said to be taken."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from penstock.ids import TopicPartition
+from penstock.kafka.follow import Follower, Taken
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 3)
+
+
+class Message:
+    def __init__(self, partition: TopicPartition, offset: int, error: KafkaError | None = None) -> None:
+        self._partition, self._offset, self._error = partition, offset, error
+
+    def topic(self) -> str:
+        return self._partition.topic
+
+    def partition(self) -> int:
+        return self._partition.partition
+
+    def offset(self) -> int:
+        return self._offset
+
+    def error(self) -> KafkaError | None:
+        return self._error
+
+    def key(self) -> bytes:
+        return b"k"
+
+    def value(self) -> bytes:
+        return str(self._offset).encode()
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self._offset
+
+    def headers(self) -> None:
+        return None
+
+
+def end_of(partition: TopicPartition, offset: int) -> Message:
+    return Message(partition, offset, KafkaError(KafkaError._PARTITION_EOF))
+
+
+class Consumer:
+    """Hands out what was put into it."""
+
+    def __init__(self, config: Any) -> None:
+        self.messages: deque[Any] = deque()
+        self.assigned: list[dict[TopicPartition, int]] = []
+        self.ends: dict[TopicPartition, int] = {}
+
+    def assign(self, partitions: Any) -> None:
+        self.assigned.append({TopicPartition(p.topic, p.partition): p.offset for p in partitions})
+
+    def unassign(self) -> None:
+        self.assigned.append({})
+
+    def poll(self, seconds: float) -> Any:
+        return self.messages.popleft() if self.messages else None
+
+    def consume(self, count: int, seconds: float) -> list[Any]:
+        found = list(self.messages)
+        self.messages.clear()
+        return found
+
+    def get_watermark_offsets(self, partition: Any, cached: bool) -> tuple[int, int] | None:
+        end = self.ends.get(TopicPartition(partition.topic, partition.partition))
+        return None if end is None else (0, end)
+
+
+@pytest.fixture
+def consumer(monkeypatch: pytest.MonkeyPatch) -> Consumer:
+    made = Consumer(None)
+    monkeypatch.setattr("penstock.kafka.follow.open_client", lambda *given: made)
+    # As C code would: `Message.offset` and its like are taken from the class of the client.
+    monkeypatch.setattr("penstock.kafka.fetch.Message", Message)
+    return made
+
+
+def offsets(taken: Taken) -> dict[TopicPartition, list[int]]:
+    return {partition: list(columns.offsets) for partition, columns in taken.columns.items() if len(columns)}
+
+
+def ranges(taken: Taken) -> dict[TopicPartition, tuple[int, int]]:
+    return {partition: (r.start, r.end) for partition, r in taken.ranges.items()}
+
+
+def test_should_take_what_has_come_and_read_on_behind_it(consumer: Consumer) -> None:
+    follower = Follower({})
+    follower.follow({A: 5, B: 0})
+    consumer.messages.extend([Message(A, 5), Message(B, 0), Message(A, 7)])
+    follower.wait(0.1)
+    assert follower.waiting == 3
+    taken = follower.take(100)
+    assert (offsets(taken), ranges(taken)) == ({A: [5, 7], B: [0]}, {A: (5, 8), B: (0, 1)})
+    assert follower.take(100) == Taken({}, {})
+    follower.follow({A: 8, B: 1})
+    assert len(consumer.assigned) == 1  # where it is already
+    follower.follow({A: 8, B: 0})
+    assert consumer.assigned[-1] == {A: 8, B: 0}
+
+
+def test_should_take_so_many_at_most_and_the_rest_later(consumer: Consumer) -> None:
+    follower = Follower({})
+    follower.follow({A: 0, B: 0})
+    consumer.messages.extend([*(Message(A, offset) for offset in range(90)), *(Message(B, offset) for offset in range(10))])
+    consumer.messages.append(end_of(A, 90))
+    follower.wait(0.1)
+    first = follower.take(20)
+    assert ranges(first) == {A: (0, 18), B: (0, 2)}
+    assert not follower.is_at_end(A)
+    assert ranges(follower.take(1_000)) == {A: (18, 90), B: (2, 10)}
+    assert follower.is_at_end(A)
+
+
+def test_should_pass_over_offsets_without_records_and_forget_an_end_that_is_none_any_more(consumer: Consumer) -> None:
+    follower = Follower({})
+    follower.follow({A: 5})
+    consumer.messages.extend([Message(A, 5), end_of(A, 8)])
+    follower.wait(0.1)
+    assert follower.has_passed
+    assert ranges(follower.take(10)) == {A: (5, 8)}
+    assert not follower.has_passed
+    consumer.messages.extend([end_of(A, 9), Message(A, 9)])
+    follower.wait(0.1)
+    assert not follower.is_at_end(A)
+    assert ranges(follower.take(10)) == {A: (8, 10)}
+    assert not follower.is_at_end(A)
+    consumer.ends[A] = 10
+    assert follower.is_at_end(A)
+
+
+def test_should_take_nothing_twice_that_is_delivered_again(consumer: Consumer) -> None:
+    follower = Follower({})
+    follower.follow({A: 5})
+    consumer.messages.extend([Message(A, 4), Message(A, 5), Message(B, 0)])
+    follower.wait(0.1)
+    assert offsets(follower.take(10)) == {A: [5]}
+    consumer.messages.extend([Message(A, 5), Message(A, 6)])
+    follower.wait(0.1)
+    assert offsets(follower.take(10)) == {A: [6]}
+
+
+def test_should_say_what_is_wrong_and_begin_anew_when_it_is_told_to(consumer: Consumer) -> None:
+    follower = Follower({})
+    follower.follow({A: 5})
+    consumer.messages.append(Message(A, -1, KafkaError(KafkaError.OFFSET_OUT_OF_RANGE)))
+    follower.wait(0.1)
+    assert "a-0" in follower.trouble
+    follower.follow({A: 5})
+    assert not follower.trouble
+    assert len(consumer.assigned) == 3  # assigned, left, and assigned again

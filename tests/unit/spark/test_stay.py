@@ -1,0 +1,179 @@
+"""A lane that stays: when it does a turn, when it goes, and what it says of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from penstock.columns import RawColumns
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.fetch import FetchRange
+from penstock.kafka.follow import Taken
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.spark.messages import LaneAnswer, ProcessTurn, Stay
+from penstock.spark.stay import stay, turn_of
+
+LINES = TopicPartition("lines", 0)
+TASK = TaskId(0, 0)
+
+
+class Follower:
+    """Records come at the times that were given; waiting is what makes time pass."""
+
+    def __init__(self, arrivals: Iterable[float]) -> None:
+        self.now, self._arrivals, self._come = 0.0, sorted(arrivals), 0
+        self.positions: dict[TopicPartition, int] = {}
+        self.trouble, self.has_passed, self.rests = "", False, False
+
+    def follow(self, positions: dict[TopicPartition, int]) -> None:
+        self.positions = dict(positions)
+
+    def wait(self, seconds: float) -> None:
+        until = self.now + max(seconds, 0.001)
+        while self._arrivals and self._arrivals[0] <= until:
+            self.now = max(self.now, self._arrivals.pop(0))
+            self._come += 1
+            return
+        self.now = until
+
+    @property
+    def waiting(self) -> int:
+        return self._come
+
+    def wait_apart(self, seconds: float) -> None:
+        until = self.now + max(seconds, 0.001)
+        while self.now < until:
+            self.wait(until - self.now)
+
+    def rest(self) -> None:
+        self.rests = True
+
+    def take(self, most: int) -> Taken:
+        start, count = self.positions[LINES], min(most, self._come)
+        self._come -= count
+        self.positions[LINES] = start + count
+        columns = RawColumns(*LINES, [None] * count, [None] * count, [0] * count, list(range(start, start + count)))
+        return Taken({LINES: FetchRange(*LINES, start, start + count)} if count else {}, {LINES: columns})
+
+
+class Lane:
+    """Turns take a while, and half of that their commit."""
+
+    def __init__(self, follower: Follower, turn_seconds: float = 0.01) -> None:
+        self._follower, self._seconds = follower, turn_seconds
+        self.turns: list[tuple[float, int]] = []
+        self.fails_at = -1
+
+    def next_timer_ms(self) -> int | None:
+        return None
+
+    def due(self, now_ms: int) -> list[TaskId]:
+        return []
+
+    def turn(self, taken: Taken, due: Iterable[TaskId]) -> LaneAnswer:
+        if len(self.turns) == self.fails_at:
+            raise ValueError("a bad record")
+        self.turns.append((self._follower.now, taken.records))
+        self._follower.now += self._seconds
+        offset = self._follower.positions[LINES]
+        answer = LaneAnswer("", records=taken.records, seconds={"commit": self._seconds / 2})
+        answer.offsets[LINES] = OffsetAndMetadata(offset)
+        return answer
+
+
+def stayed(lane: Lane, follower: Follower, called_at: float = 1e9, **given: Any) -> LaneAnswer:
+    asked = {
+        "number": 1,
+        "tasks": (TASK,),
+        "positions": {LINES: 7},
+        "seconds": 2.0,
+        "idle_seconds": 0.5,
+        "commit_seconds": 0.1,
+        "most_records": 100,
+    }
+    total = LaneAnswer("worker")
+    stay(lane, follower, Stay(**{**asked, **given}), total, lambda: follower.now >= called_at, lambda: follower.now)  # type: ignore[arg-type]
+    return total
+
+
+def test_should_do_a_turn_for_each_record_that_comes_alone_and_end_when_its_time_is_up() -> None:
+    follower = Follower(number * 0.2 for number in range(1, 50))
+    lane = Lane(follower)
+    total = stayed(lane, follower)
+    assert (len(total.turns), total.records, total.offsets[LINES].offset, total.reached) == (10, 10, 17, {LINES: 17})
+    assert 2.0 <= follower.now < 2.1
+
+
+def test_should_pause_between_commits_so_that_they_take_a_quarter_of_the_time_and_take_what_came_together() -> None:
+    follower = Follower(number * 0.002 for number in range(1, 2000))
+    lane = Lane(follower, turn_seconds=0.02)
+    stayed(lane, follower)
+    pauses = [later - earlier for (earlier, _), (later, _) in zip(lane.turns, lane.turns[1:])]
+    assert 0.045 < min(pauses[1:]) < max(pauses) < 0.06
+    assert all(records > 10 for _, records in lane.turns[1:-1])
+
+
+def test_should_let_no_result_wait_longer_than_the_interval_of_commits() -> None:
+    follower = Follower(number * 0.002 for number in range(1, 2000))
+    lane = Lane(follower, turn_seconds=0.2)
+    stayed(lane, follower)
+    assert all(later - earlier < 0.2 + 0.11 for (earlier, _), (later, _) in zip(lane.turns, lane.turns[1:]))
+
+
+def test_should_go_at_once_when_it_is_called_and_leave_what_has_come_to_the_next() -> None:
+    follower = Follower([0.3, *(0.69 + number / 1000 for number in range(10))])
+    total = stayed(Lane(follower), follower, called_at=0.7)
+    assert total.reached == {LINES: 7 + total.records}
+    assert total.records + follower.waiting <= 11
+    assert 0.7 <= follower.now < 0.73
+
+
+def test_should_do_nothing_when_it_was_called_before_it_began() -> None:
+    follower = Follower([])
+    total = stayed(Lane(follower), follower, called_at=0.0)
+    assert (total.turns, total.reached) == ((), {})
+
+
+@pytest.mark.parametrize(("given", "latest"), [({}, 0.85), ({"idle_seconds": 0.1}, 0.45)])
+def test_should_go_when_nothing_comes(given: dict[str, float], latest: float) -> None:
+    follower = Follower([0.3] if not given else [0.05])
+    stayed(Lane(follower), follower, **given)
+    assert follower.now < latest
+
+
+def test_should_go_when_a_backlog_has_come() -> None:
+    follower = Follower([0.1] * 500)
+    lane = Lane(follower, turn_seconds=0.3)
+    total = stayed(lane, follower)
+    assert follower.now < 2.0
+    assert total.records > 100
+
+
+def test_should_tell_what_was_done_before_a_turn_failed() -> None:
+    follower = Follower([0.1, 0.3, 0.5])
+    lane = Lane(follower)
+    lane.fails_at = 2
+    total = LaneAnswer("worker")
+    with pytest.raises(ValueError, match="bad record"):
+        stay(lane, follower, Stay(1, (TASK,), {LINES: 7}, 2.0, 0.5, 0.1, 100), total, lambda: False, lambda: follower.now)  # type: ignore[arg-type]
+    assert (len(total.turns), total.offsets[LINES].offset, total.reached) == (2, 9, {LINES: 9})
+
+
+def test_should_plan_what_has_come_as_the_driver_would() -> None:
+    orders, words = TopicPartition("orders", 1), TopicPartition("words-repartition", 0)
+    ranges = {LINES: FetchRange(*LINES, 7, 9), orders: FetchRange(*orders, 3, 4)}
+    own = {TaskId(2, 1): [orders], TaskId(2, 0): [TopicPartition("orders", 0)], TaskId(1, 0): []}
+    fed = {TaskId(1, 0): {words: [LINES]}}
+    asked = ProcessTurn("key", 0, {}, (), b"group", stay=Stay(1, (), {}, 1, 1, 1, 1))
+    turn = turn_of(asked, Taken(ranges, {}), [TaskId(2, 0)], own, fed, lambda source: 0, lambda task: {})
+    assert (turn.group_metadata, turn.stay, turn.read) == (b"group", None, {LINES: 9})
+    assert [(work.subtopology, work.partition, work.ranges, work.skip) for work in turn.upstream] == [
+        (0, 0, (ranges[LINES],), {})
+    ]
+    assert {task: (work.ranges, work.fed) for task, work in turn.work.items()} == {
+        TaskId(2, 1): ((ranges[orders],), ()),
+        TaskId(2, 0): ((), ()),
+        TaskId(1, 0): ((), (words,)),
+    }
