@@ -108,6 +108,8 @@ def show_record(record: dict[str, Any]) -> str:
 
 
 def show_input(item: Input) -> str:
+    if "cut" in item:
+        return "end of the turn"
     if "advance_wall_clock" in item:
         return f"wall clock +{item['advance_wall_clock']}"
     return f"{item['topic']}: {show_record(item)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -74,11 +75,26 @@ def histories(feeds: Mapping[str, Feed], negative_times: bool = False) -> st.Sea
     return lists.map(lambda drawn: _placed_in_time(drawn[0], drawn[1], negative_times))
 
 
+def turns(feeds: Mapping[str, Feed], negative_times: bool, length: int, dice: random.Random) -> list[Input]:
+    """The same for two to four turns of about this length; some of them end because the wall clock moves.
+
+    In some, topics alternate, in others one comes after the other.
+    """
+    events: list[tuple[Any, ...]] = []
+    for _ in range(dice.randint(2, 4)):
+        topics = dice.choices(sorted(feeds), k=dice.randint(length // 2, length * 3 // 2))
+        for topic in dice.choice([topics, sorted(topics)]):
+            key, value = dice.choice(feeds[topic].keys), dice.choice(feeds[topic].values)
+            events.append((topic, key, value, dice.choice(_STEPS), dice.choice(_HEADERS)))
+        events.append((dice.choice([None, None, None, 5, 1_000]),))
+    return _placed_in_time(dice.choice([0, 7, 100, 10_000]), events, negative_times)
+
+
 def _placed_in_time(now: int, events: list[tuple[Any, ...]], negative_times: bool) -> list[Input]:
     inputs: list[Input] = []
     for event in events:
         if len(event) == 1:
-            inputs.append({"advance_wall_clock": event[0]})
+            inputs.append({"cut": True} if event[0] is None else {"advance_wall_clock": event[0]})
             continue
         topic, key, value, step, headers = event
         timestamp = -1 if negative_times and step == -3 else max(0, now + step)

@@ -7,7 +7,9 @@ import io
 from typing import Any
 
 from penstock import StreamsBuilder, Topology, TopologyTestDriver
+from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.store import KeyValueStore, SessionStore, StateStore, VersionedKeyValueStore, WindowStore
+from tests.conformance.columns_driver import ColumnsDriver
 from tests.conformance.inputs import Input
 from tests.conformance.moving_driver import dropped_records
 from tests.conformance.scenarios.registry import Scenario
@@ -37,16 +39,33 @@ def run(
         try:
             for item in inputs:
                 _feed(driver, item, answer["steps"])
+            if isinstance(driver, ColumnsDriver):
+                driver.complete_turn()
+                answer["steps"][-1] += _drain(driver)
             answer["stores"] = _stores(driver, inputs)
             answer["dropped"] = dropped_records(driver) + getattr(driver, "dropped_before", 0)
         except Exception as error:  # noqa: BLE001 - as above
             answer["error"] = _failure("run", error)
             answer["steps"][-1] += _drain(driver)
         finally:
+            if isinstance(driver, ColumnsDriver):
+                answer["as_columns"] = driver.processed_as_columns
             with contextlib.suppress(Exception):  # a task that failed fails again when it is closed
                 driver.close()
     answer["printed"] = printed.getvalue()
     return answer
+
+
+def takes_columns(scenario: Scenario) -> bool:
+    """Whether the scenario's topology lets many records go through it at once."""
+    settings = {"application.id": APPLICATION_ID, "bootstrap.servers": "unused:9092", **scenario.config, **scenario.python}
+    try:
+        driver = ColumnsDriver(_build(scenario, settings), settings, initial_wall_clock_time=0)
+    except Exception:  # noqa: BLE001 - it fails to be built on purpose
+        return False
+    taken = driver.takes_columns
+    driver.close()
+    return taken
 
 
 def _build(scenario: Scenario, settings: dict[str, Any]) -> Topology:
@@ -61,7 +80,10 @@ def _build(scenario: Scenario, settings: dict[str, Any]) -> Topology:
 
 def _feed(driver: TopologyTestDriver, item: Input, steps: list[list[dict[str, Any]]]) -> None:
     steps.append([])
-    if "advance_wall_clock" in item:
+    if "cut" in item:
+        assert isinstance(driver, ColumnsDriver)
+        driver.complete_turn()
+    elif "advance_wall_clock" in item:
         driver.advance_wall_clock_time(item["advance_wall_clock"])
     else:
         headers = tuple((key, _bytes(value)) for key, value in item["headers"])
@@ -99,6 +121,10 @@ def _stores(driver: TopologyTestDriver, inputs: list[Input]) -> dict[str, Any]:
     keys = dict.fromkeys(bytes.fromhex(item["key"]).decode(errors="replace") for item in inputs if item.get("key") is not None)
     times = dict.fromkeys(item["timestamp"] for item in inputs if "timestamp" in item)
     stores = driver.get_all_state_stores()
+    if isinstance(driver, ColumnsDriver):
+        for store in driver.own_stores():
+            if isinstance(store, WrappedStateStore):
+                store.clear_cache()  # it shows what the store below has let go, for as long as there is room
     return {name: _contents(store, list(keys), list(times)) for name, store in stores.items() if store is not None}
 
 

@@ -31,7 +31,7 @@ _SETTINGS = settings(
     phases=(Phase.generate,),
     suppress_health_check=list(HealthCheck),
 )
-_DEEP = "CONFORMANCE_EXAMPLES" in os.environ
+DEEP = "CONFORMANCE_EXAMPLES" in os.environ
 
 Settings = dict[str, Any]
 
@@ -87,7 +87,7 @@ def _in_other_modes() -> list[tuple[str, Scenario]]:
     combined = [(mode, scenario) for scenario in keeping for mode in _MODES]
     # Without a changelog, state is lost with the machine.
     combined = [(mode, scenario) for mode, scenario in combined if mode != "moving" or "unlogged" not in scenario.name]
-    return combined if _DEEP else [(mode, scenario) for mode, scenario in combined[::6] if mode != "moving"]
+    return combined if DEEP else [(mode, scenario) for mode, scenario in combined[::6] if mode != "moving"]
 
 
 @pytest.mark.parametrize(("mode", "scenario"), _in_other_modes(), ids=lambda value: getattr(value, "id", value))

@@ -35,7 +35,7 @@ class TableColumns:
 
     def _take_columns(self, store: Any) -> None:
         """Offer the face where the store has what it needs."""
-        if type(store) is MeteredTimestampedKeyValueStore:
+        if type(store) is MeteredTimestampedKeyValueStore and store.takes_rows:
             self._table = store
             self.process_columns = self._process_columns
 

@@ -24,7 +24,7 @@ from penstock.operators.time_window_processor import TimeWindowAggregateProcesso
 from penstock.record import Record
 from penstock.state.keys.window import time_window_for_size
 from penstock.state.layers.metered_window import MeteredTimestampedWindowStore
-from penstock.state.layers.window_table import Place, WindowTable
+from penstock.state.layers.wrapped_window import Place
 from penstock.state.store import ValueAndTimestamp
 from penstock.state.value_and_timestamp import Row
 from penstock.windows import MAX_TIMESTAMP, TimeWindows, Window, Windowed, Windows
@@ -63,10 +63,10 @@ class WindowColumns(TimeWindowAggregateProcessor):
     def init(self, context: Any) -> None:
         """Keep the context and the store."""
         super().init(context)
-        self._table = WindowTable.of(self._store)
         self._emitting: tuple[Columns, int] | None = None
         if type(self._store) is MeteredTimestampedWindowStore and (self._emit_final or self._forwarder.waits_for_flush):
             self.process_columns = self._process_columns
+            self._store.forget_before(self._emit_range_lower_bound())
 
     def _process_columns(self, columns: Columns) -> None:
         """With results on close, closed windows are looked for after the first record of a turn, as with single records.
@@ -77,8 +77,6 @@ class WindowColumns(TimeWindowAggregateProcessor):
         columns = self._with_keys(columns.rows(first, len(columns)) if first else columns)
         if not len(columns):
             return
-        if self._table is not None and self._context.is_only_run:
-            self._table.settle()
         cells = self._open_windows(columns)
         if not len(cells.rows):
             return
@@ -152,7 +150,7 @@ class WindowColumns(TimeWindowAggregateProcessor):
         window_keys, window_starts = np.divmod(ordered[begins[by_last]], len(starts))
         places = list(zip(map(keys.raw.__getitem__, window_keys.tolist()), starts[window_starts].tolist()))
         last = cells.rows[last_cells[by_last]].tolist()
-        stored = self._stored(columns, last, places)
+        stored = self._store.rows_at(places)
         counted = zip(stored, (ends - begins)[by_last].tolist(), latest[by_last].tolist())
         rows: list[Row | None] = [
             (count, at) if row is None else (row[0] + count, row[1] if row[1] > at else at) for row, count, at in counted
@@ -167,11 +165,9 @@ class WindowColumns(TimeWindowAggregateProcessor):
         """
         identities, aggregate, initial = keys.identities, self._aggregator, self._initializer
         exact, through = self._store.exact_type, self._store.through_bytes
-        found: dict[tuple[Any, int], int] = {}
-        for row, start in zip(cells.rows.tolist(), cells.starts.tolist()):
-            found.setdefault((identities[row], start), row)
+        found = dict.fromkeys((identities[row], start) for row, start in zip(cells.rows.tolist(), cells.starts.tolist()))
         raw = dict(zip(keys.distinct, keys.raw))
-        held = self._stored(columns, list(found.values()), [(raw[identity], start) for identity, start in found])
+        held = self._store.rows_at([(raw[identity], start) for identity, start in found])
         rows = dict(zip(found, held))
         last: dict[tuple[Any, int], tuple[int, int]] = {}
         failed = -1
@@ -197,34 +193,27 @@ class WindowColumns(TimeWindowAggregateProcessor):
         places = [(raw[identity], start) for (identity, start), _ in ordered]
         stored: list[Row | None] = [None] * len(ordered)
         if self._send_old_values:
-            stored = self._stored(columns, last_rows, places)  # again: the function may have changed them in place
+            stored = self._store.rows_at(places)  # again: the function may have changed them in place
         return _Changed(last_rows, places, [rows[window] for window, _ in ordered], stored)
-
-    def _stored(self, columns: Columns, rows: list[int], places: list[Place]) -> list[Row | None]:
-        """What windows hold, each with a row that has its key."""
-        if self._table is not None and self._context.is_only_run:
-            return self._table.rows(places)
-        found = [self._store.fetch(columns.keys[row], start) for row, (_, start) in zip(rows, places)]
-        return [None if one is None or one.value is None else (one.value, one.timestamp) for one in found]
 
     # -- writing and forwarding ----------------------------------------------------------------------------------------
 
     def _write(self, columns: Columns, keys: DistinctKeys, changed: _Changed) -> None:
-        if self._table is None or not self._context.is_only_run:
+        if not self._store.takes_rows or not self._context.is_only_run:
             for number, (_, start), row in zip(changed.last, changed.places, changed.rows):
                 self._context.record_context = columns.context(number)
                 self._store.put(columns.keys[number], None if row is None else ValueAndTimestamp(*row), start)
             return
         if not self._emit_final and None in changed.rows:
-            changed = self._that_were_there(columns, changed)
+            changed = self._that_were_there(changed)
         taken = columns.take(changed.last)
-        self._table.write(changed.places, changed.rows, taken.timestamps)
+        self._store.write_rows_through(changed.places, changed.rows, taken.timestamps)
         if not self._emit_final:
             self._forward(taken, self._windowed(taken.keys if keys.are_keys else None, changed.places), changed)
 
-    def _that_were_there(self, columns: Columns, changed: _Changed) -> _Changed:
+    def _that_were_there(self, changed: _Changed) -> _Changed:
         """Without those that came and went between two commits: they were never there for anybody."""
-        stored = self._stored(columns, changed.last, changed.places)
+        stored = self._store.rows_at(changed.places)
         kept = [window for window, rows in enumerate(zip(changed.rows, stored)) if rows != (None, None)]
         return _Changed(*([column[window] for window in kept] for column in changed))  # type: ignore[arg-type]
 
@@ -238,19 +227,17 @@ class WindowColumns(TimeWindowAggregateProcessor):
         self._context.forward_columns(Columns(keys, changes, times, rows.headers, rows.origin, rows.sources))
 
     def _windowed(self, keys: Sequence[Any] | None, places: list[Place]) -> list[Windowed[Any]]:
-        assert self._table is not None
         size: int = self._store.window_size
         windows: dict[int, Window] = {start: time_window_for_size(start, size) for start in {start for _, start in places}}
-        typed = self._table.keys_of(places) if keys is None else keys
+        typed = self._store.keys_of(places) if keys is None else keys
         return [Windowed(key, windows[start]) for key, (_, start) in zip(typed, places)]
 
     def _fetch_and_emit(self, record: Record[Any, Any], window_close_time: int, lower: int, upper: int) -> None:
-        if self._emitting is None or self._table is None:
+        if self._emitting is None or not self._store.takes_rows:
             super()._fetch_and_emit(record, window_close_time, lower, upper)
             return
         started = time.monotonic()
-        self._table.settle()
-        places, rows = self._table.between(lower, upper)
+        places, rows = self._store.rows_between(lower, upper)
         columns, row = self._emitting
         source = row if columns.sources is None else columns.sources[row]
         self._context.forward_columns(
@@ -264,6 +251,11 @@ class WindowColumns(TimeWindowAggregateProcessor):
             )
         )
         self._emitted(len(places), time.monotonic() - started, window_close_time)
+
+    def _emitted(self, windows: int, seconds: float, window_close_time: int) -> None:
+        super()._emitted(windows, seconds, window_close_time)
+        if isinstance(self._store, MeteredTimestampedWindowStore):
+            self._store.forget_before(self._emit_range_lower_bound())
 
 
 def _windows_of(windows: Windows, timestamps: Numbers) -> tuple[Numbers, Numbers, Numbers]:

@@ -50,9 +50,13 @@ _log = logging.getLogger(__name__)
 # The brokers' default for offset.metadata.max.bytes.
 _BROKER_LIMIT = 4096
 
-# Fewer records than this are processed one by one: setting up columns costs more than it saves.
-_MIN_ROWS = 32
-_MIN_RUN = 4  # on average, where partitions alternate
+
+class ColumnThreshold(NamedTuple):
+    """From how many records on they are processed as columns: for fewer, setting up columns costs more than it saves."""
+
+    rows: int = 32
+    run: int = 4
+    """On average, where partitions alternate."""
 
 
 class TaskCommit(NamedTuple):
@@ -100,6 +104,8 @@ class StreamTask:
             self._create_queues(config), config["max.task.idle.ms"], metrics.record_lateness, metrics.enforced_processing
         )
         self._takes_columns = False
+        self.column_threshold = ColumnThreshold()
+        self.processed_as_columns = 0
         self._join: MergedJoin | None = None
         self._next_offsets: dict[TopicPartition, int] = {}
         self._passed: set[TopicPartition] = set()
@@ -155,6 +161,11 @@ class StreamTask:
         if all(queue.trusts_record for queue in queues) and self.metrics.record_lateness is None:
             self._takes_columns = self.topology.takes_columns
             self._join = MergedJoin.of(self.topology) if len(queues) == 2 else None
+
+    @property
+    def takes_columns(self) -> bool:
+        """Whether records may be processed many at a time."""
+        return self._takes_columns or self._join is not None
 
     # 3. to 5.: work
 
@@ -221,11 +232,13 @@ class StreamTask:
             return 0
         group, timers = self.partition_group, self.timers
         processed = 0
-        if (self._takes_columns or self._join is not None) and max_records is None and self._is_worth_columns():
+        if self.takes_columns and max_records is None and self._is_worth_columns():
             processed, all_taken = self._process_runs(now) if self._join is None else self._process_joined(self._join, now)
             if all_taken:
                 self.metrics.process.record(processed)
+                self.processed_as_columns += processed
                 return processed
+            self.processed_as_columns += processed
         next_record, is_ready, process = group.next_record, group.ready_to_process, self._process
         limit = processed + group.num_buffered if max_records is None else max_records
         while processed < limit:
@@ -243,7 +256,7 @@ class StreamTask:
         return processed
 
     def _is_worth_columns(self) -> bool:
-        return self.timers.stream_time.next_due == NEVER and self.partition_group.num_buffered >= _MIN_ROWS
+        return self.timers.stream_time.next_due == NEVER and self.partition_group.num_buffered >= self.column_threshold.rows
 
     def process_counted(self, partition: TopicPartition, raw: RawColumns, weights: list[int], next_offset: int) -> int:
         """Take rows that stand for `weights` records each into the count that reads this partition; returns how many these are.
@@ -294,10 +307,10 @@ class StreamTask:
         """Process what is ready as columns; False with what it has done where the rest has to go record by record."""
         group, context = self.partition_group, self.context
         runs = group.take_runs(now)
-        if len(runs) > 1 and sum(len(raw) for _, raw in runs) < _MIN_RUN * len(runs):
+        if len(runs) > 1 and sum(len(raw) for _, raw in runs) < self.column_threshold.run * len(runs):
             group.put_back(runs)
             return 0, False
-        runs_of = Counter(queue.partition for queue, _ in runs)
+        runs_of = Counter(queue.source.name for queue, _ in runs)
         processed = 0
         for index, (queue, raw) in enumerate(runs):
             try:
@@ -310,7 +323,7 @@ class StreamTask:
                 return processed, False
             context.system_time_ms = now
             context.current_node = queue.source
-            context.is_only_run = runs_of[queue.partition] == 1
+            context.is_only_run = runs_of[queue.source.name] == 1
             with self._failures_of_columns():
                 context.forward_columns(columns)
             group.consumed(queue, raw)

@@ -91,6 +91,18 @@ class NamedCache:
         self._entries.move_to_end(key)
         return entry
 
+    def get_all(self, keys: Iterable[bytes]) -> list[CacheEntry | None]:
+        """The entries of many keys, which become the most recently used."""
+        found = list(map(self._entries.get, keys))
+        there = [key for key, entry in zip(keys, found) if entry is not None]
+        for key in there:
+            self._entries.move_to_end(key)
+        self.hits += len(there)
+        self.misses += len(found) - len(there)
+        if there and self.hit_ratio is not None:
+            self.hit_ratio.record(self.hits / (self.hits + self.misses))
+        return found
+
     def put(self, key: bytes, entry: CacheEntry) -> None:
         """Set the entry of a key, which becomes the most recently used."""
         if entry.dirty:
@@ -281,6 +293,19 @@ class RecordCache:
         """Set many entries."""
         for key, entry in entries:
             self.put(namespace, key, entry)
+
+    def keep_all(self, namespace: str, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Keep what was written past the cache, and forget what was deleted; then evict while the bound is exceeded."""
+        cache = self.named(namespace)
+        put, delete = cache.put, cache.delete
+        for key, value in entries:
+            self.puts += 1
+            if value is None:
+                delete(key)
+            else:
+                put(key, CacheEntry(value))
+        self._recount(cache)
+        self._maybe_evict(cache)
 
     def delete(self, namespace: str, key: bytes) -> CacheEntry | None:
         """Take an entry out without flushing it; returns it."""

@@ -7,6 +7,7 @@ from typing import Any
 from penstock import Grouped, Materialized, Stores
 from tests.conformance.scenarios.kit import (
     GROUPED,
+    IN,
     LONGS_OUT,
     OUT,
     L,
@@ -174,3 +175,16 @@ def _(b: Any) -> None:
 def _(b: Any) -> None:
     merged = stream(b, "left").select_key(lambda k, v: v).merge(stream(b, "right"))
     merged.group_by_key(GROUPED).count(stored(L, "counts")).to_stream().to("out", LONGS_OUT)
+
+
+@dsl("aggregate_topic_list", "left", "right")
+def _(b: Any) -> None:
+    groups = b.stream(["left", "right"], IN).group_by_key(GROUPED)
+    groups.count(stored(L, "counts")).to_stream().to("counted", LONGS_OUT)
+    groups.reduce(plus, stored(S, "reduced")).to_stream().to("reduced", OUT)
+
+
+@dsl("aggregate_topic_list_grouped_by", "left", "right")
+def _(b: Any) -> None:
+    groups = b.stream(["left", "right"], IN).group_by(lambda k, v: initial(v), GROUPED)
+    groups.aggregate(zero, append, stored(S, "texts")).to_stream().to("out", OUT)

@@ -7,6 +7,7 @@ from typing import Any
 from penstock import EmitStrategy, Materialized, SessionWindows, SlidingWindows, Stores, TimeWindows, UnlimitedWindows
 from tests.conformance.scenarios.kit import (
     GROUPED,
+    IN,
     L,
     S,
     append,
@@ -120,6 +121,14 @@ def _(b: Any) -> None:
 def _(b: Any) -> None:
     groups = stream(b, "in").group_by(lambda k, v: initial(v), GROUPED)
     groups.windowed_by(TimeWindows(10, grace=5)).count().to_stream().to("out", windowed_out(10, L))
+
+
+@dsl("window_topic_list", "left", "right")
+def _(b: Any) -> None:
+    groups = b.stream(["left", "right"], IN).group_by_key(GROUPED)
+    groups.windowed_by(TimeWindows(10, grace=5)).count().to_stream().to("counted", windowed_out(10, L))
+    texts = groups.windowed_by(TimeWindows(12, grace=4, advance=5)).aggregate(zero, append, stored(S, "texts"))
+    texts.to_stream().to("gathered", windowed_out(12, S))
 
 
 @dsl("window_plain_store")

@@ -282,8 +282,7 @@ def run(build: Build, turns: Any, columns: bool, logs_last_only: bool = False) -
 @pytest.fixture(autouse=True, scope="module")
 def _columns_from_the_first_record() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("penstock.runtime.task._MIN_ROWS", 1)
-        patch.setattr("penstock.runtime.task._MIN_RUN", 1)
+        patch.setattr("penstock.runtime.task.ColumnThreshold.__new__.__defaults__", (1, 1))
         yield
 
 

@@ -15,6 +15,8 @@ Serializer = Callable[[str, object], "bytes | None"]
 class KeyValueBytesStore(KeyValueStore[bytes, bytes]):
     """A key-value store of bytes; iterators run in the order of unsigned bytes."""
 
+    takes_rows = True
+
     def __init__(self, name: str) -> None:
         self._name = name
         self._open = False

@@ -79,11 +79,17 @@ class RocksDBWindowStore(WrappedStateStore, WindowStore[bytes, bytes]):
         return store_keys
 
     @property
-    def has_one_entry_a_window(self) -> bool:
+    def takes_rows(self) -> bool:
         """Whether a window is one entry of the RocksDB, and so can be put and found among many."""
         return not self.retain_duplicates
 
-    def put_places(self, places: Sequence[tuple[bytes, int]], values: Sequence[bytes | None]) -> None:
+    def oldest_after(self, window_start: int) -> int:
+        """The earliest window that can be found when one that starts then has been put."""
+        return self._wrapped.oldest(max(window_start, self._wrapped.observed_stream_time))
+
+    def put_places(
+        self, places: Sequence[tuple[bytes, int]], values: Sequence[bytes | None], record_times: Sequence[int]
+    ) -> None:
         """Set the values of many keys and window starts, in their order."""
         starts = [start for _, start in places]
         self._wrapped.put_all(zip(WindowKeySchema.store_keys(places), values, starts))

@@ -95,6 +95,11 @@ class TimeFirstWindowKeySchema(KeySchema):
         return [pack(0, start) + key + no_seqnum for key, start in places]
 
     @staticmethod
+    def time_prefix(timestamp: int) -> bytes:
+        """What the keys of all windows begin with that start at a time."""
+        return _TIME_PREFIX.pack(0, timestamp)
+
+    @staticmethod
     def places(store_keys: Iterable[bytes]) -> list[tuple[bytes, int]]:
         """The key and window start of each: what `store_keys` made them of."""
         unpack = _TIME_PREFIX.unpack_from

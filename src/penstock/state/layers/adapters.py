@@ -17,6 +17,8 @@ FromWrapped = Callable[[bytes], bytes]
 class ConvertingKeyValueStore(WrappedKeyValueStore):
     """Converts values on their way into the wrapped store and out of it."""
 
+    takes_rows = False  # what it takes off does not come back
+
     def __init__(self, wrapped: Any, to_wrapped: ToWrapped, from_wrapped: FromWrapped) -> None:
         super().__init__(wrapped)
         self._to_wrapped = to_wrapped

@@ -78,12 +78,6 @@ class CachingSegmentedStore(WrappedStateStore):
         self._cache.close(self._cache_name)
         super().close()
 
-    def settle(self) -> None:
-        """Write and forward what waits and forget the rest, so that the store below has all there is."""
-        if len(self._entries):
-            self.flush_cache()
-            self.clear_cache()
-
     @abstractmethod
     def _fetch_below(self, binary_key: bytes) -> bytes | None:
         """The value of a cached key in the wrapped store."""
@@ -101,6 +95,9 @@ class CachingSegmentedStore(WrappedStateStore):
 
     def _cache_key(self, binary_key: bytes, timestamp: int) -> bytes:
         return _pack_segment_id(max(0, timestamp) // self._segment_interval) + binary_key
+
+    def _segment_end(self, timestamp: int) -> bytes:
+        return _pack_segment_id(self._segment_id(timestamp) + 1)
 
     def _put_cached(self, binary_key: bytes, timestamp: int, value: bytes | None) -> RecordContext:
         if not self._open:
@@ -144,7 +141,7 @@ class CachingSegmentedStore(WrappedStateStore):
     def _cached_between(self, time_from: int, time_to: int, match: Matcher | None, forward: bool) -> Iterator[CachedEntry]:
         """The cached entries of the segments of a range of time; all of them without a matcher."""
         key_from = _pack_segment_id(self._segment_id(time_from))
-        key_to = None if time_to >= MAX_TIMESTAMP else _pack_segment_id(self._segment_id(time_to) + 1)
+        key_to = None if time_to >= MAX_TIMESTAMP else self._segment_end(time_to)
         entries = self._cache.range(self._cache_name, key_from, key_to, False, forward)
         if match is None:
             return ((key, entry.value) for key, entry in entries)

@@ -21,8 +21,10 @@ from penstock.state.keys.prefixed_window import (
 )
 from penstock.state.keys.schema import KeySchema
 from penstock.state.keys.window import WindowKeySchema
-from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachedEntry, CachingSegmentedStore
+from penstock.state.layers.cached_places import CachedPlaces
+from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachedEntry
 from penstock.state.layers.wrapped import WrappedStateStore
+from penstock.state.layers.wrapped_window import Place
 from penstock.state.store import StoreIterator, WindowStore
 from penstock.windows import MAX_TIMESTAMP, Windowed
 
@@ -34,7 +36,7 @@ _timestamp_of = TimeFirstWindowKeySchema.extract_store_timestamp
 _Below = StoreIterator[tuple[Windowed[bytes], bytes]]
 
 
-class TimeOrderedCachingWindowStore(CachingSegmentedStore, WindowStore[bytes, bytes]):
+class TimeOrderedCachingWindowStore(CachedPlaces, WindowStore[bytes, bytes]):
     """Later puts of a window replace earlier ones until they are flushed."""
 
     def __init__(self, wrapped: Any, window_size: int, segment_interval: int) -> None:
@@ -46,6 +48,19 @@ class TimeOrderedCachingWindowStore(CachingSegmentedStore, WindowStore[bytes, by
         self._window_size = window_size
         self._base = TimeFirstWindowKeySchema()
         self._key_schema: KeySchema = KeyFirstWindowKeySchema() if self._has_index else self._base
+
+    def _binary_keys(self, places: Iterable[Place]) -> list[bytes]:
+        return TimeFirstWindowKeySchema.store_keys(places)
+
+    def _places_of(self, binary_keys: Iterable[bytes]) -> list[Place]:
+        return TimeFirstWindowKeySchema.places(binary_keys)
+
+    def _cached_range(self, time_from: int, time_to: int) -> tuple[bytes, bytes | None]:
+        if time_to >= MAX_TIMESTAMP:
+            return super()._cached_range(time_from, time_to)
+        # Entries of a segment lie in the order of their times; an index, if there is one, in the order of keys.
+        lower, upper = (TimeFirstWindowKeySchema.time_prefix(max(0, time)) for time in (time_from, time_to + 1))
+        return self._cache_key(lower, time_from), self._cache_key(upper, time_to)
 
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
         """Set the value of a key's window; None waits as a deletion."""
@@ -175,6 +190,8 @@ class TimeOrderedCachingWindowStore(CachingSegmentedStore, WindowStore[bytes, by
         return KeyFirstWindowKeySchema.from_store_bytes_key(cache_key[SEGMENT_ID_SIZE:], self._window_size)
 
     def _write_and_forward_all(self, entries: list[DirtyEntry]) -> None:
+        if self._goes_past and entries:  # not with an index
+            self._keep_what_goes(max(_timestamp_of(key[SEGMENT_ID_SIZE:]) for key, _, _ in entries))
         # An entry and its index may both be among them: whichever comes first is written, the other skipped.
         written: set[bytes] = set()
         for key, new_value, entry in entries:

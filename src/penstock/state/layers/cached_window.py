@@ -7,7 +7,9 @@ from typing import Any
 
 from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
 from penstock.state.keys.window import WindowKeySchema, time_window_for_size
-from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachedEntry, CachingSegmentedStore
+from penstock.state.layers.cached_places import CachedPlaces
+from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachedEntry
+from penstock.state.layers.wrapped_window import Place
 from penstock.state.store import StoreIterator, WindowStore
 from penstock.windows import MAX_TIMESTAMP, Windowed
 
@@ -18,13 +20,19 @@ _timestamp_of = WindowKeySchema.extract_store_timestamp
 _Below = StoreIterator[tuple[Windowed[bytes], bytes]]
 
 
-class CachingWindowStore(CachingSegmentedStore, WindowStore[bytes, bytes]):
+class CachingWindowStore(CachedPlaces, WindowStore[bytes, bytes]):
     """Later puts of a window replace earlier ones until they are flushed."""
 
     def __init__(self, wrapped: Any, window_size: int, segment_interval: int) -> None:
         super().__init__(wrapped, segment_interval)
         self._window_size = window_size
         self._schema = WindowKeySchema()
+
+    def _binary_keys(self, places: Iterable[Place]) -> list[bytes]:
+        return WindowKeySchema.store_keys(places)
+
+    def _places_of(self, binary_keys: Iterable[bytes]) -> list[Place]:
+        return WindowKeySchema.places(binary_keys)
 
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
         """Set the value of a key's window; None waits as a deletion."""

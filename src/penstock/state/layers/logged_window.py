@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema
 from penstock.state.layers.wrapped import WrappedStateStore
-from penstock.state.layers.wrapped_window import WrappedWindowStore
+from penstock.state.layers.wrapped_window import Place, WrappedWindowStore
 from penstock.state.store import StateStore, StateStoreContext
 from penstock.state.value_and_timestamp import TIMESTAMP_SIZE
 
@@ -69,9 +69,19 @@ class ChangeLoggingWindowStore(WrappedWindowStore):
 class ChangeLoggingTimestampedWindowStore(ChangeLoggingWindowStore):
     """Logs the value alone, with its own timestamp as the record's; deletions at the time of the record processed."""
 
-    def log_all(self, store_keys: list[bytes], values: list[bytes | None], timestamps: list[int]) -> None:
-        """Log rows that were put past this layer."""
-        self._context.log_columns(self._name, store_keys, values, timestamps)
+    def put_places(self, places: Sequence[Place], values: Sequence[bytes | None], record_times: Sequence[int]) -> None:
+        """Set the values of many keys and window starts, and log them at once."""
+        self._wrapped.put_places(places, values, record_times)
+        read = int.from_bytes
+        self._context.log_columns(
+            self._name,
+            WindowKeySchema.store_keys(places),
+            [None if value is None else value[TIMESTAMP_SIZE:] for value in values],
+            [
+                timestamp if value is None else read(value[:TIMESTAMP_SIZE], "big", signed=True)
+                for value, timestamp in zip(values, record_times)
+            ],
+        )
 
     def _log(self, key: bytes, value: bytes | None) -> None:
         if value is None:

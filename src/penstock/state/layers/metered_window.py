@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from penstock.change import Change
@@ -13,7 +14,9 @@ from penstock.state.layers.metrics import StoreMetrics
 from penstock.state.layers.serdes import StoreSerdes
 from penstock.state.layers.timestamped import TimestampedValues
 from penstock.state.layers.wrapped import WrappedStateStore
+from penstock.state.layers.wrapped_window import Place
 from penstock.state.store import StateStore, StateStoreContext, StoreIterator, ValueAndTimestamp, WindowStore
+from penstock.state.value_and_timestamp import Row
 from penstock.windows import Windowed
 
 K = TypeVar("K")
@@ -180,3 +183,33 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
 
 class MeteredTimestampedWindowStore(TimestampedValues[K, V], MeteredWindowStore[K, ValueAndTimestamp[V]], Generic[K, V]):
     """Values come and go as `ValueAndTimestamp`; the bytes are eight of timestamp and then the value's own."""
+
+    def rows_at(self, places: Sequence[Place]) -> list[Row | None]:
+        """What windows hold, as plain pairs; None where there is nothing, or nothing any more."""
+        if self.takes_rows:
+            return self.rows_from(self._wrapped.fetch_places(places))
+        return self.rows_from([self._wrapped.fetch(key, start) for key, start in places])
+
+    def write_rows_through(self, places: Sequence[Place], rows: Sequence[Row | None], record_times: Sequence[int]) -> None:
+        """Set what windows hold past the cache; no flush listener hears of it, the caller tells of the changes itself.
+
+        A row has its own timestamp; one that is deleted goes at the time of the record that did it. Where `takes_rows`.
+        """
+        times = [at if row is None else row[1] for row, at in zip(rows, record_times)]
+        raw = self.raw_from_rows([None if row is None else row[0] for row in rows], times)
+        self._wrapped.put_places(places, raw, record_times)
+
+    def rows_between(self, time_from: int, time_to: int) -> tuple[list[Place], list[Row | None]]:
+        """The windows of all keys that start in a range of time, in the order of the store; where `takes_rows`."""
+        places, raw = self._wrapped.places_between(time_from, time_to)
+        return places, self.rows_from(raw)
+
+    def keys_of(self, places: Iterable[Place]) -> list[K]:
+        """The typed keys of windows."""
+        known: dict[bytes, K] = {}
+        keys = []
+        for raw, _ in places:
+            if raw not in known:
+                known[raw] = self._key_from(raw)
+            keys.append(known[raw])
+        return keys

@@ -77,6 +77,16 @@ class WrappedStateStore(StateStore):
         if isinstance(self._wrapped, WrappedStateStore):
             self._wrapped.clear_cache()
 
+    def forget_before(self, time: int) -> None:
+        """Nobody will ask for windows any more that start before this time."""
+        if isinstance(self._wrapped, WrappedStateStore):
+            self._wrapped.forget_before(time)
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether reads and writes of many rows at once give the results of single ones: what is put comes back as it was."""
+        return bool(getattr(self._wrapped, "takes_rows", False))
+
     def validate_store_open(self) -> None:
         """Raise if the store is closed."""
         if not self._wrapped.is_open:

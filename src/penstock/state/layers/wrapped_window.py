@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.store import StoreIterator, WindowStore
+
+Place = tuple[bytes, int]
+"""The bytes of a key, and the start of one of its windows."""
 
 _Values = StoreIterator[tuple[int, Any]]
 _Windows = StoreIterator[tuple[Any, Any]]
@@ -21,6 +25,27 @@ class WrappedWindowStore(WrappedStateStore, WindowStore[Any, Any]):
     def fetch(self, key: Any, time: int) -> Any:  # type: ignore[override]  # single windows: see WindowStore
         """The value of the window that starts at `time`, or None."""
         return self._wrapped.fetch(key, time)
+
+    def fetch_places(self, places: Sequence[Place]) -> list[bytes | None]:
+        """The values of many keys and window starts; where `takes_rows`."""
+        values: list[bytes | None] = self._wrapped.fetch_places(places)
+        return values
+
+    def put_places(self, places: Sequence[Place], values: Sequence[bytes | None], record_times: Sequence[int]) -> None:
+        """Set the values of many keys and window starts, by records of these times, without waiting in a cache.
+
+        No flush listener hears of it: the caller tells of the changes itself. Where `takes_rows`.
+        """
+        self._wrapped.put_places(places, values, record_times)
+
+    def oldest_after(self, window_start: int) -> int:
+        """The earliest window that can be found when one that starts then has been put; where `takes_rows`."""
+        return int(self._wrapped.oldest_after(window_start))
+
+    def places_between(self, time_from: int, time_to: int) -> tuple[list[Place], list[bytes]]:
+        """Key, window start and value of all windows that start in a range of time; where `takes_rows`."""
+        found: tuple[list[Place], list[bytes]] = self._wrapped.places_between(time_from, time_to)
+        return found
 
     def fetch_range(self, key: Any, time_from: int, time_to: int) -> _Values:
         """`(window_start, value)` of one key's windows, oldest first."""

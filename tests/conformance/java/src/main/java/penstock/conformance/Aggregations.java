@@ -2,6 +2,7 @@ package penstock.conformance;
 
 import static penstock.conformance.Kit.byKey;
 import static penstock.conformance.Kit.grouped;
+import static penstock.conformance.Kit.in;
 import static penstock.conformance.Kit.initial;
 import static penstock.conformance.Kit.kv;
 import static penstock.conformance.Kit.longsOut;
@@ -94,5 +95,12 @@ final class Aggregations {
             final KStream<String, String> merged = stream(b, "left").selectKey((k, v) -> v).merge(stream(b, "right"));
             merged.groupByKey(grouped()).count(kv("counts", L)).toStream().to("out", longsOut());
         });
+        dsl("aggregate_topic_list", b -> {
+            final KGroupedStream<String, String> groups = b.stream(java.util.List.of("left", "right"), in()).groupByKey(grouped());
+            groups.count(kv("counts", L)).toStream().to("counted", longsOut());
+            groups.reduce(Kit::plus, kv("reduced", S)).toStream().to("reduced", out());
+        });
+        dsl("aggregate_topic_list_grouped_by", b -> b.stream(java.util.List.of("left", "right"), in())
+            .groupBy((k, v) -> initial(v), grouped()).aggregate(() -> "0", Kit::append, kv("texts", S)).toStream().to("out", out()));
     }
 }

@@ -24,6 +24,7 @@ import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.processor.StateStore;
+import org.apache.kafka.streams.state.internals.CachedStateStore;
 
 /** One scenario with one list of inputs, run through the original's test driver. */
 final class Run {
@@ -38,9 +39,12 @@ final class Run {
     private final ArrayNode steps = answer.putArray("steps");
     private ArrayNode step = JSON.createArrayNode();
     private long wallClock;
+    private final boolean inTurns;
+    private boolean waits;
 
     Run(final JsonNode request, final Path stateDir) {
         this.request = request;
+        this.inTurns = request.path("turns").asBoolean();
         config.put(StreamsConfig.APPLICATION_ID_CONFIG, "conformance");
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "unused:9092");
         // A folder of its own: a driver that fails while it is made never closes the stores it has opened.
@@ -64,6 +68,7 @@ final class Run {
                 step = steps.addArray();
                 feed(driver, input);
             }
+            completeTurn(driver);
             answer.set("stores", stores(driver));
             answer.set("dropped", dropped(driver));
         } catch (final RuntimeException e) {
@@ -78,7 +83,17 @@ final class Run {
         return answer;
     }
 
+    /** In turns, records wait until something else comes: a cut, the clock, a record of a global topic, the end. */
     private void feed(final TopologyTestDriver driver, final JsonNode input) {
+        if (inTurns && input.has("topic") && DriverAccess.enqueue(driver, input.get("topic").asText(), bytes(input.get("key")),
+                bytes(input.get("value")), input.get("timestamp").asLong(), headers(input.path("headers")))) {
+            waits = true;
+            return;
+        }
+        completeTurn(driver);
+        if (input.has("cut")) {
+            return;
+        }
         if (input.has("advance_wall_clock")) {
             final long advance = input.get("advance_wall_clock").asLong();
             wallClock += advance;
@@ -87,6 +102,13 @@ final class Run {
         }
         DriverAccess.pipe(driver, input.get("topic").asText(), bytes(input.get("key")), bytes(input.get("value")),
             input.get("timestamp").asLong(), headers(input.path("headers")));
+    }
+
+    private void completeTurn(final TopologyTestDriver driver) {
+        if (waits) {
+            waits = false;
+            DriverAccess.completeTurn(driver);
+        }
     }
 
     private void record(final ProducerRecord<byte[], byte[]> record) {
@@ -113,6 +135,9 @@ final class Run {
         }
         final ObjectNode contents = JSON.createObjectNode();
         for (final Map.Entry<String, StateStore> entry : new TreeMap<>(driver.getAllStateStores()).entrySet()) {
+            if (inTurns && entry.getValue() instanceof CachedStateStore<?, ?> cached) {
+                cached.clearCache();  // it shows what the store below has let go, for as long as there is room
+            }
             if (entry.getValue() != null) {
                 contents.set(entry.getKey(), StoreContents.of(entry.getValue(), keys, times));
             }

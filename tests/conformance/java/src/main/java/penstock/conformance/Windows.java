@@ -2,6 +2,7 @@ package penstock.conformance;
 
 import static penstock.conformance.Kit.byKey;
 import static penstock.conformance.Kit.grouped;
+import static penstock.conformance.Kit.in;
 import static penstock.conformance.Kit.initial;
 import static penstock.conformance.Kit.ms;
 import static penstock.conformance.Kit.sessionOut;
@@ -107,6 +108,12 @@ final class Windows {
             .count(windows("counts", L).withRetention(ms(200_000))).toStream().to("out", windowedOut(10, L)));
         dsl("window_count_grouped_by", b -> stream(b, "in").groupBy((k, v) -> initial(v), grouped()).windowedBy(tumbling(10, 5))
             .count().toStream().to("out", windowedOut(10, L)));
+        dsl("window_topic_list", b -> {
+            final KGroupedStream<String, String> groups = b.stream(java.util.List.of("left", "right"), in()).groupByKey(grouped());
+            groups.windowedBy(tumbling(10, 5)).count().toStream().to("counted", windowedOut(10, L));
+            groups.windowedBy(hopping(12, 5, 4)).aggregate(() -> "0", Kit::append, windows("texts", S)).toStream()
+                .to("gathered", windowedOut(12, S));
+        });
         dsl("window_plain_store", b -> byKey(b, "in").windowedBy(tumbling(10, 5)).aggregate(() -> "0", Kit::append,
             Materialized.<String, String>as(Stores.persistentWindowStore("plain", ms(100), ms(10), false))
                 .withKeySerde(S).withValueSerde(S)).toStream().to("out", windowedOut(10, S)));

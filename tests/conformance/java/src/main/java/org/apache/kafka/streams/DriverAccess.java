@@ -1,16 +1,21 @@
 package org.apache.kafka.streams;
 
 import java.lang.reflect.Field;
+import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.time.Instant;
 import java.util.HashMap;
 import java.util.LinkedList;
+import java.util.Map;
 import java.util.Queue;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.streams.processor.internals.StreamTask;
 import org.apache.kafka.streams.test.TestRecord;
 
 /** Lives in the driver's package to reach what its public face hides: raw bytes in, and the order of everything produced. */
@@ -32,10 +37,67 @@ public final class DriverAccess {
 
     /** Captures what was produced up to a failure; closing the driver would flush more. */
     public static void capture(final TopologyTestDriver driver) {
+        call(driver, "captureOutputsAndReEnqueueInternalResults", new Class<?>[0]);
+    }
+
+    /** Leaves a record to wait for the end of its turn; false where it is not the task's to process. */
+    public static boolean enqueue(final TopologyTestDriver driver,
+                                  final String topic,
+                                  final byte[] key,
+                                  final byte[] value,
+                                  final long timestamp,
+                                  final Headers headers) {
+        final Object partition = call(driver, "getInputTopicOrPatternPartition", new Class<?>[] {String.class}, topic);
+        if (partition == null || ((Map<?, ?>) field(driver, "globalPartitionsByInputTopic")).containsKey(topic)) {
+            return false;
+        }
+        call(driver, "enqueueTaskRecord",
+            new Class<?>[] {String.class, TopicPartition.class, long.class, byte[].class, byte[].class, Headers.class},
+            topic, partition, timestamp, key, value, headers);
+        return true;
+    }
+
+    /** Processes all that waits, commits once, and again for what goes in again; the driver itself commits after each record. */
+    public static void completeTurn(final TopologyTestDriver driver) {
+        capture(driver);
+        final StreamTask task = driver.task;
+        if (task == null) {
+            return;
+        }
+        final long now = ((Time) field(driver, "mockWallClockTime")).milliseconds();
+        task.resumePollingForPartitionsWithAvailableSpace();
+        task.updateLags();
+        while (task.hasRecordsQueued() && task.isProcessable(now)) {
+            do {
+                task.process(now);
+                task.maybePunctuateStreamTime();
+            } while (task.hasRecordsQueued() && task.isProcessable(now));
+            call(driver, "commit", new Class<?>[] {Map.class}, task.prepareCommit(true));
+            task.postCommit(true);
+            capture(driver);
+        }
+    }
+
+    private static Object field(final TopologyTestDriver driver, final String name) {
         try {
-            final Method capture = TopologyTestDriver.class.getDeclaredMethod("captureOutputsAndReEnqueueInternalResults");
-            capture.setAccessible(true);
-            capture.invoke(driver);
+            final Field field = TopologyTestDriver.class.getDeclaredField(name);
+            field.setAccessible(true);
+            return field.get(driver);
+        } catch (final ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private static Object call(final TopologyTestDriver driver, final String name, final Class<?>[] types, final Object... values) {
+        try {
+            final Method method = TopologyTestDriver.class.getDeclaredMethod(name, types);
+            method.setAccessible(true);
+            return method.invoke(driver, values);
+        } catch (final InvocationTargetException e) {
+            if (e.getCause() instanceof RuntimeException) {
+                throw (RuntimeException) e.getCause();
+            }
+            throw new IllegalStateException(e);
         } catch (final ReflectiveOperationException e) {
             throw new IllegalStateException(e);
         }

@@ -1,0 +1,115 @@
+"""Scenarios in turns of many records, taken as columns: what Kafka Streams gives for the same turns.
+
+Both sides process all records of a turn and commit once behind them, so that caches merge the same updates: with caches and
+without, outputs and changelogs are the same in their order, and stores end with the same contents.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.conformance import python_twin
+from tests.conformance.catalogue import SCENARIOS
+from tests.conformance.columns_driver import ColumnsDriver, EagerColumnsDriver
+from tests.conformance.compare import difference, show_input
+from tests.conformance.inputs import Input, turns
+from tests.conformance.java_twin import JavaTwin
+from tests.conformance.minimize import minimized
+from tests.conformance.scenarios.registry import Scenario
+from tests.conformance.test_conformance import DEEP, EXAMPLES
+
+pytestmark = pytest.mark.conformance
+
+# A turn of the real threshold's size has more than 32 records.
+_SHORT, _LONG = 12, 45
+
+COLUMNS = [scenario for scenario in SCENARIOS.values() if python_twin.takes_columns(scenario)]
+OTHERS = [scenario for scenario in SCENARIOS.values() if scenario not in COLUMNS]
+
+# Bad records are judged one by one, and so are those that came with them.
+_BAD_RECORDS = ("error_", "time_")
+
+
+def _compare(
+    java: JavaTwin, scenario: Scenario, inputs: list[Input], extra: dict[str, Any], driver: Any
+) -> tuple[str | None, int]:
+    asked = {"scenario": scenario.name, "config": {**scenario.config, **scenario.java, **extra}, "inputs": inputs, "turns": True}
+    expected = java.ask(asked)
+    ours = python_twin.run(scenario, {**scenario.config, **extra}, inputs, driver)
+    for answer in (expected, ours):
+        # Operators are called one after the other for all records, so that lines of several come in another order.
+        answer["printed"] = "\n".join(sorted(answer.get("printed", "").splitlines()))
+        if "error" in answer:
+            answer["steps"].pop()  # what a turn has written before it failed is not committed
+        if extra and "close" in scenario.name:
+            answer["steps"] = [_last_changes(step) for step in answer["steps"]]
+    return difference(expected, ours, inputs), ours.get("as_columns", 0)
+
+
+def _last_changes(step: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Without a cache, windows with results on close are logged once a turn, as with one."""
+    last = {(record["topic"], record["key"]): number for number, record in enumerate(step)}
+    return [
+        record
+        for number, record in enumerate(step)
+        if not record["topic"].endswith("-changelog") or last[record["topic"], record["key"]] == number
+    ]
+
+
+def _run(java: JavaTwin, scenario: Scenario, length: int, extra: dict[str, Any], driver: Any) -> int:
+    taken = 0
+    for number in range(EXAMPLES if DEEP else len(scenario.feeds)):
+        dice = random.Random() if DEEP else random.Random(f"{scenario.id} {length} {number} {extra}")
+        inputs = turns(scenario.feeds, scenario.negative_times, length, dice)
+        found, as_columns = _compare(java, scenario, inputs, extra, driver)
+        taken += as_columns
+        if found is not None:
+            inputs = minimized(inputs, lambda shorter: _compare(java, scenario, shorter, extra, driver)[0] is not None)
+            listed = "\n".join(f"  {index}: {show_input(item)}" for index, item in enumerate(inputs))
+            found, _ = _compare(java, scenario, inputs, extra, driver)
+            pytest.fail(f"{scenario.id} differs from Kafka Streams\ninputs:\n{listed}\n{found}", pytrace=False)
+    return taken
+
+
+def _id(value: Any) -> str:
+    return str(getattr(value, "id", value))
+
+
+@pytest.mark.parametrize("scenario", COLUMNS, ids=_id)
+def test_should_equal_kafka_streams_by_columns(java: JavaTwin, scenario: Scenario) -> None:
+    taken = _run(java, scenario, _SHORT, {}, EagerColumnsDriver)
+    taken += _run(java, scenario, _SHORT, {"statestore.cache.max.bytes": 0}, EagerColumnsDriver)
+    assert taken > 0 or scenario.name.startswith(_BAD_RECORDS), "nothing was taken as columns"
+
+
+@pytest.mark.parametrize("scenario", COLUMNS if DEEP else COLUMNS[::8], ids=_id)
+def test_should_equal_kafka_streams_at_the_real_threshold(java: JavaTwin, scenario: Scenario) -> None:
+    _run(java, scenario, _LONG, {}, ColumnsDriver)
+    _run(java, scenario, _LONG, {"statestore.cache.max.bytes": 0}, ColumnsDriver)
+
+
+@pytest.mark.parametrize("scenario", OTHERS if DEEP else OTHERS[::8], ids=_id)
+def test_should_equal_kafka_streams_in_turns_of_single_records(java: JavaTwin, scenario: Scenario) -> None:
+    assert _run(java, scenario, _SHORT, {}, EagerColumnsDriver) == 0
+
+
+def test_should_take_columns_where_that_was_meant() -> None:
+    names = {scenario.name for scenario in COLUMNS}
+    assert names >= {
+        "aggregate_count",
+        "aggregate_topic_list",
+        "cogroup_one",
+        "stateless_to_table",
+        "stateless_topic_pattern",
+        "stream_global_inner",
+        "stream_join_inner",
+        "stream_table_left",
+        "suppress_window_closes",
+        "combined_two_global_tables",
+        "window_hopping_count_close",
+        "window_topic_list",
+    }
+    assert len(COLUMNS) > 270
