@@ -74,20 +74,20 @@ def test_should_have_the_current_table_of_settings() -> None:
     assert page.read_text() == generator().configuration(page.read_text()), RUN
 
 
-@pytest.mark.parametrize("example", sorted(path.stem for path in (ROOT / "examples").glob("[a-z]*.py")))
+@pytest.mark.parametrize("example", sorted(path.stem for path in (ROOT / "src" / "penstock_examples").glob("[a-z]*.py")))
 def test_should_have_the_current_picture_of_each_example(example: str) -> None:
     assert (ROOT / "docs" / "pictures" / f"{example}.svg").read_text() == generator().picture(example), RUN
 
 
-@pytest.mark.parametrize("example", sorted(path.stem for path in (ROOT / "examples").glob("[a-z]*.py")))
+@pytest.mark.parametrize("example", sorted(path.stem for path in (ROOT / "src" / "penstock_examples").glob("[a-z]*.py")))
 def test_should_show_each_example(example: str) -> None:
     page = (ROOT / "docs" / "examples.md").read_text()
-    assert f"../examples/{example}.py" in page
+    assert f"../src/penstock_examples/{example}.py" in page
     assert f"pictures/{example}.svg" in page
 
 
 def test_should_start_an_example_on_kubernetes_that_fits_together() -> None:
-    folder = ROOT / "examples" / "kubernetes"
+    folder = ROOT / "deploy" / "kubernetes"
     submit = (folder / "submit.sh").read_text()
     assert subprocess.run(["bash", "-n", str(folder / "submit.sh")], check=False).returncode == 0
     for kind in ("driver", "executor"):

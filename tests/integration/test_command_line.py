@@ -60,7 +60,7 @@ def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path, 
     config.write_text(
         f'application.id = "walk"\nbootstrap.servers = "{brokers}"\nstate.dir = "{tmp_path}"\n[spark]\nmaster = "local[1]"\n'
     )
-    run = ("run", "examples.wordcount:topology", "--config", str(config), "-c", "processing.guarantee=exactly_once_v2")
+    run = ("run", "penstock_examples.wordcount:topology", "--config", str(config), "-c", "processing.guarantee=exactly_once_v2")
     wanted = {"hello": 2, "kafka": 1, "spark": 1}
 
     unknown = penstock("status", "--config", str(config))
@@ -177,7 +177,9 @@ def _is_alive(pid: int) -> bool:
 
 @pytest.mark.slow  # it waits for one for half a minute
 def test_should_say_in_one_sentence_that_no_broker_answers(tmp_path: Path) -> None:
-    done = penstock("run", "examples.wordcount:topology", "-c", "application.id=a", "-c", "bootstrap.servers=127.0.0.1:1")
+    done = penstock(
+        "run", "penstock_examples.wordcount:topology", "-c", "application.id=a", "-c", "bootstrap.servers=127.0.0.1:1"
+    )
     assert done.returncode == 1
     assert "127.0.0.1:1" in done.stderr
     assert "Traceback" not in done.stderr
