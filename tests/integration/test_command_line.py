@@ -139,6 +139,18 @@ def test_should_count_every_word_of_the_demo_once_and_leave_no_files(tmp_path: P
     assert list(tmp_path.rglob("*")) == []
 
 
+@pytest.mark.slow  # a broker and Spark of its own
+@pytest.mark.parametrize(
+    ("example", "shown"), [("wordcount", "word-counts: kafka = 2"), ("orders_customers", "shipments: o2 = a boat")]
+)
+def test_should_run_an_example_with_its_sample(tmp_path: Path, example: str, shown: str) -> None:
+    done = penstock("example", example, "--once", TMPDIR=str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert shown in done.stdout
+    assert done.stderr == ""
+    assert list(tmp_path.rglob("*")) == []
+
+
 @pytest.mark.slow  # the whole demo once more
 def test_should_end_the_demo_on_a_signal_and_leave_nothing_running(background: Callable[..., Background]) -> None:
     demo = background("demo", "--seconds", "600")
