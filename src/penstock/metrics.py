@@ -32,6 +32,15 @@ class RecordingLevel(enum.IntEnum):
     DEBUG = 1
     TRACE = 2
 
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> RecordingLevel:
+        """As `metrics.recording.level` says.
+
+        >>> RecordingLevel.of({"metrics.recording.level": "debug"}).name
+        'DEBUG'
+        """
+        return cls[str(config.get("metrics.recording.level") or "INFO").upper()]
+
 
 @dataclass(frozen=True)
 class MetricName:
