@@ -11,7 +11,7 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = ROOT / "src" / "penstock" / "__init__.py"
 RESULTS = ROOT / "bench" / "results"
-OUTSIDE = re.compile(r"\]\(\.\./((?:src|tests|deploy)/[^)#]+|SECURITY\.md)\)")
+OUTSIDE = re.compile(r"\]\(\.\./((?:src|tests|deploy)/[^)#]+|SECURITY\.md|CHANGELOG\.md)\)")
 
 
 def groups() -> dict[str, list[str]]:
@@ -67,7 +67,7 @@ def on_files(files: Files, config: Any) -> Files:
     for theme, names in groups().items():
         files.append(File.generated(config, f"reference/{slug(theme)}.md", content=reference_page(theme, names)))
     linked = {path for page in (ROOT / "docs").glob("*.md") for path in OUTSIDE.findall(page.read_text())}
-    for path in sorted(linked - {"SECURITY.md"}):  # it is there already
+    for path in sorted(linked - {"SECURITY.md", "CHANGELOG.md"}):  # they are there already
         files.append(File.generated(config, f"source/{path}.txt", content=(ROOT / path).read_text()))
     return files
 
