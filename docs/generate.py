@@ -13,13 +13,13 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))
 
-from penstock.app_reference import load_topology  # noqa: E402 - the examples are found from the root of the repository
+from penstock.app_reference import load_topology  # noqa: E402 - the repository is found first
 from penstock.config_keys import KEYS, REQUIRED, ConfigKey, Importance  # noqa: E402
 from penstock.spark.transports import described_transports  # noqa: E402
 from penstock.topology.picture import draw_topology  # noqa: E402
 
 BEGIN, END = "<!-- generated: python docs/generate.py -->", "<!-- end of what is generated -->"
-EXAMPLES = sorted(path.stem for path in (DOCS.parent / "examples").glob("*.py") if path.stem != "__init__")
+EXAMPLES = sorted(path.stem for path in (DOCS.parent / "src" / "penstock_examples").glob("[a-z]*.py"))
 
 
 def configuration(text: str) -> str:
@@ -51,7 +51,7 @@ def _default(key: ConfigKey) -> str:
 
 def picture(example: str) -> str:
     """The picture of an example, as `penstock describe --svg` draws it."""
-    reference = f"examples.{example}:topology"
+    reference = f"penstock_examples.{example}:topology"
     topology = load_topology(reference)
     return draw_topology(topology.describe(), title=reference, notes=described_transports(topology, {}))
 

@@ -1,4 +1,4 @@
-"""What `make docs` adds to the pages: the overview, the reference of every public name, and the sources that pages link to."""
+"""What `make docs` adds to the pages: the overview, results, the reference of every public name, and sources pages link to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLIC = ROOT / "src" / "penstock" / "__init__.py"
-OUTSIDE = re.compile(r"\]\(\.\./((?:examples|tests)/[^)#]+|SECURITY\.md)\)")
+RESULTS = ROOT / "bench" / "results"
+OUTSIDE = re.compile(r"\]\(\.\./((?:src|tests|deploy)/[^)#]+|SECURITY\.md|CHANGELOG\.md)\)")
 
 
 def groups() -> dict[str, list[str]]:
@@ -60,15 +61,19 @@ def on_files(files: Files, config: Any) -> Files:
     for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "LICENSE"):
         files.append(File.generated(config, f"source/{name}.txt", content=(ROOT / name).read_text()))
         overview = overview.replace(f"({name})", f"(source/{name}.txt)")
-    files.append(File.generated(config, "index.md", content=overview.replace("](docs/", "](")))
+    files.append(File.generated(config, "index.md", content=overview.replace("](docs/", "](").replace("](bench/", "](")))
+    for file in sorted([*RESULTS.glob("*.md"), *RESULTS.glob("*.svg")]):
+        files.append(File.generated(config, f"results/{file.name}", content=file.read_text()))
     for theme, names in groups().items():
         files.append(File.generated(config, f"reference/{slug(theme)}.md", content=reference_page(theme, names)))
     linked = {path for page in (ROOT / "docs").glob("*.md") for path in OUTSIDE.findall(page.read_text())}
-    for path in sorted(linked - {"SECURITY.md"}):  # it is there already
+    for path in sorted(linked - {"SECURITY.md", "CHANGELOG.md"}):  # they are there already
         files.append(File.generated(config, f"source/{path}.txt", content=(ROOT / path).read_text()))
     return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Links to sources beside docs/ lead to their copies in the site."""
-    return OUTSIDE.sub(r"](source/\1.txt)", markdown)
+    return (
+        OUTSIDE.sub(r"](source/\1.txt)", markdown).replace("](../bench/results/", "](results/").replace("](../../docs/", "](../")
+    )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.client.close_options import CloseOptions
 from penstock.client.listeners import StateRestoreListener
 from penstock.client.metadata import LagInfo, TaskMetadata, ThreadMetadata
+from penstock.client.metrics.reporters import KafkaMetric, MetricsReporter
 from penstock.client.state import State
 from penstock.config import StreamsConfig, UnknownConfigWarning
 from penstock.dead_letters import ErrorHandlerContext
@@ -90,7 +91,7 @@ from penstock.handlers import (
     SerializationExceptionOrigin,
 )
 from penstock.ids import TaskId, TopicPartition
-from penstock.metrics import Metric, MetricName, Metrics, Sensor
+from penstock.metrics import Metric, MetricName, Metrics, RecordingLevel, Sensor
 from penstock.partitioner import StreamPartitioner
 from penstock.processor import (
     Cancellable,
@@ -307,6 +308,9 @@ __all__ = [
     "MetricName",
     "Metrics",
     "Sensor",
+    "RecordingLevel",
+    "MetricsReporter",
+    "KafkaMetric",
     "ThreadMetadata",
     "TaskMetadata",
     "LagInfo",

@@ -7,13 +7,18 @@ from typing import Annotated
 
 import typer
 
+from penstock import __version__
 from penstock.app_reference import AppReferenceError, load_topology
 from penstock.commands.broker import broker
 from penstock.commands.common import Reference, Settings, fail, parse_settings
 from penstock.commands.demo import demo
+from penstock.commands.example import example
+from penstock.commands.logs import logs
+from penstock.commands.query import query
 from penstock.commands.reset import reset
 from penstock.commands.run import run
 from penstock.commands.status import status
+from penstock.commands.top import top
 from penstock.errors import PenstockError
 from penstock.spark.transports import described_transports
 from penstock.topology.picture import draw_topology
@@ -28,8 +33,18 @@ app = typer.Typer(
 )
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"penstock {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def penstock() -> None:
+def penstock(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
     """Kafka Streams for Python, on Apache Spark."""
 
 
@@ -60,7 +75,7 @@ def describe(
     typer.echo(f"wrote {svg}")
 
 
-for _command in (demo, broker, run, status, reset):
+for _command in (demo, example, broker, run, status, top, logs, query, reset):
     app.command()(_command)
 
 

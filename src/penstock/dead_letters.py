@@ -105,15 +105,19 @@ class DeadLetter:
             _number(offset),
         )
 
+    def __str__(self) -> str:
+        """In words: where the record was, where it went, and why."""
+        origin = "a record" if self.topic is None else f"the record at {self.topic}-{self.partition} @ {self.offset}"
+        why = ": ".join(text for text in (self.exception, self.message) if text) or "the handler gave no reason"
+        return f"{origin} went to the dead letter topic {self.to}: {why}"
+
 
 def tell(count: int, letters: Sequence[DeadLetter]) -> None:
     """Log so many dead letters, of which these are the last."""
     if count > len(letters):
         _log.warning("%d records went to dead letter topics; the last %d of them are:", count, len(letters))
     for letter in letters:
-        origin = "a record" if letter.topic is None else f"the record at {letter.topic}-{letter.partition} @ {letter.offset}"
-        why = ": ".join(text for text in (letter.exception, letter.message) if text) or "the handler gave no reason"
-        _log.warning("%s went to the dead letter topic %s: %s", origin, letter.to, why)
+        _log.warning("%s", letter)
 
 
 def _number(text: str | None) -> int | None:

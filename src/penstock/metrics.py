@@ -8,6 +8,7 @@ puts full samples away and keeps the last `metrics.num.samples` of them.
 from __future__ import annotations
 
 import enum
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -31,6 +32,15 @@ class RecordingLevel(enum.IntEnum):
     INFO = 0
     DEBUG = 1
     TRACE = 2
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> RecordingLevel:
+        """As `metrics.recording.level` says.
+
+        >>> RecordingLevel.of({"metrics.recording.level": "debug"}).name
+        'DEBUG'
+        """
+        return cls[str(config.get("metrics.recording.level") or "INFO").upper()]
 
 
 @dataclass(frozen=True)
@@ -287,11 +297,11 @@ class Metrics:
             found = self._sensors[name] = kind(name, self._clock.now_ms(), parents)
         return found
 
-    def add(self, sensor: Sensor, metric_name: MetricName, measure: Measure) -> None:
-        """Read a metric from a sensor."""
+    def add(self, sensor: Sensor, metric_name: MetricName, measure: Measure | str) -> None:
+        """Read a metric from a sensor, by a function or one of the ways in `MEASURES`: `"avg"`, `"max"`, `"rate"` …"""
         if sensor.enabled:
             self.version += 1
-            self._measures[metric_name] = (sensor, measure)
+            self._measures[metric_name] = (sensor, MEASURES[measure] if isinstance(measure, str) else measure)
 
     def add_gauge(self, metric_name: MetricName, read: Callable[[], Any]) -> None:
         """Read a metric from a callable."""
@@ -314,12 +324,56 @@ class Metrics:
         """`<name>`: the sum of the numbers that were recorded."""
         self.add(sensor, self.metric_name(name, group, description or name.replace("-", " "), tags), measure_total)
 
-    def remove_sensor(self, name: str) -> None:
+    def add_sensor(self, name: str, recording_level: RecordingLevel = RecordingLevel.INFO, *parents: Sensor) -> Sensor:
+        """A sensor of your own, under Java's name; `add` says what is read from it."""
+        return self.sensor(name, recording_level, parents)
+
+    def add_rate_total_sensor(
+        self, scope_name: str, entity_name: str, operation_name: str, recording_level: RecordingLevel, *tags: str
+    ) -> Sensor:
+        """A sensor of your own with `<operation>-rate` and `<operation>-total`, in group `stream-<scope>-metrics`.
+
+        Its tags are the stream thread, `<scope>-id` with the entity's name, and yours: a key, its value, a key, …
+
+        >>> metrics = Metrics()
+        >>> sensor = metrics.add_rate_total_sensor("shop", "orders", "refund", RecordingLevel.INFO, "region", "eu")
+        >>> sensor.record()
+        >>> metrics.value("refund-total", "stream-shop-metrics", {"shop-id": "orders", "region": "eu"})
+        1
+        """
+        sensor, group, named = self._own_sensor(scope_name, entity_name, operation_name, recording_level, tags)
+        self.add_rate_and_total(sensor, group, named, operation_name, f"calls to {operation_name}")
+        return sensor
+
+    def add_latency_rate_total_sensor(
+        self, scope_name: str, entity_name: str, operation_name: str, recording_level: RecordingLevel, *tags: str
+    ) -> Sensor:
+        """The same with `<operation>-latency-avg` and `-max` of the numbers that you record."""
+        sensor, group, named = self._own_sensor(scope_name, entity_name, operation_name, recording_level, tags)
+        self.add_avg_and_max(sensor, group, named, f"{operation_name}-latency", f"latency of calls to {operation_name}")
+        self.add_rate_and_total(sensor, group, named, operation_name, f"calls to {operation_name}")
+        return sensor
+
+    def _own_sensor(
+        self, scope: str, entity: str, operation: str, level: RecordingLevel, tags: tuple[str, ...]
+    ) -> tuple[Sensor, str, dict[str, str]]:
+        if len(tags) % 2:
+            raise ValueError(f"tags of sensor {operation} are keys and values in turn; {tags[-1]!r} has no value")
+        thread = threading.current_thread().name
+        named = {"thread-id": thread, f"{scope}-id": entity, **dict(zip(tags[::2], tags[1::2]))}
+        return self.sensor(f"external.{thread}.{scope}.{entity}.{operation}.{tags}", level), f"stream-{scope}-metrics", named
+
+    def remove_sensor(self, name: str | Sensor) -> None:
         """Forget a sensor and what is read from it."""
-        sensor = self._sensors.pop(name, None)
+        sensor = self._sensors.pop(name.name if isinstance(name, Sensor) else name, None)
         if sensor is not None:
             self.version += 1
             self._measures = {key: entry for key, entry in self._measures.items() if entry[0] is not sensor}
+
+    def remove_metric(self, metric_name: MetricName) -> None:
+        """Forget one metric."""
+        if self._gauges.pop(metric_name, None) is not None or self._measures.pop(metric_name, None) is not None:
+            self.version += 1
 
     def remove_with_tags(self, tags: Mapping[str, str]) -> None:
         """Forget every metric that carries these tags, for example those of a task that was closed."""

@@ -8,6 +8,7 @@ import runpy
 import subprocess
 import sys
 import types
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 import yaml
 
 import penstock
+from penstock import StreamsConfig, UnknownConfigWarning
+from penstock.commands.common import read_settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("**/*.md")])
@@ -47,6 +50,10 @@ def python_blocks() -> list[Any]:
     return [pytest.param(code, id=f"{page.name}-{number}") for number, (page, code) in enumerate(blocks)]
 
 
+def toml_blocks() -> list[tuple[Path, str]]:
+    return [(page, code) for page in PAGES for language, code in CODE.findall(page.read_text()) if language == "toml"]
+
+
 @pytest.mark.parametrize(("page", "target"), links())
 def test_should_link_to_something_that_is_there(page: Path, target: str) -> None:
     path, _, anchor = target.partition("#")
@@ -69,25 +76,39 @@ def test_should_show_code_that_runs(code: str, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.splitlines() == expected
 
 
+@pytest.mark.parametrize("text", [pytest.param(code, id=f"{page.name}-{n}") for n, (page, code) in enumerate(toml_blocks())])
+def test_should_show_settings_that_are_known(text: str, tmp_path: Path) -> None:
+    """What a page shows as TOML is read as `--config` reads it, and has no key that nobody knows."""
+    file = tmp_path / "app.toml"
+    file.write_text(re.sub(r"\$\{[^}]+\}", "a-secret-of-some-length", text))
+    settings = read_settings(file, None)
+    assert settings
+    settings = {key: value for key, value in settings.items() if not key.startswith("config.providers")}
+    required = {"application.id": "docs", "bootstrap.servers": "localhost:9"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnknownConfigWarning)
+        StreamsConfig({**required, **settings})
+
+
 def test_should_have_the_current_table_of_settings() -> None:
     page = ROOT / "docs" / "configuration.md"
     assert page.read_text() == generator().configuration(page.read_text()), RUN
 
 
-@pytest.mark.parametrize("example", sorted(path.stem for path in (ROOT / "examples").glob("[a-z]*.py")))
+@pytest.mark.parametrize("example", sorted(path.stem for path in (ROOT / "src" / "penstock_examples").glob("[a-z]*.py")))
 def test_should_have_the_current_picture_of_each_example(example: str) -> None:
     assert (ROOT / "docs" / "pictures" / f"{example}.svg").read_text() == generator().picture(example), RUN
 
 
-@pytest.mark.parametrize("example", sorted(path.stem for path in (ROOT / "examples").glob("[a-z]*.py")))
+@pytest.mark.parametrize("example", sorted(path.stem for path in (ROOT / "src" / "penstock_examples").glob("[a-z]*.py")))
 def test_should_show_each_example(example: str) -> None:
     page = (ROOT / "docs" / "examples.md").read_text()
-    assert f"../examples/{example}.py" in page
+    assert f"../src/penstock_examples/{example}.py" in page
     assert f"pictures/{example}.svg" in page
 
 
 def test_should_start_an_example_on_kubernetes_that_fits_together() -> None:
-    folder = ROOT / "examples" / "kubernetes"
+    folder = ROOT / "deploy" / "kubernetes"
     submit = (folder / "submit.sh").read_text()
     assert subprocess.run(["bash", "-n", str(folder / "submit.sh")], check=False).returncode == 0
     for kind in ("driver", "executor"):

@@ -1,5 +1,5 @@
-from examples.accounts import topology
 from penstock import Serdes, TopologyTestDriver
+from penstock_examples.accounts import topology
 
 HOUR = 3_600_000
 

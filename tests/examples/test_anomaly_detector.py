@@ -1,5 +1,5 @@
-from examples.anomaly_detector import Detector, topology
 from penstock import MockProcessorContext, Record, Serdes, Stores, TopologyTestDriver
+from penstock_examples.anomaly_detector import Detector, topology
 
 MINUTE = 60_000
 

@@ -1,5 +1,5 @@
-from examples.click_sessions import topology
 from penstock import Serdes, TopologyTestDriver
+from penstock_examples.click_sessions import topology
 
 MINUTE = 60_000
 

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from examples.fraud_detection import topology
 from penstock import Serdes, TestInputTopic, TestOutputTopic, TopologyTestDriver
+from penstock_examples.fraud_detection import topology
 
 MINUTE = 60_000
 

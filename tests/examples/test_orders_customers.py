@@ -1,5 +1,5 @@
-from examples.orders_customers import topology
 from penstock import Serdes, TopologyTestDriver
+from penstock_examples.orders_customers import topology
 
 
 def test_should_follow_orders_and_customers() -> None:

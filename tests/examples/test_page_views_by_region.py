@@ -1,5 +1,5 @@
-from examples.page_views_by_region import topology
 from penstock import Serdes, TopologyTestDriver
+from penstock_examples.page_views_by_region import topology
 
 MINUTE = 60_000
 

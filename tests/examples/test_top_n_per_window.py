@@ -1,5 +1,5 @@
-from examples.top_n_per_window import topology
 from penstock import Serdes, TopologyTestDriver
+from penstock_examples.top_n_per_window import topology
 
 HOUR = 3_600_000
 

@@ -1,5 +1,5 @@
-from examples.wordcount import topology
 from penstock import Serdes, TopologyTestDriver
+from penstock_examples.wordcount import topology
 
 
 def test_should_count_words_in_any_case() -> None:

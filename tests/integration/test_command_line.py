@@ -61,7 +61,7 @@ def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path, 
     config.write_text(
         f'application.id = "walk"\nbootstrap.servers = "{brokers}"\nstate.dir = "{tmp_path}"\n[spark]\nmaster = "local[1]"\n'
     )
-    run = ("run", "examples.wordcount:topology", "--config", str(config), "-c", "processing.guarantee=exactly_once_v2")
+    run = ("run", "penstock_examples.wordcount:topology", "--config", str(config), "-c", "processing.guarantee=exactly_once_v2")
     wanted = {"hello": 2, "kafka": 1, "spark": 1}
 
     unknown = penstock("status", "--config", str(config))
@@ -140,6 +140,18 @@ def test_should_count_every_word_of_the_demo_once_and_leave_no_files(tmp_path: P
     assert list(tmp_path.rglob("*")) == []
 
 
+@pytest.mark.slow  # a broker and Spark of its own
+@pytest.mark.parametrize(
+    ("example", "shown"), [("wordcount", "word-counts: kafka = 2"), ("orders_customers", "shipments: o2 = a boat")]
+)
+def test_should_run_an_example_with_its_sample(tmp_path: Path, example: str, shown: str) -> None:
+    done = penstock("example", example, "--once", TMPDIR=str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert shown in done.stdout
+    assert done.stderr == ""
+    assert list(tmp_path.rglob("*")) == []
+
+
 @pytest.mark.slow  # the whole demo once more
 def test_should_end_the_demo_on_a_signal_and_leave_nothing_running(background: Callable[..., Background]) -> None:
     demo = background("demo", "--seconds", "600")
@@ -178,7 +190,9 @@ def _is_alive(pid: int) -> bool:
 
 @pytest.mark.slow  # it waits for one for half a minute
 def test_should_say_in_one_sentence_that_no_broker_answers(tmp_path: Path) -> None:
-    done = penstock("run", "examples.wordcount:topology", "-c", "application.id=a", "-c", "bootstrap.servers=127.0.0.1:1")
+    done = penstock(
+        "run", "penstock_examples.wordcount:topology", "-c", "application.id=a", "-c", "bootstrap.servers=127.0.0.1:1"
+    )
     assert done.returncode == 1
     assert "127.0.0.1:1" in done.stderr
     assert "Traceback" not in done.stderr

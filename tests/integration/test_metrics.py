@@ -67,6 +67,30 @@ def test_should_count_what_client_threads_and_tasks_do(kafka: Kafka, run: Run) -
         urllib.request.urlopen(f"http://127.0.0.1:{streams.metrics_port}/other", timeout=30)
 
 
+def test_should_tell_every_metric_that_dashboard_and_alerts_use(kafka: Kafka, run: Run) -> None:
+    """A store, a shuffle, and clients that tell their statistics: at the recording level one has without a setting."""
+    source, out = topics(kafka, "in", "out", partitions=1)
+    often = {f"{client}statistics.interval.ms": 100 for client in ("consumer.", "producer.", "admin.")}
+    streams = run(word_count(source, out), {"application.id": unique("watched"), "metrics.port": 0, **often})
+    deploy = Path(__file__).parents[2] / "deploy"
+    used = set(re.findall(r"penstock_\w+", (deploy / "prometheus" / "alerts.yml").read_text()))
+    used |= set(re.findall(r"penstock_\w+", (deploy / "grafana" / "penstock.json").read_text()))
+    assert len(used) > 30
+
+    def missing() -> set[str]:
+        kafka.feed(source, texts(("1", "a b")))  # clients tell what they have counted when they are used
+        with urllib.request.urlopen(f"http://127.0.0.1:{streams.metrics_port}/metrics", timeout=30) as answer:
+            return used - set(re.findall(r"^# TYPE (\S+)", answer.read().decode(), re.MULTILINE))
+
+    deadline = time.monotonic() + 60
+    while (left := missing()) and time.monotonic() < deadline:
+        pass
+    assert not left
+    assert value(streams, "records-consumed-total", "consumer-fetch-manager-metrics") > 0
+    assert value(streams, "record-send-total", "producer-topic-metrics", topic=out) > 0
+    assert value(streams, "request-total", "admin-client-metrics") > 0
+
+
 def test_should_measure_nodes_stores_and_caches_where_asked_to(kafka: Kafka, run: Run) -> None:
     source, out = topics(kafka, "in", "out")
     config = {"application.id": unique("debug"), "metrics.recording.level": "DEBUG", "statestore.cache.max.bytes": 100_000}

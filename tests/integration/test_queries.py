@@ -194,7 +194,7 @@ def test_should_never_show_a_part_of_a_turn(kafka: Kafka, run: Run) -> None:
 
 
 def test_should_answer_over_http_for_every_key_of_two_instances(kafka: Kafka, run: Run, tmp_path: Any) -> None:
-    from examples.accounts import report, topology
+    from penstock_examples.accounts import report, topology
 
     if "transfers" not in kafka.topics():
         kafka.create("transfers", partitions=4)

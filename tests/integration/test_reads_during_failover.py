@@ -40,7 +40,7 @@ class Instance:
         self._log = folder.with_suffix(".log")
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "examples.accounts", *arguments],
+                [sys.executable, "-m", "penstock_examples.accounts", *arguments],
                 stdout=log,
                 stderr=log,
                 cwd=_ROOT,

@@ -36,7 +36,7 @@ class Walk:
         """The command that runs an instance with a state folder of its own."""
         threaded = ("-c", f"num.stream.threads={threads}")
         settings = ("--config", str(self.settings), "-c", f"state.dir={self._folder / instance}", *threaded)
-        return ("run", "examples.wordcount:topology", *settings)
+        return ("run", "penstock_examples.wordcount:topology", *settings)
 
     def feed(self, *lines: str) -> None:
         self.kafka.feed("lines", texts(*((line, line) for line in lines)))

@@ -38,7 +38,12 @@ def test_should_be_published_under_a_name_that_is_ours(metadata: Message) -> Non
 
 
 def test_should_be_imported_and_run_as_penstock(wheel: zipfile.ZipFile) -> None:
-    assert {name.partition("/")[0] for name in wheel.namelist()} == {"penstock", "pyspark_penstock", INSTALLED}
+    assert {name.partition("/")[0] for name in wheel.namelist()} == {
+        "penstock",
+        "penstock_examples",
+        "pyspark_penstock",
+        INSTALLED,
+    }
     assert "penstock = penstock.cli:main" in wheel.read(f"{INSTALLED}/entry_points.txt").decode()
 
 

@@ -32,7 +32,8 @@ STORES = """
 """
 RUNNING = """
     KafkaStreams CloseOptions State StateRestoreListener StandbyUpdateListener SuspendReason StreamThreadExceptionResponse
-    StreamsConfig UnknownConfigWarning Metric MetricName Metrics Sensor ThreadMetadata TaskMetadata LagInfo
+    StreamsConfig UnknownConfigWarning Metric MetricName Metrics Sensor RecordingLevel MetricsReporter KafkaMetric
+    ThreadMetadata TaskMetadata LagInfo
     TaskAssignor TaskInfo TaskTopicPartition ApplicationState KafkaStreamsState AssignmentConfigs AssignedTask
     KafkaStreamsAssignment TaskAssignment AssignmentError TaskAssignmentUtils RackAwareOptimizationParams StickyTaskAssignor
     ErrorHandlerContext Response Result SerializationExceptionOrigin

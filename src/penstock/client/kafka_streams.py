@@ -26,6 +26,7 @@ from penstock.client.listeners import StateListener, StateRestoreListener
 from penstock.client.metadata import LagInfo, ThreadMetadata, store_lags, thread_metadata
 from penstock.client.metrics.application_metrics import ApplicationMetrics
 from penstock.client.metrics.prometheus import render
+from penstock.client.metrics.reporters import Reporters
 from penstock.client.metrics.server import MetricsServer
 from penstock.client.positions import Positions
 from penstock.client.preparation import Prepared, prepare
@@ -138,6 +139,7 @@ class KafkaStreams(QueryMethods):
         )
         self._summary = TurnSummary(self._config["log.summary.interval.ms"], self._thread_name)
         self._metrics_server: MetricsServer | None = None
+        self._reporters: Reporters | None = None
         self._wishes_shutdown = False
         self._paused = False
         self._pausing = threading.RLock()
@@ -203,7 +205,9 @@ class KafkaStreams(QueryMethods):
         self._directory = StateDirectory(config["state.dir"], config["application.id"], allow_group_write=group_write)
         self._process_id = str(self._directory.initialize_process_id())
         self._directory.clean_outdated_dirs_on_startup(config["state.cleanup.dir.max.age.ms"])
-        self._admin = Admin(admin_config(config, self._client_id))
+        self._admin = Admin(admin_config(config, self._client_id), self._metrics.of_admin())
+        self._reporters = Reporters(config, self.metrics, f"{self._client_id}-metric-reporters")
+        self._reporters.start()
         if config["metrics.port"] is not None:
             self._metrics_server = MetricsServer(config, self.metrics_text, f"{self._client_id}-metrics")
         if config["application.server"]:
@@ -756,6 +760,8 @@ class KafkaStreams(QueryMethods):
             self._member.close(leave=self._leave_group)
         if self._directory is not None:
             self._directory.close()
+        if self._reporters is not None:
+            self._reporters.close()
         if self._metrics_server is not None:
             self._metrics_server.close()
             self._metrics_server = None

@@ -66,7 +66,8 @@ def _read_file(file: Path) -> dict[str, Any]:
     except OSError as exc:
         fail(f"cannot read {file}: {exc.strerror or exc}", WRONG_USE)
     except tomllib.TOMLDecodeError as exc:
-        fail(f"{file} is not TOML: {exc}", WRONG_USE)
+        hint = '; write "application.server" and "config.providers" in quotes: other keys begin with them'
+        fail(f"{file} is not TOML: {exc}{hint if 'overwrite' in str(exc) else ''}", WRONG_USE)
 
 
 def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from penstock.errors import BrokerError, TopologyError
 from penstock.ids import TopicPartition
+from penstock.kafka.client_metrics import ClientMetrics
 from penstock.kafka.clients import is_access_error, open_client, refused
 from penstock.log_bounds import LogBounds
 
@@ -42,10 +43,13 @@ _UNKNOWN_PARTITION = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPI
 class Admin:
     """The application's questions to the cluster, each answered or refused with a reason."""
 
-    def __init__(self, client_config: Mapping[str, Any]) -> None:
+    def __init__(self, client_config: Mapping[str, Any], metrics: ClientMetrics | None = None) -> None:
         self._bootstrap = str(client_config.get("bootstrap.servers"))
         self._last_error: KafkaError | None = None
         self._config = {**client_config, "error_cb": self._on_error}
+        self._metrics = metrics
+        if metrics is not None:
+            self._config = metrics.settings(self._config)
         self._client = self._opened()
         self._without_leader: set[TopicPartition] = set()
 
@@ -216,6 +220,8 @@ class Admin:
         found: dict[TopicPartition, int] = {}
         failures: dict[TopicPartition, KafkaError] = {}
         asked = {ClientPartition(p.topic, p.partition): spec for p in partitions}
+        if self._metrics is not None:
+            self._client.poll(0)
         if asked:
             for p, future in self._client.list_offsets(asked, isolation_level=level, request_timeout=seconds).items():
                 partition = TopicPartition(p.topic, p.partition)

@@ -16,6 +16,7 @@ from penstock.columns import RawColumns
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import close_within
+from penstock.kafka.client_metrics import ClientMetrics
 from penstock.kafka.clients import open_client, refused
 
 _log = logging.getLogger(__name__)
@@ -95,9 +96,10 @@ class RangeFetcher:
     compacted records leave gaps. All of them are read to their ends, or `fetch` raises.
     """
 
-    def __init__(self, client_config: Mapping[str, Any], timeout: float = 60.0) -> None:
+    def __init__(self, client_config: Mapping[str, Any], timeout: float = 60.0, metrics: ClientMetrics | None = None) -> None:
         self._config = dict(client_config)
         self._timeout = timeout
+        self._metrics = metrics
         self._slow: frozenset[TopicPartition] = frozenset()
         self._short: _Reader | None = None
         self._long: _Reader | None = None
@@ -132,6 +134,13 @@ class RangeFetcher:
         if self._long is not None:
             self._long.rest()
 
+    def serve(self) -> None:
+        """Let consumers that rest tell their statistics; those that read do it by themselves."""
+        if self._metrics is not None:
+            for reader in (self._short, self._long):
+                if reader is not None and reader.rests:
+                    reader.consumer.poll(0)
+
     def close(self) -> None:
         """Close the consumers."""
         for reader in (self._short, self._long):
@@ -141,6 +150,8 @@ class RangeFetcher:
 
     def _reader(self, settings: Mapping[str, Any]) -> _Reader:
         config = {**settings, **self._config, "enable.partition.eof": True}
+        if self._metrics is not None:
+            config = self._metrics.settings(config, "short" if settings is _SHORT_READS else "long")
         return _Reader(open_client("consumer", Consumer, config), self._timeout)
 
 
@@ -150,8 +161,10 @@ class LenientFetcher(RangeFetcher):
     What is missing is remembered until it is asked for. A turn waits so long for it; after that others come first.
     """
 
-    def __init__(self, client_config: Mapping[str, Any], timeout: float = _PATIENCE) -> None:
-        super().__init__(client_config, timeout)
+    def __init__(
+        self, client_config: Mapping[str, Any], timeout: float = _PATIENCE, metrics: ClientMetrics | None = None
+    ) -> None:
+        super().__init__(client_config, timeout, metrics)
         self._missed: dict[TopicPartition, Short] = {}
 
     def fetch(self, ranges: Sequence[FetchRange]) -> dict[TopicPartition, RawColumns]:
@@ -199,6 +212,11 @@ class _Reader:
         if short:
             self.rest()
         return found, short
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is assigned, so that a poll gives no record."""
+        return not self._next
 
     def rest(self) -> None:
         """Fetch nothing until the next read, which begins anew."""

@@ -16,6 +16,7 @@ from penstock.errors import BrokerError, ProductionError, TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import AbandonedError, call_within, close_within
 from penstock.kafka.batch_limits import largest_batch
+from penstock.kafka.client_metrics import ClientMetrics
 from penstock.kafka.clients import is_access_error, open_client, refused
 from penstock.kafka.offset_parts import metadata_refused, offset_parts
 from penstock.kafka.transaction_offsets import TransactionOffset, send_offsets
@@ -120,7 +121,9 @@ class LaneProducer:
     records both end in a RecordsRefusedError: then `start_over`, and `write_one_by_one` tells which.
     """
 
-    def __init__(self, client_config: Mapping[str, Any], transactional_id: str | None) -> None:
+    def __init__(
+        self, client_config: Mapping[str, Any], transactional_id: str | None, metrics: ClientMetrics | None = None
+    ) -> None:
         self.transactional = transactional_id is not None
         self._client_config = dict(client_config)
         self._config: dict[str, Any] = {
@@ -134,6 +137,8 @@ class LaneProducer:
         }
         if transactional_id is not None:
             self._config["transactional.id"] = transactional_id
+        if metrics is not None:
+            self._config = metrics.settings(self._config)
         self._failures: list[tuple[str, KafkaError]] = []
         self._ends: dict[TopicPartition, int] = {}
         self._topics: set[str] = set()
@@ -145,6 +150,10 @@ class LaneProducer:
         self._producer = open_client("producer", Producer, settings)
         if self.transactional:
             self._call("opening transactions", self._producer.init_transactions, _TIMEOUT)
+
+    def serve(self) -> None:
+        """Let the producer tell its statistics."""
+        self._producer.poll(0)
 
     def begin(self) -> None:
         """Open the turn's transaction."""

@@ -15,6 +15,7 @@ from penstock.errors import BrokerError, StateStoreNotAvailableError
 from penstock.handlers import production_exception_handler
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
+from penstock.kafka.client_metrics import CONSUMER, ClientMetrics
 from penstock.kafka.clients import (
     admin_config,
     consumer_config,
@@ -107,14 +108,21 @@ class LaneTasks:
         self._config = application.config
         self._plan = application.plan
         self._client_id = client_id
-        settings = consumer_config(self._config, f"{client_id}-consumer")
+        self._metrics = Metrics.from_config(self._config)
+        self.metrics = MetricsSender(self._metrics)
+        consumer_id, restorer_id = f"{client_id}-consumer", f"{client_id}-restore-consumer"
+        settings = consumer_config(self._config, consumer_id)
         # A stage cannot tell the lanes what it has not read: there the driver hears of it and reads the others alone.
-        self._fetcher = RangeFetcher(settings, _STAGE_PATIENCE) if in_stage else LenientFetcher(settings)
+        self._fetcher = (
+            RangeFetcher(settings, _STAGE_PATIENCE)
+            if in_stage
+            else LenientFetcher(settings, metrics=self.client_metrics(CONSUMER, consumer_id))
+        )
         self.follower = Follower(settings)
         self._taken: Taken | None = None
-        restoring = restore_consumer_config(self._config, f"{client_id}-restore-consumer")
+        restoring = restore_consumer_config(self._config, restorer_id)
         self._restores_committed = reads_committed(restoring)
-        self._restorer = RangeFetcher(restoring)
+        self._restorer = RangeFetcher(restoring, metrics=None if in_stage else self.client_metrics(CONSUMER, restorer_id))
         self._admin_client: Admin | None = None
         self.short: dict[TopicPartition, Short] = {}
         """The ranges of this turn of which not all could be read."""
@@ -132,14 +140,21 @@ class LaneTasks:
             lambda partitions: self._admin.log_bounds(partitions, committed_only),
         )
         self._clock = SystemClock()
-        self._metrics = Metrics.from_config(self._config)
-        self.metrics = MetricsSender(self._metrics)
         self._restoring: dict[TaskId, _OpenTask] = {}
         self.running: dict[TaskId, _OpenTask] = {}
         self._key_places: dict[TaskId, KeyPlaces] = {}
         self._before_shuffle: dict[TaskId, StreamTask] = {}
         self._counted_before: dict[TaskId, TaskMetrics] = {}
         """The metrics of tasks before a shuffle, whether they run here or tell what they counted elsewhere."""
+
+    def client_metrics(self, kind: str, client_id: str) -> ClientMetrics:
+        """Where a client of this lane tells its statistics."""
+        return ClientMetrics(self._metrics, kind, client_id)
+
+    def serve(self) -> None:
+        """Let consumers that rest tell their statistics."""
+        self._fetcher.serve()
+        self._restorer.serve()
 
     @property
     def ids(self) -> set[TaskId]:

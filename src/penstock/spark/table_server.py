@@ -88,6 +88,32 @@ class Servers:
             options.get(f"{SERVER}.plaintext.allowed", "false").lower() == "true",
         )
 
+    def get(self, target: str) -> Any:
+        """What the first server that answers says, as JSON; what it refuses is told in its own words."""
+        failures = []
+        for address in self.addresses:
+            try:
+                return json.loads(self._answer(address, target))
+            except PenstockError:
+                raise
+            except (OSError, http.client.HTTPException) as exc:
+                failures.append(f"the instance at {address} cannot be asked: {distrust(exc) or exc}")
+            except (ValueError, RecursionError):
+                failures.append(f"{address} does not answer as an instance of penstock does")
+        raise StateStoreNotAvailableError("; ".join(failures))
+
+    def _answer(self, address: str, target: str) -> bytes:
+        connection = self._connection(advertised(address))
+        try:
+            headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+            connection.request("GET", target, headers=headers)
+            response = connection.getresponse()
+            if response.status != 200:
+                raise _refused(response, f"the instance at {address} refuses")
+            return response.read(_MAX_ANSWER)
+        finally:
+            connection.close()
+
     def table(self, store: str) -> StoreTable:
         """Ask what a store looks like, one server after the other."""
         failures = []

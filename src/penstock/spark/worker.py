@@ -24,10 +24,12 @@ from pyspark import TaskContext
 from penstock.columns import count_of
 from penstock.errors import PenstockError, StreamsError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.client_metrics import PRODUCER
 from penstock.kafka.clients import producer_config
 from penstock.kafka.follow import Taken
 from penstock.kafka.produce import LaneProducer
 from penstock.log_lines import kept_lines
+from penstock.metrics_transfer import MetricsUpdate
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.flow import Flow
 from penstock.runtime.task import TaskCommit
@@ -194,7 +196,9 @@ class LaneWorker:
         threading.current_thread().name = self.client_id  # the thread-id of all metrics
         self.tasks = LaneTasks(application, self.client_id)
         transactional_id = application.transactional_id(lane) if config.eos_enabled else None
-        self.producer = LaneProducer(producer_config(config, f"{self.client_id}-producer"), transactional_id)
+        producer_id = f"{self.client_id}-producer"
+        told = self.tasks.client_metrics(PRODUCER, producer_id)
+        self.producer = LaneProducer(producer_config(config, producer_id), transactional_id, told)
         self.work = Work()
         self.queries = QueryListener(application, self.tasks, host, self.work)
 
@@ -208,7 +212,7 @@ class LaneWorker:
             self._restore(turn.seconds, answer)
         answer.opened = tuple(self.tasks.running)
         answer.timers = {task_id: opened.task.next_timer() for task_id, opened in self.tasks.running.items()}
-        answer.metrics = self.tasks.metrics.update()
+        answer.metrics = self._metrics()
 
     def _restore(self, seconds: float, answer: LaneAnswer) -> None:
         self.work.step = "restore"
@@ -258,7 +262,7 @@ class LaneWorker:
                 self._restore(turn.restore_seconds, answer)
             answer.flow = self.tasks.take_flow()
             if turn.with_metrics:
-                answer.metrics = self.tasks.metrics.update()
+                answer.metrics = self._metrics()
         except BaseException:
             self.producer.abort()
             self.tasks.close_dirty()
@@ -293,6 +297,12 @@ class LaneWorker:
         self.tasks.close()
         self.producer.close()
         self.application.config.close_default_serdes()
+
+    def _metrics(self) -> MetricsUpdate | None:
+        """What is new among the metrics, also of clients that nobody has polled lately."""
+        self.tasks.serve()
+        self.producer.serve()
+        return self.tasks.metrics.update()
 
     # -- steps of a turn -----------------------------------------------------------------------------------------------
 

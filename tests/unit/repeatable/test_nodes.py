@@ -34,7 +34,7 @@ from penstock.spark.transports import described_transports, log_transports, tran
 
 TEXT = Serdes.string()
 Lines = KStream[str, str]
-EXAMPLES = sorted(file.stem for file in Path("examples").glob("*.py") if file.stem != "__init__")
+EXAMPLES = sorted(file.stem for file in Path("src/penstock_examples").glob("[a-z]*.py"))
 
 
 def plan_of(topology: Topology, **settings: Any) -> Plan:
@@ -218,7 +218,7 @@ SHUFFLED = {"top_n_per_window": {"by-article-repartition"}, "wordcount": {"words
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_should_shuffle_in_the_examples_what_repeats(name: str) -> None:
-    plan = plan_of(importlib.import_module(f"examples.{name}").topology())
+    plan = plan_of(importlib.import_module(f"penstock_examples.{name}").topology())
     assert {topic.removeprefix("app-") for topic in plan.shuffled} == SHUFFLED.get(name, set())
 
 

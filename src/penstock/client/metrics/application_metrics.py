@@ -16,6 +16,7 @@ from penstock.client.stream_threads import StreamThread, StreamThreads
 from penstock.client.turns import Turn
 from penstock.config import StreamsConfig
 from penstock.ids import TaskId
+from penstock.kafka.client_metrics import ADMIN, ClientMetrics
 from penstock.metrics import CLIENT_GROUP, Metric, MetricName, Metrics
 from penstock.metrics_transfer import MetricsReceiver
 from penstock.spark.messages import LaneAnswer, RestoreProgress
@@ -80,6 +81,10 @@ class ApplicationMetrics:
             "The metrics recording level of the Kafka Streams client",
             lambda: self._registry.recording_level.value,
         )
+
+    def of_admin(self) -> ClientMetrics:
+        """Where the driver's admin client tells its statistics."""
+        return ClientMetrics(self._registry, ADMIN, f"{self._tags['client-id']}-admin", self._lock)
 
     def _waiting_for_core(self) -> int:
         conductor = self._conductor()

@@ -17,6 +17,7 @@ from rocksdict import Cache, ColumnFamily, Options, Rdict, WriteBatch, WriteOpti
 
 from penstock.errors import ProcessorStateError
 from penstock.ids import TopicPartition
+from penstock.metrics import RecordingLevel
 from penstock.record import RawRecord
 from penstock.state.engines.key_value_bytes import KeyValueBytesStore
 from penstock.state.engines.overlay import Overlay
@@ -84,6 +85,8 @@ class RocksDBStore(KeyValueBytesStore):
         if setter is not None:
             setter.set_config(self._name, options, configs)
         if self._secondary is None:
+            if RecordingLevel.of(configs) >= RecordingLevel.DEBUG:
+                options.enable_statistics()
             db = open_folder(folder, self._name, options, self._format)
         else:
             log_folder, block_cache = self._secondary
@@ -176,6 +179,11 @@ class RocksDBStore(KeyValueBytesStore):
     def property_int(self, name: str) -> int | None:
         """A number that RocksDB tells of itself, such as `rocksdb.estimate-num-keys`; None while the store is closed."""
         return None if self._db is None else self._db.property_int_value(name)
+
+    def statistics(self) -> str | None:
+        """All that RocksDB counts, as text; None while the store is closed, or where nothing is counted."""
+        options = self._options
+        return None if options is None or self._db is None else options.get_statistics()
 
     def committed_offset(self, partition: TopicPartition) -> int | None:
         """The changelog position saved with the last commit; None where there is none."""

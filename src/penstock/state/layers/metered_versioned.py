@@ -35,7 +35,8 @@ class MeteredVersionedStore(WrappedStateStore, VersionedKeyValueStore[K, V], Gen
         self._serdes = StoreSerdes(context, self._name, self._key_serde, self._value_serde)
         self._metrics = StoreMetrics(context, self._metrics_scope, self._name)
         self._metrics.time_calls(self, _METERED)
-        super().init(context, root)
+        with self._metrics.restoring():
+            super().init(context, root)
 
     def close(self) -> None:
         """Close the wrapped store; what was not committed is gone."""

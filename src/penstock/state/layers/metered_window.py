@@ -52,7 +52,8 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
         self._metrics.time_calls(self, _METERED)
         if not self.persistent:
             self._metrics.gauge("num-keys", "The current number of keys in the in-memory store", self._num_entries)
-        super().init(context, root)
+        with self._metrics.restoring():
+            super().init(context, root)
 
     def close(self) -> None:
         """Close the wrapped store; what was not committed is gone."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -40,6 +41,7 @@ class StoreMetrics:
             f"{scope}-state-id": store_name,
         }
         self._now_ms = context.current_system_time_ms
+        self._context = context
         self._opened: dict[int, int] = {}
         self._latencies: dict[str, Sensor] = {}
         self._iterator_duration: Sensor | None = None
@@ -57,8 +59,41 @@ class StoreMetrics:
             sensor = self._latency(method.replace("_", "-"))
             if sensor is not None:
                 setattr(store, method, _timed(getattr(store, method), sensor))
+        self._watch_ages(store)
         if self._registry is not None:
-            watch_rocksdb(store, self.gauge)
+            watch_rocksdb(store, self.gauge, self._registry.should_record(RecordingLevel.DEBUG))
+
+    @contextmanager
+    def restoring(self) -> Iterator[None]:
+        """Measure how long it takes to open a store, which Kafka Streams calls restore."""
+        sensor = self._latency("restore")
+        started = time.perf_counter_ns()
+        yield
+        if sensor is not None:
+            sensor.record(time.perf_counter_ns() - started)
+
+    def _watch_ages(self, store: Any) -> None:
+        """At TRACE, measure how old the record is with which an entry is put."""
+        registry = self._registry
+        if registry is None or not registry.should_record(RecordingLevel.TRACE):
+            return
+        sensor = registry.sensor(f"{self._prefix}.record-e2e-latency", RecordingLevel.TRACE)
+        for suffix, measure in (("avg", measure_avg), ("min", measure_min), ("max", measure_max)):
+            name = f"record-e2e-latency-{suffix}"
+            text = "The end-to-end latency of a record, from its timestamp to when it is put into the store"
+            registry.add(sensor, registry.metric_name(name, STATE_GROUP, text, self._tags), measure)
+        store.put = self._aged(store.put, sensor)
+
+    def _aged(self, put: Callable[..., Any], sensor: Sensor) -> Callable[..., Any]:
+        @wraps(put)
+        def aged(*args: Any, **kwargs: Any) -> Any:
+            found = put(*args, **kwargs)
+            record = self._context.record_context
+            if record is not None:
+                sensor.record(self._now_ms() - record.timestamp)
+            return found
+
+        return aged
 
     def gauge(self, name: str, description: str, read: Callable[[], Any]) -> None:
         """A metric whose value is asked for when it is read."""

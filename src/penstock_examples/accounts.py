@@ -6,8 +6,8 @@ joins both stores with a file of customers.
 
 Topics: `transfers` (account -> amount in cents). Two instances on one machine, each with a copy of the other's state:
 
-    python -m examples.accounts localhost:9092 localhost:8081 /tmp/accounts-1 num.standby.replicas=1
-    python -m examples.accounts localhost:9092 localhost:8082 /tmp/accounts-2 num.standby.replicas=1
+    python -m penstock_examples.accounts localhost:9092 localhost:8081 /tmp/accounts-1 num.standby.replicas=1
+    python -m penstock_examples.accounts localhost:9092 localhost:8082 /tmp/accounts-2 num.standby.replicas=1
     curl localhost:8082/api/stores/balances/keys/ada
 
 When one of them is killed, the other takes its accounts over. Until then it cannot know what became of them: it answers with

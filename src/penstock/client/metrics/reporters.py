@@ -1,0 +1,160 @@
+"""`metric.reporters`: objects of the user's that are told which metrics there are, as in Kafka.
+
+A reporter is a class without arguments, or the import path of one: settings travel to the workers, which an open connection could
+not. It is made in the driver, where the metrics of all threads come, and told on a thread of its own. Names are compared once a
+second; a reporter that fails is told no more.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from penstock.errors import ConfigError
+from penstock.metrics import Metric, MetricName
+
+_log = logging.getLogger(__name__)
+
+_KEY = "metric.reporters"
+_EVERY, _FRESH = 1.0, 0.2
+_CLOSE_SECONDS = 5.0
+_JAVAS = "org.apache.kafka."
+
+Read = Callable[[], Mapping[MetricName, Metric]]
+
+
+class KafkaMetric:
+    """A metric as a reporter has it: its name, and its value whenever it asks."""
+
+    def __init__(self, metric_name: MetricName, read: Callable[[MetricName], Any]) -> None:
+        self.metric_name = metric_name
+        self._read = read
+
+    @property
+    def metric_value(self) -> Any:
+        """The value now; None where there is no such metric any more."""
+        return self._read(self.metric_name)
+
+    def __repr__(self) -> str:
+        return f"KafkaMetric({self.metric_name!r})"
+
+
+class MetricsReporter:
+    """What a user writes to bring metrics elsewhere; each method may be left out.
+
+    >>> class Names(MetricsReporter):
+    ...     def metric_change(self, metric):
+    ...         print(metric.metric_name.name, metric.metric_value)
+    """
+
+    def configure(self, configs: Mapping[str, Any]) -> None:
+        """Called once, with the application's settings."""
+
+    def init(self, metrics: Sequence[KafkaMetric]) -> None:
+        """Called once, with the metrics there are at the start."""
+
+    def metric_change(self, metric: KafkaMetric) -> None:
+        """A metric has come."""
+
+    def metric_removal(self, metric: KafkaMetric) -> None:
+        """A metric has gone."""
+
+    def close(self) -> None:
+        """Called when the application closes."""
+
+
+def make_reporters(configs: Mapping[str, Any]) -> list[MetricsReporter]:
+    """The reporters that the settings name; those of Java are left out with a warning."""
+    found = []
+    for given in configs[_KEY] or ():
+        if isinstance(given, str) and given.startswith(_JAVAS):
+            _log.warning("%s: %s is a class of Java and has no effect", _KEY, given)
+            continue
+        reporter = _import(given) if isinstance(given, str) else given
+        if inspect.isclass(reporter):
+            reporter = reporter()
+        if not callable(getattr(reporter, "metric_change", None)):
+            raise ConfigError(
+                f"{_KEY}: {given!r} is no reporter: it must be a class or an object with metric_change(metric), or the import "
+                "path of one; see MetricsReporter"
+            )
+        found.append(reporter)
+    return found
+
+
+def _import(path: str) -> Any:
+    module_name, _, attribute = path.replace(":", ".").rpartition(".")
+    try:
+        return getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError, ValueError) as exc:
+        raise ConfigError(f"{_KEY}: {path!r} cannot be imported ({exc}): expected <module>.<name> or <module>:<name>") from exc
+
+
+class Reporters:
+    """Tells all reporters of an application, until it closes."""
+
+    def __init__(self, configs: Mapping[str, Any], read: Read, name: str) -> None:
+        self._reporters = make_reporters(configs)
+        self._configs = configs
+        self._read = read
+        self._known: dict[MetricName, KafkaMetric] = {}
+        self._values: Mapping[MetricName, Metric] = {}
+        self._read_at = -_FRESH
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin to tell; nothing is done where there is no reporter."""
+        if self._reporters:
+            self._thread.start()
+
+    def close(self) -> None:
+        """Tell no more, and let reporters release what they have."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join(_CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        self._tell("configure", self._configs)
+        self._known = {name: self._metric(name) for name in self._read()}
+        self._tell("init", list(self._known.values()))
+        while not self._stop.wait(_EVERY):
+            self.look()
+        self._tell("close")
+
+    def look(self) -> None:
+        """Tell what has come and gone."""
+        now = self._read()
+        for name in [name for name in self._known if name not in now]:
+            self._tell("metric_removal", self._known.pop(name))
+        for name in now:
+            if name not in self._known:
+                self._known[name] = self._metric(name)
+                self._tell("metric_change", self._known[name])
+
+    def _metric(self, name: MetricName) -> KafkaMetric:
+        return KafkaMetric(name, self._value)
+
+    def _value(self, name: MetricName) -> Any:
+        """A reporter asks for many at a time: what was read a moment ago is read again."""
+        now = time.monotonic()
+        if now - self._read_at > _FRESH:
+            self._values, self._read_at = self._read(), now
+        found = self._values.get(name)
+        return None if found is None else found.metric_value
+
+    def _tell(self, what: str, *arguments: Any) -> None:
+        for reporter in list(self._reporters):
+            method = getattr(reporter, what, None)
+            if method is None:
+                continue
+            try:
+                method(*arguments)
+            except Exception:  # noqa: BLE001 - a reporter is the user's; the application goes on without it
+                _log.exception("%s of the metrics reporter %s failed: it is told no more", what, type(reporter).__name__)
+                self._reporters.remove(reporter)

@@ -1,0 +1,228 @@
+"""`penstock example`: one of the examples, running, with something to read."""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.commands.common import (
+    INTERRUPTED,
+    ConfigFile,
+    Settings,
+    StopSignal,
+    fail,
+    quiet_clients,
+    read_settings,
+    show_table,
+    told_in_one_sentence,
+)
+from penstock.commands.demo_view import View
+from penstock.errors import StreamsError
+
+if TYPE_CHECKING:
+    from penstock.client.kafka_streams import KafkaStreams
+    from penstock_examples._samples import Sample
+
+_SECONDS = 180.0
+_QUIET_SECONDS, _LOOK_SECONDS = 2.0, 0.5
+
+
+def example(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which one; without it they are listed.")] = None,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    once: Annotated[bool, typer.Option("--once", help="End when the sample is processed, instead of running on.")] = False,
+    source: Annotated[bool, typer.Option("--source", help="Print the example's code and end.")] = False,
+) -> None:
+    """Run one of the examples: on a broker of its own, or on yours with -c bootstrap.servers=….
+
+    Makes the topics that are missing, writes a sample into those it has made, prints what comes out, and runs on until Ctrl-C.
+    """
+    from penstock_examples._samples import EXAMPLES, SAMPLES, module_of
+
+    if name is None:
+        rows = [(known, (inspect.getdoc(module_of(known)) or "").splitlines()[0]) for known in EXAMPLES]
+        show_table("Examples", ("NAME", "WHAT IT DOES"), rows)
+        return
+    if name not in SAMPLES:
+        fail(f"there is no example {name!r}; there are {', '.join(EXAMPLES)}", code=2)
+    if source:
+        typer.echo(inspect.getsource(module_of(name)).rstrip("\n"))
+        return
+    with told_in_one_sentence(), StopSignal() as stop:
+        quiet_clients()
+        _Run(name, SAMPLES[name], read_settings(config, settings), once, stop).run()
+        if once and stop.is_set():
+            raise typer.Exit(INTERRUPTED)
+
+
+class _Run:
+    """One run, in steps.
+
+    1. Start a broker, unless one is given.
+    2. Make the topics, write the sample into those that are new.
+    3. Start the application.
+    4. Print what it writes, until it has read everything, or for as long as it runs.
+    """
+
+    def __init__(self, name: str, sample: Sample, settings: dict[str, Any], once: bool, stop: StopSignal) -> None:
+        self._name, self._sample, self._once, self._stop = name, sample, once, stop
+        self._settings = {"application.id": f"example-{name.replace('_', '-')}", "application.server": "localhost:0", **settings}
+        self._view = View()
+
+    def run(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="penstock-example-") as folder, ExitStack() as cleanup:
+            if "bootstrap.servers" not in self._settings:
+                self._settings |= {"bootstrap.servers": self._start_broker(cleanup), "state.dir": str(Path(folder) / "state")}
+                self._settings.setdefault("processing.guarantee", "exactly_once_v2")
+            fed = self._make_topics()
+            streams = self._start_application(cleanup, Path(folder))
+            self._print_outputs(cleanup, streams, fed)
+            self._view.step("closing")
+
+    def _start_broker(self, cleanup: ExitStack) -> str:
+        from penstock.kafka.dev_broker import DevBroker
+
+        self._view.step("starting a Kafka broker (the first time ever it is downloaded: 38 MB)")
+        return cleanup.enter_context(DevBroker()).bootstrap_servers
+
+    def _make_topics(self) -> set[str]:
+        """Make what is missing; the input topics that the sample was written into."""
+        from confluent_kafka import Producer
+
+        from penstock.config import StreamsConfig
+        from penstock.kafka.admin import Admin
+        from penstock.kafka.clients import admin_config, producer_config
+
+        config = StreamsConfig(self._settings)
+        admin = Admin(admin_config(config, f"{config['application.id']}-topics"))
+        there = admin.partition_counts()
+        missing = [topic for topic in self._sample.topics if topic not in there]
+        for topic in missing:
+            admin.create_topic(topic, 1, {})
+        fed = {topic for topic in missing if topic in self._sample.inputs}
+        kept = sorted(set(self._sample.inputs) - fed)
+        if kept:
+            self._view.step(f"nothing is written into {', '.join(kept)}: it was there before")
+        producer = Producer(producer_config(config, f"{config['application.id']}-sample"))
+        for record in self._sample.records(time.time_ns() // 1_000_000):
+            if record.topic in fed:
+                producer.produce(record.topic, record.value, record.key, partition=0, timestamp=record.timestamp)
+        producer.flush(30)
+        self._view.step(f"topics: {', '.join(self._sample.topics)}")
+        return fed
+
+    def _start_application(self, cleanup: ExitStack, folder: Path) -> KafkaStreams:
+        from penstock.client.kafka_streams import KafkaStreams
+        from penstock.spark.session import end_session, make_session, quiet_jvm
+        from penstock_examples._samples import module_of
+
+        self._view.step("starting Spark")
+        with quiet_jvm(folder / "spark.log"):
+            spark = make_session(
+                self._settings["application.id"], {k: v for k, v in self._settings.items() if k.startswith("spark.")}
+            )
+        self._stop.arm()
+        cleanup.callback(end_session, spark)
+        streams = KafkaStreams(module_of(self._name).topology(), self._settings, spark)
+        cleanup.callback(streams.close)
+        self._view.step(f"starting {self._name}")
+        streams.start()
+        deadline = time.monotonic() + _SECONDS
+        while streams.state.name != "RUNNING":
+            _refuse_failure(streams)
+            if self._stop.wait(0.1):
+                raise KeyboardInterrupt
+            if time.monotonic() > deadline:
+                raise StreamsError(f"the example did not run within {_SECONDS:.0f} s; it is {streams.state.name}")
+        self._view.page(f"http://{streams.server_host}/")
+        return streams
+
+    def _print_outputs(self, cleanup: ExitStack, streams: KafkaStreams, fed: set[str]) -> None:
+        outputs = _Outputs(self._settings, self._sample)
+        cleanup.callback(outputs.close)
+        if not self._sample.outputs:
+            for store in self._sample.stores:
+                self._view.step(f"it writes no topic; read its stores: penstock query --server {streams.server_host} {store} ada")
+        deadline = time.monotonic() + _SECONDS
+        done = False
+        while not self._stop.is_set():
+            _refuse_failure(streams)
+            found = outputs.take()
+            for line in found:
+                typer.echo(line)
+            if not done and not found and outputs.all_read(fed):
+                done = True
+                if self._once:
+                    return
+                self._view.step(
+                    f"the sample is read; {self._name} runs on: write into {', '.join(self._sample.inputs)}; Ctrl-C ends"
+                )
+            if self._once and time.monotonic() > deadline:
+                raise StreamsError(f"{self._name} did not process its sample within {_SECONDS:.0f} s")
+
+
+class _Outputs:
+    """Reads the output topics from their beginning, committed records only, and how far the application is."""
+
+    def __init__(self, settings: dict[str, Any], sample: Sample) -> None:
+        from confluent_kafka import Consumer, TopicPartition
+
+        from penstock.config import StreamsConfig
+        from penstock.kafka.admin import Admin
+        from penstock.kafka.clients import admin_config, consumer_config
+        from penstock.kafka.groups import Groups
+
+        self._config, self._sample = StreamsConfig(settings), sample
+        client_id = f"{self._config['application.id']}-reader"
+        self._admin = Admin(admin_config(self._config, client_id))
+        self._groups = Groups(self._config, client_id)
+        own = {"isolation.level": "read_committed", "auto.offset.reset": "earliest", "group.id": client_id}
+        self._consumer = Consumer({**consumer_config(self._config, client_id), **own})
+        partitions = self._admin.partition_counts(sample.outputs) if sample.outputs else {}
+        self._consumer.assign(
+            [TopicPartition(topic, number, 0) for topic, count in partitions.items() for number in range(count)]
+        )
+        self._looked = 0.0
+        self._quiet_since = time.monotonic()
+
+    def take(self) -> list[str]:
+        """What has come, as lines."""
+        lines = []
+        for message in self._consumer.consume(500, 0.3):
+            if message.error() is None:
+                keys, values = self._sample.outputs[message.topic()]
+                key = keys.deserializer(message.topic(), message.key())
+                value = values.deserializer(message.topic(), message.value())
+                lines.append(f"{message.topic()}: {key} = {value}")
+        if lines:
+            self._quiet_since = time.monotonic()
+        return lines
+
+    def all_read(self, fed: set[str]) -> bool:
+        """Whether the application has read all of its input, internal topics too, and has written nothing for a moment."""
+        now = time.monotonic()
+        if now - self._quiet_since < _QUIET_SECONDS or now - self._looked < _LOOK_SECONDS:
+            return False
+        self._looked = now
+        committed = self._groups.committed(self._config["application.id"])
+        if not fed <= {partition.topic for partition in committed}:
+            return False
+        ends = self._admin.log_ends(list(committed), committed_only=True)
+        return all(committed[partition] >= end for partition, end in ends.items())
+
+    def close(self) -> None:
+        """Read no more."""
+        self._consumer.close()
+        self._groups.__exit__()
+
+
+def _refuse_failure(streams: KafkaStreams) -> None:
+    if streams.failure is not None:
+        raise StreamsError(f"the example's application failed: {streams.failure}")

@@ -1,0 +1,44 @@
+"""The instance that `penstock top`, `logs` and `query` ask: its query server, by its address or from the settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.commands.common import fail, read_settings
+
+if TYPE_CHECKING:
+    from penstock.spark.table_server import Servers
+
+_PREFIX = "application.server"
+
+Server = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        "-s",
+        metavar="HOST:PORT",
+        help="Where an instance answers (https://… for TLS); without it application.server of the settings.",
+        envvar="PENSTOCK_SERVER",
+    ),
+]
+
+
+def instance(server: str | None, config: Path | None, settings: list[str] | None) -> Servers:
+    """The servers to ask, with the token and certificates of the settings."""
+    from penstock.config_providers import resolve_references
+    from penstock.spark.table_server import Servers
+
+    merged = resolve_references(read_settings(config, settings))
+    options = {name: _text(value) for name, value in merged.items() if name.startswith(_PREFIX)}
+    if server is not None:
+        options[_PREFIX] = server
+    if not options.get(_PREFIX):
+        fail("say which instance to ask: --server HOST:PORT, or application.server in the settings", code=2)
+    return Servers.of(options)
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,72 @@
+"""`penstock logs`: the warnings and errors of a running application and its workers, and its dead letters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import fields
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from penstock.commands.common import ConfigFile, Settings, StopSignal, fail, told_in_one_sentence
+from penstock.commands.instance import Server, instance
+from penstock.commands.query import shown_time
+from penstock.dead_letters import DeadLetter
+from penstock.errors import StateStoreNotAvailableError
+
+_LEVELS = ("WARNING", "ERROR", "CRITICAL")
+_EVERY = 1.0
+
+
+class Line(NamedTuple):
+    """One line."""
+
+    time: int
+    level: str
+    text: str
+
+
+def logs(
+    server: Server = None,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
+    level: Annotated[str, typer.Option(help="WARNING or ERROR: what is less is left out.")] = "WARNING",
+    grep: Annotated[str, typer.Option(metavar="TEXT", help="Only lines that contain this, in any case.")] = "",
+) -> None:
+    """Show the last warnings, errors and dead letters of an instance and its workers, oldest first."""
+    if level.upper() not in _LEVELS:
+        fail(f"--level {level} is not one of {', '.join(_LEVELS)}", code=2)
+    with told_in_one_sentence(), StopSignal() as stop:
+        servers = instance(server, config, settings)
+        told: Counter[Line] = Counter()
+        while True:
+            try:
+                found = Counter(lines_of(servers.get("/api/app")))
+            except StateStoreNotAvailableError:
+                if not told:
+                    raise
+                found = told  # it is away for a moment: what it tells next goes on
+            for line in sorted((found - told).elements(), key=lambda line: line.time):
+                if _LEVELS.index(line.level) >= _LEVELS.index(level.upper()) and grep.lower() in line.text.lower():
+                    typer.echo(f"{shown_time(line.time)} {line.level:<8} {line.text}")
+            told = found
+            if not follow or stop.wait(_EVERY):
+                return
+
+
+def lines_of(application: dict[str, Any]) -> list[Line]:
+    """The lines that `/api/app` has, and its dead letters as lines, oldest first.
+
+    >>> lines_of({"errors": [{"time": 7, "level": "ERROR", "message": "no"}], "dead_letters": []})
+    [Line(time=7, level='ERROR', text='no')]
+    """
+    lines = [Line(error["time"], _known(error["level"]), error["message"]) for error in application.get("errors", [])]
+    for letter in application.get("dead_letters", []):
+        known = {field.name: letter.get(field.name) for field in fields(DeadLetter)}
+        lines.append(Line(letter["time"], "WARNING", str(DeadLetter(**known))))
+    return sorted(lines, key=lambda line: line.time)
+
+
+def _known(level: str) -> str:
+    return level if level in _LEVELS else "WARNING"

@@ -1,0 +1,114 @@
+"""`penstock query`: the state of a running application, read by any of its instances."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import Annotated, Any
+from urllib.parse import quote, urlencode
+
+import typer
+
+from penstock.commands.common import ConfigFile, Settings, fail, show_table, told_in_one_sentence
+from penstock.commands.instance import Server, instance
+
+_WINDOWED = ("window", "session")
+
+
+def query(
+    store: Annotated[
+        str | None, typer.Argument(metavar="[STORE]", help="The store to read; without it the stores are listed.")
+    ] = None,
+    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="The key: text, or JSON where keys are no text.")] = None,
+    server: Server = None,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    low: Annotated[
+        str | None, typer.Option("--from", help="The first key, or of windows the time: ISO, or milliseconds.")
+    ] = None,
+    high: Annotated[str | None, typer.Option("--to", help="The last key, or of windows the time.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many entries to show.")] = 100,
+    stale: Annotated[bool, typer.Option("--stale", help="Take a copy's answer where the key's instance is lost.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> None:
+    """Read a key, a range of keys, or a key's windows from a running application.
+
+    Any instance answers for any key. Ends with 1 if there is no such store or key.
+    """
+    with told_in_one_sentence():
+        servers = instance(server, config, settings)
+        stores = {found["name"]: found for found in servers.get("/api/stores")["stores"]}
+        if store is None:
+            _show_stores(list(stores.values()), as_json)
+            return
+        if store not in stores:
+            fail(f"there is no store {store}; there are {', '.join(sorted(stores)) or 'none'}")
+        path, windowed = f"/api/stores/{quote(store, safe='')}", stores[store]["kind"] in _WINDOWED
+        if key is None and windowed:
+            fail(f"{store} is a {stores[store]['kind']} store: name the key whose windows you want", code=2)
+        parameters: dict[str, Any] = {"limit": limit, **({"stale": "true"} if stale else {})}
+        bounds = {"from": low, "to": high}
+        parameters |= {name: _time(text) if windowed else text for name, text in bounds.items() if text is not None}
+        kind = "range" if key is None else f"{'windows' if windowed else 'keys'}/{quote(key, safe='')}"
+        answer = servers.get(f"{path}/{kind}?{urlencode(parameters)}")
+        _show(store, answer, as_json)
+
+
+def _show_stores(stores: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(stores, ensure_ascii=False))
+        return
+    rows = [(s["name"], s["kind"], s["partitions"], s["key_type"], s["value_type"], " ".join(s["hosts"])) for s in stores]
+    show_table("Stores", ("STORE", "KIND", "PARTITIONS", "KEY", "VALUE", "INSTANCES"), rows)
+
+
+def _show(store: str, answer: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(answer, ensure_ascii=False))
+        return
+    entries = answer.get("entries", [answer])
+    if not entries:
+        typer.echo("nothing found")
+        return
+    windowed = "start" in entries[0]
+    columns = ("KEY", "FROM", "TO", "VALUE") if windowed else ("KEY", "VALUE", "TIMESTAMP")
+    rows = [
+        (_plain(e["key"]), shown_time(e["start"]), shown_time(e["end"]), _plain(e["value"]))
+        if windowed
+        else (_plain(e["key"]), _plain(e["value"]), shown_time(e.get("timestamp")))
+        for e in entries
+    ]
+    show_table(store, columns, rows)
+    if answer.get("stale"):
+        typer.echo("from a copy: newer values may exist", err=True)
+    if answer.get("next") is not None:
+        typer.echo(f"there is more: --from {_plain(answer['next'])}", err=True)
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def shown_time(milliseconds: int | None) -> str:
+    """A timestamp for people, in UTC; nothing where there is none.
+
+    >>> shown_time(1_700_000_000_123)
+    '2023-11-14T22:13:20.123Z'
+    """
+    if milliseconds is None:
+        return ""
+    try:
+        at = datetime.fromtimestamp(milliseconds / 1000, timezone.utc)
+    except (OverflowError, ValueError, OSError):  # a session's or a window's end may be beyond any calendar
+        return str(milliseconds)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
+
+
+def _time(text: str) -> int:
+    if text.lstrip("-").isdigit():
+        return int(text)
+    try:
+        at = datetime.fromisoformat(text.removesuffix("Z"))
+    except ValueError:
+        fail(f"{text!r} is no time: write YYYY-MM-DDTHH:MM:SS in UTC, or milliseconds since the epoch", code=2)
+    return round((at if at.tzinfo else at.replace(tzinfo=timezone.utc)).timestamp() * 1000)
