@@ -34,6 +34,7 @@ class Kind(str, Enum):
     TRANSACTION = "hanging transaction"
     STORE = "store differs from its changelog"
     OFFSET = "wrong offset"
+    ENDED = "ended by itself"
 
 
 class Finding(NamedTuple):
