@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.soak.applications import APPLICATIONS
-from tests.soak.plan import CLUSTER, GUARANTEES, LOCAL, TRANSPORTS, Plan, Setup, draw
+from tests.soak.plan import CLUSTER, GUARANTEES, LOCAL, TRANSPORTS, Plan, Setup, draw, draw_each
 from tests.soak.report import keep, write_page
 from tests.soak.run import Outcome, Run
 
@@ -29,6 +29,7 @@ def main() -> int:
     parser.add_argument("--pause", type=float, default=6.0, help="seconds between two faults, on average")
     parser.add_argument("--plan", type=Path, help="a plan that was printed, instead of one drawn from the seed")
     parser.add_argument("--only", action="append", default=[], help="a kind of fault, instead of all; may be repeated")
+    parser.add_argument("--each", action="store_true", help="every kind of fault once, however long it takes")
     parser.add_argument("--brokers", type=int, choices=(1, 3))
     parser.add_argument("--spark", choices=(LOCAL, CLUSTER))
     parser.add_argument("--guarantee", choices=GUARANTEES)
@@ -36,9 +37,7 @@ def main() -> int:
     parser.add_argument("--instances", type=int, choices=(1, 2))
     parser.add_argument("--standbys", type=int, choices=(0, 1))
     parser.add_argument("--rate", type=int, help="records a second for each application")
-    parser.add_argument(
-        "--applications", nargs="+", choices=list(APPLICATIONS), help="all of them: --applications all", default=None
-    )
+    parser.add_argument("--applications", nargs="+", choices=list(APPLICATIONS), help="instead of six drawn from the seed")
     parser.add_argument("--logs", type=Path, help="a folder for what everything said, kept")
     parser.add_argument("--trial", action="store_true", help="keep nothing of what came of it")
     arguments = parser.parse_args()
@@ -70,6 +69,8 @@ def _plan(arguments: argparse.Namespace, number: int, runs: int) -> Plan:
     setup: Setup = replace(draw(seed, 0).setup, **given)
     if setup.instances == 1:
         setup = replace(setup, standbys=0)
+    if arguments.each:
+        return draw_each(seed, setup, arguments.pause, arguments.only)
     return draw(seed, arguments.minutes / runs, setup, arguments.pause, arguments.only)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.soak.plan import Fault
     from tests.soak.run import Run
 
-_ORDER_SECONDS = 30.0
+_ORDER_SECONDS, _START_SECONDS = 45.0, 90.0
 
 
 class Faults:
@@ -38,6 +38,9 @@ class Faults:
         if " at " in fault.kind:
             return self._at_a_step(fault)
         done: str | None = getattr(self, f"_{what}_{whom}" if whom else f"_{what}")(fault)
+        if whom in ("driver", "jvm") and what == "kill" and fault.choose % 3:
+            # Sometimes the next fault meets a start; more often it should meet something that works.
+            self._wait(lambda: all(instance.runs for instance in self._run.instances), _START_SECONDS)
         return done
 
     def repair(self) -> None:
@@ -304,12 +307,13 @@ class Faults:
         """A worker dies at a step, or waits there while threads come and go."""
         what, _, step = fault.kind.partition(" at ")
         done = order(self._run.orders, step, "die" if what == "die" else "wait")
-        if step in ("opened", "restored", "closed"):  # nobody comes there by itself
-            self._tell("add thread" if fault.choose % 2 else "remove thread", fault)
+        if step in ("opened", "restored"):  # nobody comes there by itself
             self._kill(self._workers(), fault)
+        elif step == "closed":
+            self._tell("change threads", fault)
         found = self._carried_out(done)
         if found is not None and what != "die":
-            self._tell("add thread" if fault.choose % 2 else "remove thread", fault)
+            self._tell("change threads", fault)
         return found
 
     def _carried_out(self, done: Path) -> str | None:

@@ -143,14 +143,26 @@ def draw(seed: int, minutes: float, setup: Setup | None = None, pause: float = 8
         raise ValueError(f"none of {', '.join(only)} can happen to {setup}; there are: {', '.join(possible(setup))}")
     faults, at = [], 0.0
     while True:
-        after = chance.uniform(0.2, 2 * pause - 0.2)
-        kind = chance.choices(list(kinds), list(kinds.values()))[0]
-        low, high = _LENGTHS.get(kind.split()[0], (0.0, 0.0))
-        seconds = round(chance.uniform(low, high), 1)
-        at += after + seconds
+        fault = _fault(chance, chance.choices(list(kinds), list(kinds.values()))[0], pause)
+        at += fault.after + fault.seconds
         if at > minutes * 60:
             return Plan(setup, faults, seed)
-        faults.append(Fault(round(after, 1), kind, chance.randrange(1_000), seconds))
+        faults.append(fault)
+
+
+def draw_each(seed: int, setup: Setup | None = None, pause: float = 8.0, only: Sequence[str] = ()) -> Plan:
+    """A plan with every kind of fault once, in any order."""
+    chance = random.Random(seed)
+    setup = setup or draw_setup(chance)
+    kinds = [kind for kind in possible(setup) if not only or kind in only]
+    chance.shuffle(kinds)
+    return Plan(setup, [_fault(chance, kind, pause) for kind in kinds], seed)
+
+
+def _fault(chance: random.Random, kind: str, pause: float) -> Fault:
+    low, high = _LENGTHS.get(kind.split()[0], (0.0, 0.0))
+    after, seconds = chance.uniform(0.2, 2 * pause - 0.2), chance.uniform(low, high)
+    return Fault(round(after, 1), kind, chance.randrange(1_000), round(seconds, 1))
 
 
 def draw_setup(chance: random.Random, applications: int = 6) -> Setup:

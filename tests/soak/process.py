@@ -105,9 +105,10 @@ class Instance:
             self._victim.start()
             return
         streams = self._running[names[told["choose"] % len(names)]]
-        if told["do"] == "add thread":
+        several = len(streams.metadata_for_local_threads()) > 1
+        if told["do"] == "add thread" or (told["do"] == "change threads" and not several):
             _log.info("added %s", streams.add_stream_thread())
-        elif told["do"] == "remove thread" and len(streams.metadata_for_local_threads()) > 1:
+        elif several:
             _log.info("removed %s", streams.remove_stream_thread(30_000))
 
     def _ask(self) -> None:

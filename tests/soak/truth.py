@@ -82,8 +82,7 @@ def findings(name: str, truth: Truth, messages: Iterable[Message], exactly_once:
             wrong.append(Finding(Kind.ORDER, where, f"it lies in partitions {sorted(partitions)}"))
         rule = truth.get(key)
         if rule is None:
-            if exactly_once or not any(message.value is None for message in found):
-                wrong.append(Finding(Kind.WRONG, where, f"nobody expects it, and it has {_short(found[-1].value)}"))
+            wrong.append(Finding(Kind.WRONG, where, f"nobody expects it, and it has {_short(found[-1].value)}"))
             continue
         check = rule.wrong if exactly_once else rule.lost
         wrong += [Finding(kind, where, what) for kind, what in check(found)]

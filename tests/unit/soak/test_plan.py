@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.soak.plan import CLUSTER, KINDS, Plan, Setup, counted, draw, possible
+from tests.soak.plan import CLUSTER, KINDS, Plan, Setup, counted, draw, draw_each, possible
 
 
 def test_should_draw_the_same_plan_from_the_same_seed() -> None:
@@ -30,6 +30,11 @@ def test_should_draw_what_can_happen_within_its_time(seed: int) -> None:
 def test_should_draw_every_kind_there_is() -> None:
     everything = Setup(brokers=3, spark=CLUSTER, instances=2)
     assert {fault.kind for fault in draw(1, 600, everything).faults} == set(KINDS)
+
+
+def test_should_draw_every_kind_once() -> None:
+    setup = Setup(brokers=3)
+    assert sorted(fault.kind for fault in draw_each(1, setup).faults) == sorted(possible(setup))
 
 
 def test_should_draw_only_what_it_is_asked_for() -> None:
