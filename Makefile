@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PIN    := $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header --no-annotate --no-emit-index-url
 
-.PHONY: help setup demo test test-all test-spark-versions lint docs bench bench-quick bench-elastic lock pin-jars clean check-python check-java
+.PHONY: help setup demo test test-all test-spark-versions soak lint docs bench bench-quick bench-elastic lock pin-jars clean check-python check-java
 
 help:             ## Show the targets.
 	@grep -hE '^[a-z-]+: *.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,6 +44,9 @@ test-all: setup lint    ## All tests, with the slow fault and soak suites.
 
 test-spark-versions: setup    ## What penstock uses of Spark's inside, on each minor version of pyspark from 4.0; about 10 minutes.
 	@$(BIN)/python -m tests.spark_versions
+
+soak: setup       ## Faults of all kinds under load, SOAK_MINUTES long (60), drawn from SOAK_SEED (1); into bench/results/soak.md.
+	@$(BIN)/python -m tests.soak
 
 lint: setup       ## Formatting, types and import contracts.
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ." >&2; exit 1; }

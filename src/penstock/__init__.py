@@ -193,6 +193,7 @@ if TYPE_CHECKING:
     from penstock.client.kafka_streams import KafkaStreams, StreamThreadExceptionResponse
     from penstock.client.standby_listener import StandbyUpdateListener, SuspendReason
     from penstock.kafka.dev_broker import DevBroker
+    from penstock.kafka.dev_cluster import DevCluster
     from penstock.testing.input_topic import TestInputTopic
     from penstock.testing.mock_processor_context import MockProcessorContext
     from penstock.testing.output_topic import TestOutputTopic
@@ -375,6 +376,7 @@ __all__ = [
     "TestOutputTopic",
     "MockProcessorContext",
     "DevBroker",
+    "DevCluster",
     # Errors
     "PenstockError",
     "ConfigError",
@@ -413,6 +415,7 @@ _LAZY = {
     "SuspendReason": "penstock.client.standby_listener",
     "StreamThreadExceptionResponse": "penstock.client.kafka_streams",
     "DevBroker": "penstock.kafka.dev_broker",
+    "DevCluster": "penstock.kafka.dev_cluster",
     "TopologyTestDriver": "penstock.testing.topology_test_driver",
     "TestInputTopic": "penstock.testing.input_topic",
     "TestOutputTopic": "penstock.testing.output_topic",

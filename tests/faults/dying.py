@@ -1,8 +1,12 @@
-"""A function for topologies that ends the worker it came to at a step of a turn: once for each order that lies in a folder."""
+"""A function for topologies that ends the worker it came to at a step of a turn: once for each order that lies in a folder.
+
+An order is a file of the step's name. What it says is done there: nothing or `die` ends the worker, `wait` keeps it for a while.
+"""
 
 from __future__ import annotations
 
 import os
+import time
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,8 @@ from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.worker import LaneWorker
 
 STEPS = ("begun", "produced", "offsets sent", "committed", "store written", "accounted")
+HAND_OVER = ("opened", "restored", "closed")
+WAIT_SECONDS = 3.0
 
 
 class Words:
@@ -26,21 +32,35 @@ class Words:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__ |= state
         if os.getpid() != self._driver:
-            _obey(self._folder)
+            obey(self._folder)
 
     def order(self, step: str) -> Path:
         """Let the next lane that comes to this step die there; what exists once it has."""
-        (self._folder / step).touch()
-        return self._folder / f"{step}.done"
+        return order(self._folder, step)
 
 
-def _obey(folder: Path) -> None:
+def order(folder: Path, step: str, what: str = "die") -> Path:
+    """Write an order, in one piece; what exists once it has been carried out."""
+    done = folder / f"{step}.done"
+    done.unlink(missing_ok=True)
+    draft = folder / f"{step}.draft"
+    draft.write_text(what)
+    draft.rename(folder / step)
+    return done
+
+
+def obey(folder: Path) -> None:
+    """Let the lanes of this process do what orders in a folder say."""
+
     def reached(step: str) -> None:
+        done = folder / f"{step}.done"
         try:
-            (folder / step).rename(folder / f"{step}.done")
+            (folder / step).rename(done)
         except FileNotFoundError:
             return
-        os._exit(9)
+        if done.read_text() != "wait":
+            os._exit(9)
+        time.sleep(WAIT_SECONDS)
 
     def commit_in_steps(commit: Any) -> Any:
         @wraps(commit)
@@ -75,4 +95,7 @@ def _obey(folder: Path) -> None:
     LaneProducer.commit = commit_in_steps(LaneProducer.commit)  # type: ignore[method-assign]
     LaneProducer._send_offsets = after("offsets sent", LaneProducer._send_offsets)  # type: ignore[method-assign]
     LaneTasks.post_commit = after("store written", LaneTasks.post_commit)  # type: ignore[method-assign]
+    LaneTasks._open = after("opened", LaneTasks._open)  # type: ignore[method-assign]
+    LaneTasks.restore = after("restored", LaneTasks.restore)  # type: ignore[method-assign]
+    LaneTasks._close = after("closed", LaneTasks._close)  # type: ignore[method-assign]
     LaneWorker.process = next_turn(LaneWorker.process)  # type: ignore[method-assign]

@@ -24,11 +24,14 @@ _SPARK_HOME = Path(pyspark.__file__).parent
 class Cluster:
     """A master and workers of one core each; also a context manager. All of it ends with this process.
 
+    With `recovers` a master that comes back knows what it knew.
     With `apart` each worker is a host by itself, as far as Spark and penstock can tell: an address and a state folder of its own.
     """
 
-    def __init__(self, workers: int = 2, cores: int = 1, memory: str = "1g", *, apart: bool = False) -> None:
-        self._count, self._cores, self._memory, self._apart = workers, cores, memory, apart
+    def __init__(
+        self, workers: int = 2, cores: int = 1, memory: str = "1g", *, apart: bool = False, recovers: bool = False
+    ) -> None:
+        self._count, self._cores, self._memory, self._apart, self._recovers = workers, cores, memory, apart, recovers
         self._folder = Path(tempfile.mkdtemp(prefix="penstock-cluster-"))
         self._master: GuardedProcess | None = None
         self._workers: list[GuardedProcess] = []
@@ -65,11 +68,32 @@ class Cluster:
     def start(self) -> Cluster:
         """Start everything; returns when all workers are registered."""
         self._port = _free_port()
+        self._start_master()
+        self.add_workers(self._count)
+        return self
+
+    def _start_master(self) -> None:
+        (self._folder / "master.log").unlink(missing_ok=True)
         arguments = ["--host", _HOST, "--port", str(self._port), "--webui-port", "0"]
         self._master = self._launch("master", "org.apache.spark.deploy.master.Master", *arguments)
         wait_until(lambda: self._said("master", "I have been elected leader"), "the master leads", 180)
-        self.add_workers(self._count)
-        return self
+
+    def replace_master(self) -> None:
+        """End the master at once, and start it again at the same address."""
+        assert self._master is not None
+        self._master.kill()
+        self._start_master()
+
+    @property
+    def master_pid(self) -> int:
+        """The process group of the master."""
+        assert self._master is not None
+        return self._master.pid
+
+    @property
+    def worker_pids(self) -> dict[int, int]:
+        """The process groups of the workers that run, by their number."""
+        return {number: worker.pid for number, worker in enumerate(self._workers) if worker.is_running}
 
     @property
     def workers(self) -> int:
@@ -150,14 +174,20 @@ class Cluster:
             java,
             "-Xmx256m",
             "-XX:TieredStopAtLevel=1",
-            "-XX:TieredStopAtLevel=1",
             "-XX:+UseSerialGC",
+            *self._recovery,
             "-cp",
             f"{_SPARK_HOME}/jars/*",
             main,
             *arguments,
         ]
         return GuardedProcess(command, self._folder / f"{name}.log", {**self.environment, **(environment or {})})
+
+    @property
+    def _recovery(self) -> list[str]:
+        folder = self._folder / "recovery"
+        settings = {"recoveryMode": "FILESYSTEM", "recoveryDirectory": str(folder)} if self._recovers else {}
+        return [f"-Dspark.deploy.{name}={value}" for name, value in settings.items()]
 
     def _said(self, name: str, text: str) -> bool:
         path = self._folder / f"{name}.log"

@@ -51,7 +51,7 @@ class Kafka:
 
     def create(self, *topics: str, partitions: int = 2, configs: Mapping[str, str] | None = None) -> None:
         """Create topics and wait until the broker knows them."""
-        wanted = [NewTopic(t, num_partitions=partitions, replication_factor=1, config=dict(configs or {})) for t in topics]
+        wanted = [NewTopic(t, num_partitions=partitions, replication_factor=-1, config=dict(configs or {})) for t in topics]
         for future in self.admin.create_topics(wanted).values():
             future.result(60)
         wait_until(lambda: set(topics) <= set(self.topics()), f"topics {topics} exist")

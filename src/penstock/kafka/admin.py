@@ -21,6 +21,8 @@ from penstock.log_bounds import LogBounds
 
 _TIMEOUT = 30.0
 _STEP = 1.5
+# librdkafka forgets all brokers, and connects to nobody any more, when one that has just come back names none (its issue 5301).
+_ANEW_SECONDS = 6.0
 # What a broker or a controller that goes away or comes back answers: asked again, it may do what is wanted.
 _PASSING = frozenset(
     {
@@ -259,8 +261,8 @@ class Admin:
 
     def _metadata(self) -> Any:
         """What the brokers know of their topics; asked in small steps, so that a refused login is told soon."""
-        deadline = time.monotonic() + _TIMEOUT
-        refused_before = False
+        opened_at = time.monotonic()
+        deadline, refused_before = opened_at + _TIMEOUT, False
         while True:
             try:
                 found = self._client.list_topics(timeout=min(_STEP, _TIMEOUT))
@@ -277,7 +279,10 @@ class Admin:
                     self._client = self._opened()
                 elif self._last_error is not None:
                     refused_before = False
-                if time.monotonic() > deadline:
+                now = time.monotonic()
+                if now > opened_at + _ANEW_SECONDS:
+                    self._client, opened_at = self._opened(), now
+                if now > deadline:
                     raise self._unreachable(reason) from exc
 
     def _missing(self, asked: Iterable[TopicPartition]) -> list[str]:

@@ -67,6 +67,9 @@ class DevBroker:
             KafkaStreams(topology, {"application.id": "demo", "bootstrap.servers": broker.bootstrap_servers})
     """
 
+    # What the brokers of a cluster have to agree on, or have less of; see dev_cluster.py.
+    _controller, _cluster_id, _heap = 0, "", "768m"
+
     def __init__(
         self, port: int = 0, data_dir: str | os.PathLike[str] | None = None, *, overrides: Mapping[str, str] | None = None
     ) -> None:
@@ -96,22 +99,25 @@ class DevBroker:
         3. Start the broker, guarded so that it ends with this process.
         4. Wait until it answers.
         """
-        if self.is_running:
-            return self
+        if not self.is_running:
+            self._begin()
+            try:
+                self._wait_until_it_answers(time.monotonic() + timeout)
+            except BaseException:
+                self.kill()
+                raise
+        return self
+
+    def _begin(self) -> None:
+        """The first three steps of a start."""
         class_path = broker_class_path()
-        self._port = self._port or _free_port()
+        self._port = self._port or free_port()
         if self._data_dir is None:
             self._data_dir = Path(tempfile.mkdtemp(prefix="penstock-broker-"))
         (self._data_dir / "tmp").mkdir(parents=True, exist_ok=True)
         properties = self._write_properties(self._data_dir)
         self._format(class_path, properties)
         self._process = self._launch(class_path, properties)
-        try:
-            self._wait_until_it_answers(time.monotonic() + timeout)
-        except BaseException:
-            self.kill()
-            raise
-        return self
 
     def stop(self, timeout: float = 30.0) -> None:
         """Stop cleanly, by force after `timeout`; temporary data are removed."""
@@ -137,7 +143,7 @@ class DevBroker:
     # -- steps of start ------------------------------------------------------------------------------------------------
 
     def _write_properties(self, folder: Path) -> Path:
-        controller = _free_port()
+        controller = self._controller or free_port()
         settings = {
             **_SERVER,
             "controller.quorum.voters": f"1@{_HOST}:{controller}",
@@ -157,7 +163,7 @@ class DevBroker:
     def _format(self, class_path: str, properties: Path) -> None:
         if (properties.parent / "data" / "meta.properties").exists():
             return
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        cluster_id = self._cluster_id or new_cluster_id()
         # Interpreted and first-tier code only: half the time for a program that runs a second.
         command = [*_java(properties.parent), "-XX:TieredStopAtLevel=1", "-cp", class_path, "kafka.tools.StorageTool"]
         formatting = [*command, "format", f"--cluster-id={cluster_id}", "-c", str(properties)]
@@ -175,10 +181,11 @@ class DevBroker:
             )
 
     def _launch(self, class_path: str, properties: Path) -> GuardedProcess:
-        command = [*_java(properties.parent), "-Xmx768m", "-cp", class_path, "kafka.Kafka", str(properties)]
+        command = [*_java(properties.parent), f"-Xmx{self._heap}", "-cp", class_path, "kafka.Kafka", str(properties)]
         return GuardedProcess(command, properties.parent / "broker.out")
 
     def _wait_until_it_answers(self, deadline: float) -> None:
+        """The last step of a start."""
         if self._overrides.get("listener.security.protocol.map"):
             answers = self._port_is_open  # a secured listener: only its clients know how to ask it
         else:
@@ -215,7 +222,13 @@ def _java(folder: Path) -> list[str]:
     return [java, *folders, *options]
 
 
-def _free_port() -> int:
+def new_cluster_id() -> str:
+    """What Kafka calls a random UUID."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
     with socket.socket() as probe:
         probe.bind((_HOST, 0))
         port: int = probe.getsockname()[1]

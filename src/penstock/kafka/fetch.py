@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence, Set
@@ -103,6 +104,7 @@ class RangeFetcher:
         self._slow: frozenset[TopicPartition] = frozenset()
         self._short: _Reader | None = None
         self._long: _Reader | None = None
+        self._opened_at = -math.inf
 
     def fetch(self, ranges: Sequence[FetchRange]) -> dict[TopicPartition, RawColumns]:
         """All records of the ranges, in offset order per partition.
@@ -121,13 +123,19 @@ class RangeFetcher:
             return {}, {}
         if sum(r.end - r.start for r in wanted.values()) > _SHORT:
             self._long = self._long or self._reader(_LONG_READS)
-            return self._long.read(wanted, self._slow)
-        self.rest()
-        self._short = self._short or self._reader(_SHORT_READS)
-        try:
-            return self._short.read(wanted, self._slow)
-        finally:
-            self._short.rest()
+            found, short = self._long.read(wanted, self._slow)
+        else:
+            self.rest()
+            self._short = self._short or self._reader(_SHORT_READS)
+            try:
+                found, short = self._short.read(wanted, self._slow)
+            finally:
+                self._short.rest()
+        silent = [partition for partition, at in short.items() if at.offset == wanted[partition].start and not at.out_of_range]
+        if len(silent) == len(wanted) and time.monotonic() > self._opened_at + self._timeout:
+            # Not a record of any: librdkafka may have forgotten all brokers (its issue 5301), and would for ever.
+            self.close()
+        return found, short
 
     def rest(self) -> None:
         """Fetch nothing until the next call."""
@@ -149,6 +157,7 @@ class RangeFetcher:
         self._short = self._long = None
 
     def _reader(self, settings: Mapping[str, Any]) -> _Reader:
+        self._opened_at = time.monotonic()
         config = {**settings, **self._config, "enable.partition.eof": True}
         if self._metrics is not None:
             config = self._metrics.settings(config, "short" if settings is _SHORT_READS else "long")

@@ -59,6 +59,12 @@ def test_should_go_on_where_it_was_refused_only_once(error: KafkaError, monkeypa
     assert opened(monkeypatch, error, None).partition_counts() == {}
 
 
+def test_should_ask_with_a_new_client_where_one_reaches_nobody_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin, "_ANEW_SECONDS", 0.0)
+    lost = KafkaError(KafkaError._ALL_BROKERS_DOWN)
+    assert opened(monkeypatch, lost, None).partition_counts() == {}
+
+
 def test_should_say_that_librdkafka_gets_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BrokerAccessError, match="Failed to acquire SASL OAUTHBEARER token"):
         opened(monkeypatch, NO_TOKEN, NO_TOKEN).partition_counts()

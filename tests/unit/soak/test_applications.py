@@ -1,0 +1,70 @@
+"""Every application of the soak, undisturbed: its truth holds, batch after batch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock import TopologyTestDriver
+from tests.harness.kafka import Message
+from tests.soak.applications import APPLICATIONS, Application, Inputs
+from tests.soak.truth import findings
+
+_CONFIG = {"statestore.cache.max.bytes": 0}
+
+
+def nothing(_key: Any, _value: Any) -> None:
+    """Disturb nobody."""
+
+
+class Undisturbed:
+    """An application in a driver, which has one partition of each topic."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+        self.driver = TopologyTestDriver(application.build(application.name, nothing), _CONFIG)
+        self.inputs: dict[str, list[Message]] = {topic: [] for topic in application.inputs}
+        self.found: list[Message] = []
+
+    def feed(self, inputs: Inputs, interleave: Callable[[Inputs], list[tuple[str, Message]]]) -> None:
+        name = self._application.name
+        for topic, message in interleave(inputs):
+            self.inputs[topic].append(message)
+            self.driver.pipe_record(f"{name}-{topic}", message.timestamp, message.key, message.value)
+        self.driver.advance_wall_clock_time(1_000)
+        while self.driver.queue_size(f"{name}-out"):
+            record = self.driver.read_record(f"{name}-out")
+            self.found.append(Message(record.key, record.value, record.timestamp))
+
+    def check(self) -> None:
+        truth = self._application.truth(self.inputs, 1)
+        assert findings(self._application.name, truth, self.found) == []
+        assert findings(self._application.name, truth, self.found, exactly_once=False) == []
+
+
+def one_topic_after_the_other(inputs: Inputs) -> list[tuple[str, Message]]:
+    return [(topic, message) for topic, messages in inputs.items() for message in messages]
+
+
+def by_time(inputs: Inputs) -> list[tuple[str, Message]]:
+    return sorted(one_topic_after_the_other(inputs), key=lambda entry: entry[1].timestamp)
+
+
+@pytest.mark.parametrize("interleave", [one_topic_after_the_other, by_time])
+@pytest.mark.parametrize("name", list(APPLICATIONS))
+def test_should_hold_the_truth_of_an_undisturbed_application(name: str, interleave: Any) -> None:
+    application, chance = APPLICATIONS[name], random.Random(name)
+    undisturbed = Undisturbed(application)
+    with undisturbed.driver:
+        undisturbed.feed(application.first(), one_topic_after_the_other)
+        for batch in range(30):
+            made = application.make(chance, batch * 120, 120)
+            undisturbed.feed(made, by_time if name == "sessions" and interleave is by_time else interleave)
+            if batch in (1, 25):
+                undisturbed.check()
+        undisturbed.check()
+        assert len(undisturbed.found) > 100
+        assert len(application.truth(undisturbed.inputs, 1)) >= 4
