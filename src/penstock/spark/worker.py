@@ -34,6 +34,7 @@ from penstock.runtime.task_metrics import TaskCounts
 from penstock.spark.answers import write_answer
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.blobs import Received, batch_blob, checksum, counts_blob, end_blob, failure_blob, flow_blob, read_blobs
+from penstock.spark.busy import BusyNodes
 from penstock.spark.doing import Work
 from penstock.spark.internals import cloudpickle, is_executor, own_executor_id
 from penstock.spark.lane_tasks import LaneTasks
@@ -44,6 +45,7 @@ from penstock.spark.raised import Raised, shortened
 from penstock.spark.upstream import side_target
 from penstock.spark.write_turn import TurnPart, write_turn
 from penstock.state.directory import site_here
+from penstock.usage import own_usage
 from penstock.wire import Codec
 
 _LANES: dict[tuple[str, int], LaneWorker] = {}
@@ -64,6 +66,8 @@ def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[byte
         answer.failure = _failure(exc)
         _drop_lane(turn)
     answer.logs += logs.take()
+    used = own_usage()
+    answer.usage = used.seconds, used.memory
     yield write_answer(answer)
 
 
@@ -189,6 +193,7 @@ class LaneWorker:
         transactional_id = application.transactional_id(lane) if config.eos_enabled else None
         self.producer = LaneProducer(producer_config(config, f"{self.client_id}-producer"), transactional_id)
         self.work = Work()
+        self.busy = BusyNodes(self.work, self.client_id) if config["application.server"] else None
         self.queries = QueryListener(application, self.tasks, host, self.work)
 
     def open(self, turn: OpenTurn, answer: LaneAnswer) -> None:
@@ -250,6 +255,8 @@ class LaneWorker:
             if turn.restore_seconds:
                 self._restore(turn.restore_seconds, answer)
             answer.flow = self.tasks.take_flow()
+            if answer.flow is not None and self.busy is not None:
+                answer.flow.busy = self.busy.take()
             if turn.with_metrics:
                 answer.metrics = self.tasks.metrics.update()
         except BaseException:
@@ -259,6 +266,8 @@ class LaneWorker:
 
     def close(self) -> None:
         """Close the tasks and clients."""
+        if self.busy is not None:
+            self.busy.close()
         self.queries.close()
         self.tasks.close()
         self.producer.close()
