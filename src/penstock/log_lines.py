@@ -44,7 +44,7 @@ class LogKeeper(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a line, unless there are many already, or it came from such a keeper itself."""
-        if hasattr(record, _TOLD_AGAIN):
+        if was_told(record):
             return
         if len(self._lines) >= _MOST_LINES or self._by_logger[record.name] >= _MOST_OF_ONE:
             self._left_out += 1
@@ -97,6 +97,11 @@ def tell_again(who: str, lines: Iterable[LogLine]) -> None:
         record = _record(line, f"{who}: {line.text}")
         if logger.isEnabledFor(record.levelno):
             logger.handle(record)
+
+
+def was_told(record: logging.LogRecord) -> bool:
+    """Whether a line of this process's log is one of another process, told again."""
+    return hasattr(record, _TOLD_AGAIN)
 
 
 def _record(line: LogLine, text: str) -> logging.LogRecord:

@@ -26,7 +26,7 @@ def main() -> None:
     internals.end_gateway(first, 60)
     spark = SparkContext("local[1]", "second")
     second = internals.active_context() is spark and internals.running_gateway() is not first
-    lives = not internals.has_ended(spark)
+    lives = not internals.has_ended(spark) and internals.jvm_pid(spark) == internals.running_gateway().proc.pid
     process = internals.running_gateway().proc
     process.kill()
     process.wait()

@@ -49,12 +49,14 @@ CLIENTS = ("_producer", "consumer", "_client")
 ALLOWED = {
     ("kafka/guard.py", "self._process.poll()"): "looks whether a process has ended, and does not wait",
     ("kafka/security.py", "file.flush()"): "a file",
+    ("kafka/letter_topics.py", "producer.flush()"): "a `LaneProducer`'s, which has a limit",
     ("spark/channel.py", "select.poll()"): "makes what waits, with a limit",
     ("spark/internals.py", "process.poll()"): "looks whether a process has ended, and does not wait",
     ("spark/internals.py", "java_rdd.collectAsync().get()"): "a job of a lane takes as long as its turn; `Lane.cancel` ends it",
     ("spark/internals.py", "found.get()"): "Scala's Option",
     ("spark/lane_process.py", "TaskContext.get()"): "the context of this task",
     ("spark/worker.py", "TaskContext.get()"): "the context of this task",
+    ("client/web/events.py", "gone.wait()"): "ends with the viewer, and is cancelled with its stream",
     ("client/session_renewal.py", "wait(pause)"): "waits for so long",
     ("client/kafka_streams.py", "self._thread.join()"): "on a thread of its own that `close` waits for as long as it was told to",
 }

@@ -59,7 +59,14 @@ def test_should_bring_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
     own = {str(path.relative_to(SOURCES)) for path in SOURCES.rglob("*") if path.is_file()}
     expected = {name for name in own if "__pycache__" not in name}
     assert {name for name in wheel.namelist() if not name.startswith(INSTALLED)} == expected
-    needed = ("py.typed", "client/web/page.html", "spark/log4j2.properties", "kafka/broker_jars.sha256", "spark/LiveTable.java")
+    needed = (
+        "py.typed",
+        "client/web/assets/index.html",
+        "client/web/assets/main.js",
+        "spark/log4j2.properties",
+        "kafka/broker_jars.sha256",
+        "spark/LiveTable.java",
+    )
     assert {f"penstock/{name}" for name in needed} <= expected
 
 

@@ -52,6 +52,7 @@ from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, check_client_settings, member_config
 from penstock.kafka.group_protocol import DEFAULT_LIMIT
 from penstock.kafka.groups import Groups, GroupStatus
+from penstock.kafka.letter_topics import LetterTopics
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInfo
 from penstock.log_lines import tell_again
 from penstock.metrics import Metric, MetricName
@@ -105,6 +106,7 @@ class KafkaStreams(QueryMethods):
         self._spark = spark
         self._session: SessionUse | None = None
         self._state = State.CREATED
+        self._state_since = time.time()
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._listener: StateListener | None = None
@@ -212,10 +214,13 @@ class KafkaStreams(QueryMethods):
             self._metrics_server = MetricsServer(config, self.metrics_text, f"{self._client_id}-metrics")
         if config["application.server"]:
             self._web = WebService(config)
+        self._say_starting("the brokers: topics are checked and made")
         prepared = self._prepared = prepare(self._topology, config, self._admin)
+        self._say_starting("Spark: a session is made, or taken")
         self._session = take_session(config["application.id"], config.spark_configs, self._given_spark)
         self._spark = self._session.session
         self._identity = identity_for(self._spark.sparkContext)
+        self._say_starting("Spark: executors are looked for, and worker processes started")
         lanes = lanes_of(self._spark, config["num.stream.threads"], len(prepared.plan.tasks()))
         threads = [self._threads.add() for _ in range(lanes)]
         self._fleet = Fleet(self._spark, self._application(prepared), [thread.name for thread in threads])
@@ -275,8 +280,16 @@ class KafkaStreams(QueryMethods):
                 lambda partitions: self._admin.log_ends(partitions, config.eos_enabled),
                 self.metrics_text,
                 lambda: {thread.name: thread.state.name for thread in self._threads.all()},
+                readings=self.metrics,
+                letters=LetterTopics(config, self._admin, self._client_id),
+                state_since=lambda: self._state_since,
+                paused=lambda: self._paused,
             )
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
+
+    def _say_starting(self, step: str) -> None:
+        if self._web is not None:
+            self._web.starting(step)
 
     def _join(self) -> None:
         """Become a member of the group."""
@@ -793,6 +806,8 @@ class KafkaStreams(QueryMethods):
             if not old.is_valid_transition(new):
                 raise StreamsError(f"stream-client [{self._client_id}] Unexpected state transition from {old.name} to {new.name}")
             self._state = new
+            if old is not new:
+                self._state_since = time.time()
             self._changed.notify_all()
         if old is not new:
             _log.info("stream-client [%s] State transition from %s to %s", self._client_id, old.name, new.name)

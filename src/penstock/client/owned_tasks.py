@@ -15,6 +15,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.client.copies import Copies
@@ -50,6 +51,8 @@ class Lags(NamedTuple):
 
     tasks: Mapping[TaskId, int]
     partitions: Mapping[TopicPartition, int]
+    reached: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})
+    """How far each partition is read, for the task that is furthest behind, and where it ends."""
 
     @property
     def total(self) -> int:
@@ -216,6 +219,7 @@ class OwnedTasks:
         found = ends(positions.sources())
         tasks: dict[TaskId, int] = {}
         partitions: dict[TopicPartition, int] = {}
+        reached: dict[TopicPartition, tuple[int, int]] = {}
         for task in dict(self.owners):
             at: dict[TopicPartition, int] = {}
             for partition in positions.inputs(task):
@@ -225,8 +229,13 @@ class OwnedTasks:
             behind = {partition: max(0, found[partition] - position) for partition, position in at.items() if partition in found}
             tasks[task] = sum(behind.values())
             for partition, lag in behind.items():
-                partitions[partition] = max(lag, partitions.get(partition, 0))
-        return Lags(tasks, partitions)
+                if lag >= partitions.get(partition, 0):
+                    partitions[partition], reached[partition] = lag, (at[partition], found[partition])
+        return Lags(tasks, partitions, reached)
+
+    def known_lags(self) -> Lags:
+        """The same, as far as is known where the topics end: nobody is asked."""
+        return self.lags(lambda partitions: self.ends)
 
     # -- from generation to generation ---------------------------------------------------------------------------------
 

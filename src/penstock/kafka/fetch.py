@@ -59,6 +59,10 @@ _OF_THE_CONNECTION = (
 _second = itemgetter(1)
 
 
+# Of how many records of a read timestamps are kept, about, and of how many reads together.
+_SOME, _MOST_TIMESTAMPS = 32, 512
+
+
 class FetchRange(NamedTuple):
     """Offsets `start` to `end` (not included) of one partition."""
 
@@ -105,6 +109,8 @@ class RangeFetcher:
         self._short: _Reader | None = None
         self._long: _Reader | None = None
         self._opened_at = -math.inf
+        self.timestamps: list[int] | None = None
+        """Where somebody wants to know how old records are: the timestamps of some of those that were read."""
 
     def fetch(self, ranges: Sequence[FetchRange]) -> dict[TopicPartition, RawColumns]:
         """All records of the ranges, in offset order per partition.
@@ -121,6 +127,17 @@ class RangeFetcher:
         wanted = {TopicPartition(r.topic, r.partition): r for r in ranges if r.end > r.start}
         if not wanted:
             return {}, {}
+        found, short = self._read_wanted(wanted)
+        if self.timestamps is not None:
+            for columns in found.values():
+                some = max(1, len(columns) // _SOME)
+                self.timestamps += columns.timestamps[::some]
+            del self.timestamps[:-_MOST_TIMESTAMPS]
+        return found, short
+
+    def _read_wanted(
+        self, wanted: Mapping[TopicPartition, FetchRange]
+    ) -> tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, Short]]:
         if sum(r.end - r.start for r in wanted.values()) > _SHORT:
             self._long = self._long or self._reader(_LONG_READS)
             found, short = self._long.read(wanted, self._slow)

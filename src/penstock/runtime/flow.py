@@ -13,24 +13,36 @@ from penstock.runtime.nodes import Node
 
 Edge = tuple[str, str]
 
+_MOST_TIMESTAMPS = 256
+
 
 @dataclass
 class Flow:
     """Records by edge (from node, to node), how many dead letters there were, and the last of them; and what was logged, where
     that has no other way to the driver: before a shuffle.
+
+    `failed` are records that a node could not process, by node; `busy` how long nodes, or the steps of a turn that are none, were
+    found at work, in milliseconds; `timestamps` those of some of the records that were read.
     """
 
     edges: Counter[Edge] = field(default_factory=Counter)
     dead: int = 0
     dead_letters: list[DeadLetter] = field(default_factory=list)
     logs: tuple[LogLine, ...] = ()
+    failed: Counter[str] = field(default_factory=Counter)
+    busy: Counter[str] = field(default_factory=Counter)
+    timestamps: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.edges = Counter(self.edges)  # from another process it comes as a plain mapping
+        self.failed, self.busy = Counter(self.failed), Counter(self.busy)
 
     def take(self, nodes: Iterable[Node]) -> None:
-        """Add what these nodes forwarded since they were last asked."""
+        """Add what these nodes forwarded, and could not process, since they were last asked."""
         for node in nodes:
+            if node.failed:
+                self.failed[node.name] += node.failed
+                node.failed = 0
             for child in node.children:
                 count = node.forwarded + node.forwarded_to.get(child.name, 0)
                 if count:
@@ -51,6 +63,18 @@ class Flow:
         self.dead += other.dead
         self.dead_letters += other.dead_letters
         self.logs += other.logs
+        self.failed.update(other.failed)
+        self.busy.update(other.busy)
+        self.timestamps = spread_over([*self.timestamps, *other.timestamps], _MOST_TIMESTAMPS)
 
     def __bool__(self) -> bool:
-        return bool(self.edges) or bool(self.dead) or bool(self.logs)
+        return bool(self.edges or self.dead or self.logs or self.failed or self.busy or self.timestamps)
+
+
+def spread_over(numbers: list[int], most: int) -> list[int]:
+    """So many of them at most, evenly spread.
+
+    >>> spread_over(list(range(10)), 4)
+    [0, 3, 6, 9]
+    """
+    return numbers if len(numbers) <= most else numbers[:: -(-len(numbers) // most)]

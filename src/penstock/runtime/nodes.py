@@ -52,6 +52,7 @@ class Node:
         "added_at",
         "child_by_name",
         "children",
+        "failed",
         "forwarded",
         "forwarded_to",
         "name",
@@ -72,6 +73,8 @@ class Node:
         self.forwarded = 0
         """How many records went to all children since this was last asked; `forwarded_to`: to one of them only."""
         self.forwarded_to: dict[str, int] = {}
+        self.failed = 0
+        """How many records a handler was asked about since this was last asked."""
         self._open = False
 
     def add_child(self, child: Node) -> None:
@@ -221,6 +224,7 @@ class ProcessorNode(Node):
         """Ask the handler about an exception of this processor; the innermost node that fails asks, and only once."""
         if isinstance(exception, (FailedProcessingError, TaskCorruptedError, TaskMigratedError)) or self._handler is None:
             return False
+        self.failed += 1
         handle_processing_failure(self._handler, self._context, self.name, record, exception)
         return True
 

@@ -53,6 +53,7 @@ class RecordDeserializer:
         try:
             return source.read(raw)
         except Exception as exc:  # noqa: BLE001  (whatever a user's deserializer raises is the handler's to judge)
+            source.failed += 1
             handle_deserialization_failure(self._handler, self._context, exc, raw, source.name)
             return None
 

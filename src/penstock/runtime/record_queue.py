@@ -140,6 +140,7 @@ class RecordQueue:
         try:
             self.source.read_key(raw)
         except Exception as exc:  # noqa: BLE001  (whatever a user's deserializer raises is the handler's to judge)
+            self.source.failed += 1
             handle_deserialization_failure(self._handler, self._context, exc, raw, self.source.name)
             return False
         return True
@@ -162,6 +163,7 @@ class RecordQueue:
                 else:
                     key, value = source.deserialize_key(topic, raw_key), source.deserialize_value(topic, raw_value)
             except Exception as exc:  # noqa: BLE001  (whatever a user's deserializer raises is the handler's to judge)
+                source.failed += 1
                 handle_deserialization_failure(self._handler, self._context, exc, raw, source.name)
                 skipped = raw
                 continue

@@ -83,12 +83,15 @@ class Work:
     def __init__(self) -> None:
         self.step = ""
         """The step that has begun; set by the thread that runs the turn."""
+        self.begun = threading.Event()
+        """Set whenever a turn begins; who waits for that clears it."""
         self._thread = 0
 
     @contextmanager
     def turn(self, step: str) -> Iterator[None]:
         """A turn of this thread, beginning with a step; nothing is done when it has ended."""
         self._thread, self.step = threading.get_ident(), step
+        self.begun.set()
         try:
             yield
         finally:

@@ -34,6 +34,7 @@ from penstock.spark.internals import (
     groups_waiting,
     has_ended,
     is_cut_off,
+    jvm_pid,
     split_place,
     yielding_bytes,
 )
@@ -127,6 +128,11 @@ class Fleet:
         self._stages = ThreadPoolExecutor(_STAGES_AT_ONCE, thread_name_prefix=f"{application.client_id}-shuffle")
         self._answered: dict[int, LaneAnswer] = {}
         self._sockets: set[Path] = set()
+
+    @property
+    def jvm_pid(self) -> int | None:
+        """The process of the driver's JVM; None where others have started it."""
+        return jvm_pid(self._spark)
 
     def warm_up(self) -> None:
         """Start the workers that run what comes before a shuffle, beside all else there is to do at the start."""

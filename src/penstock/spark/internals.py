@@ -122,6 +122,15 @@ def jvm_is_gone(gateway: Any) -> bool:
     return _lifeline.has_ended(gateway) if process is None else process.poll() is not None
 
 
+def jvm_pid(spark: SparkContext) -> int | None:
+    """The process of a context's JVM; None where pyspark has not started it itself.
+
+    Without it the page could not tell how much CPU and memory the JVM takes.
+    """
+    process = vars(getattr(spark, "_gateway", None) or object).get("proc")
+    return None if process is None else int(process.pid)
+
+
 class _Lifeline:
     """A connection to a JVM that is no child of ours, over which nothing is ever sent: it ends with the JVM."""
 

@@ -526,6 +526,7 @@ class LaneTasks:
                 flow.take(task.topology.nodes)
         if looked_at:
             flow.take(self._globals.nodes)
+            flow.timestamps, self._fetcher.timestamps = self._fetcher.timestamps or [], []
         return flow if looked_at else None
 
     # -- what readers ask ----------------------------------------------------------------------------------------------

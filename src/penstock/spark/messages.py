@@ -217,6 +217,8 @@ class LaneAnswer:
     lost: bool = False
     failure: Failure | None = None
     logs: tuple[LogLine, ...] = ()
+    usage: tuple[float, int] | None = None
+    """How many seconds of CPU the worker has taken since its start, and how many bytes of memory it has."""
 
     @property
     def work_seconds(self) -> float:

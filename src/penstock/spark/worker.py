@@ -37,6 +37,7 @@ from penstock.runtime.task_metrics import TaskCounts
 from penstock.spark.answers import write_answer
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.blobs import Received, batch_blob, checksum, counts_blob, end_blob, failure_blob, flow_blob, read_blobs
+from penstock.spark.busy import BusyNodes
 from penstock.spark.doing import Work
 from penstock.spark.internals import cloudpickle, is_executor, own_executor_id
 from penstock.spark.lane_tasks import LaneTasks
@@ -49,6 +50,7 @@ from penstock.spark.stay import stay
 from penstock.spark.upstream import side_target
 from penstock.spark.write_turn import TurnPart, write_turn
 from penstock.state.directory import site_here
+from penstock.usage import own_usage
 from penstock.wire import Codec
 
 _LANES: dict[tuple[str, int], LaneWorker] = {}
@@ -69,6 +71,8 @@ def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[byte
         answer.failure = _failure(exc)
         _drop_lane(turn)
     answer.logs += logs.take()
+    used = own_usage()
+    answer.usage = used.seconds, used.memory
     yield write_answer(answer)
 
 
@@ -200,6 +204,7 @@ class LaneWorker:
         told = self.tasks.client_metrics(PRODUCER, producer_id)
         self.producer = LaneProducer(producer_config(config, producer_id), transactional_id, told)
         self.work = Work()
+        self.busy = BusyNodes(self.work, self.client_id) if config["application.server"] else None
         self.queries = QueryListener(application, self.tasks, host, self.work)
 
     def open(self, turn: OpenTurn, answer: LaneAnswer) -> None:
@@ -261,6 +266,8 @@ class LaneWorker:
             if turn.restore_seconds:
                 self._restore(turn.restore_seconds, answer)
             answer.flow = self.tasks.take_flow()
+            if answer.flow is not None and self.busy is not None:
+                answer.flow.busy = self.busy.take()
             if turn.with_metrics:
                 answer.metrics = self._metrics()
         except BaseException:
@@ -293,6 +300,8 @@ class LaneWorker:
 
     def close(self) -> None:
         """Close the tasks and clients."""
+        if self.busy is not None:
+            self.busy.close()
         self.queries.close()
         self.tasks.close()
         self.producer.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Generator, Iterator, Mapping
 from functools import partial
+from heapq import nsmallest
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
@@ -29,6 +30,7 @@ from penstock.serde_codecs import parse_json
 from penstock.serdes import as_serializer
 
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1_000
+_MOST_WINDOWS = 100_000
 
 Parameters = Mapping[str, str]
 Json = dict[str, Any]
@@ -169,6 +171,41 @@ class Answers:
         found = self._everywhere.find(asked, self._everywhere.task_of(store, key), read)
         page = found.answer or {"entries": [], "next": None}
         return {**page, "partitions": sorted(found.partitions)} if forwarded else page
+
+    def all_windows(self, name: str, parameters: Parameters) -> Json:
+        """The windows or sessions of all keys that begin in a range of time, in the partitions that are here, oldest first."""
+        store = self._store(name)
+        if store.kind not in ("window", "session"):
+            raise HttpError(400, f"store {name} has no windows: ask /api/stores/{name}/range")
+        low, high = parse_time(parameters, "from", 0), parse_time(parameters, "to", MAX_TIME)
+        if low > high:
+            raise HttpError(400, f"the range ends before it begins: from={low}, to={high}")
+        limit, read = parse_limit(parameters), TableRead(start_low=low, start_high=high)
+        here = self._everywhere.local(name)
+        if not here:
+            raise HttpError(503, f"no partition of store {name} is here now; ask again later")
+        found: list[Entry] = []
+        for partition in here:
+            with partition.lease() as lease:
+                # The first so many of each partition, of which the oldest are shown.
+                starts = (
+                    one for one in patiently(entries_for(store, lease.store, read)) if low <= (one.window_start or 0) <= high
+                )
+                found += nsmallest(limit + 1, islice(starts, _MOST_WINDOWS), key=lambda one: one.window_start or 0)
+        found.sort(key=lambda one: (one.window_start or 0, one.window_end or 0))
+        entries = [
+            {
+                "key": as_json(one.key),
+                "start": one.window_start,
+                "end": one.window_end,
+                "value": as_json(one.value),
+                **({} if one.timestamp is None else {"timestamp": one.timestamp}),
+            }
+            for one in found[:limit]
+        ]
+        total = len(self._queries.stores.tasks_of(name)) or 1
+        following = found[limit].window_start if len(found) > limit else None
+        return {"entries": entries, "next": following, "here": len(here), "partitions": total}
 
     def table(self, name: str, parameters: Parameters) -> Generator[bytes, None, None]:
         """What is here of a store, all or one partition, as the parts of an Arrow stream; what is on disk is of one commit.

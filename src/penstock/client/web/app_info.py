@@ -83,7 +83,8 @@ class AppInfo:
             "tasks": self._tasks(lags),
             "lag": lags.total,
             "partitions": [
-                {"topic": p.topic, "partition": p.partition, "lag": lag} for p, lag in sorted(lags.partitions.items())
+                {"topic": p.topic, "partition": p.partition, "lag": lag, **_reached(lags.reached.get(p))}
+                for p, lag in sorted(lags.partitions.items())
             ],
             "instances": [
                 {"host": str(m.host_info), "stores": sorted(m.state_store_names), "partitions": len(m.topic_partitions)}
@@ -97,6 +98,12 @@ class AppInfo:
             "errors": history.errors(),
             "dead_letters": history.dead_letters(),
         }
+
+    def places(self) -> dict[str, str]:
+        """Where each task is, as one text that changes with it."""
+        owners, standbys = self._conductor.owners, self._conductor.standby_hosts
+        found = {str(task): f"standby {host}" for task, host in standbys.items()}
+        return found | {str(task): f"active {lane}" for task, lane in owners.items()}
 
     def _repartitions(self) -> dict[str, str]:
         return transports(self._stores.application.plan, self._config["application.id"])
@@ -173,6 +180,10 @@ class AppInfo:
         with self._lag_lock:
             self._lags_at = time.monotonic()
             self._asking = None
+
+
+def _reached(found: tuple[int, int] | None) -> dict[str, int]:
+    return {} if found is None else {"committed": found[0], "end": found[1]}
 
 
 def topology_json(description: TopologyDescription) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from starlette.applications import Starlette
@@ -15,15 +15,20 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from penstock.client.web.answers import Answers
+from penstock.client.web.asgi import App
+from penstock.client.web.deadline import Deadline
 from penstock.client.web.errors import HttpError, http_error
+from penstock.client.web.events import Viewers
 from penstock.client.web.everywhere import BEYOND_HOME
-from penstock.client.web.guard import REQUEST_SECONDS, App, Guard
+from penstock.client.web.guard import EVENTS_PATH, MAX_BODY, REQUEST_SECONDS, Guard
 from penstock.client.web.headers import SafeHeaders
+from penstock.client.web.letters import Letters
 from penstock.client.web.openapi import openapi
-from penstock.client.web.page import PAGE, POLICY
+from penstock.client.web.page import ASSETS, PAGE, POLICY
 from penstock.client.web.peer_gate import PeerGate
 from penstock.client.web.responses import NO_STORE, dump, error_response, failed, metrics_route, read_in, refused
 from penstock.client.web.rooms import Room
+from penstock.client.web.sql import SqlConsole
 from penstock.errors import PenstockError
 from penstock.peers.connection import FORWARDED
 from penstock.peers.proofs import PeerKeys
@@ -35,45 +40,105 @@ _log = logging.getLogger(__name__)
 # Readers wait for disks and for other instances, not for the processor: a few threads are enough for each kind of read, and
 # most of them may be with one store. What other instances ask has its own: two that wait for each other would wait for ever.
 # So has what tells of the application, which is asked for most when something hangs.
-_ROOMS = {"keys": (4, 3), "windows": (3, 2), "ranges": (3, 2), "peers": (4, 3), "tables": (2, 2), "info": (2, 2)}
+_ROOMS = {
+    "keys": (4, 3),
+    "windows": (3, 2),
+    "ranges": (3, 2),
+    "peers": (4, 3),
+    "tables": (2, 2),
+    "info": (2, 2),
+    "page": (2, 2),
+    "letters": (1, 1),
+    "sql": (1, 1),
+}
 
 # A table holds a view of each partition until it is sent; others need some of the few there can be.
 _TABLES = 2
 
 
+_REPLAY = "/api/dead-letters/replay"
+
+# The page's own files change with the version alone, but that nobody knows: they are asked for anew.
+_ASSET_HEADERS = {"Cache-Control": "no-cache"}
+
+
+class Parts(NamedTuple):
+    """What answers, once the application has come so far."""
+
+    answers: Answers
+    app_info: Callable[[], dict[str, Any]]
+    metrics: Callable[[], str]
+    document: Callable[[], dict[str, Any]]
+    sql: SqlConsole
+    letters: Letters | None = None
+
+
 class WebApplication:
-    """Answers requests on threads of its own, so that none holds up another, nor the application."""
+    """Answers requests on threads of its own, so that none holds up another, nor the application.
+
+    Before `begin` it answers with the page, which shows what `starting` tells, and with 503 to everything else.
+    """
 
     def __init__(
         self,
-        answers: Answers,
-        app_info: Callable[[], dict[str, Any]],
-        metrics: Callable[[], str],
         token: str | None,
         host: HostInfo,
-        keys: PeerKeys | None = None,
+        keys: PeerKeys | None,
+        starting: Callable[[], dict[str, Any]],
+        settings: Callable[[], dict[str, Any]],
     ) -> None:
-        self._answers = answers
-        self._app_info = app_info
+        self._parts: Parts | None = None
+        self._starting = starting
         self._tables = 0
         self._rooms = {kind: Room(kind, *sizes) for kind, sizes in _ROOMS.items()}
+        self._viewers = Viewers(self._document, self._for_viewers)
         routes = [
             Route("/", self._page),
-            Route("/api/app", self._json("info", lambda request, forwarded: self._app_info())),
-            Route("/api/stores", self._json("info", lambda request, forwarded: answers.stores())),
-            Route("/api/stores/{store}", self._json("info", lambda request, _: answers.store(request.path_params["store"]))),
+            *(Route(path, self._asset) for path in ASSETS),
+            Route(EVENTS_PATH, self._events),
+            Route("/api/app", self._json("info", lambda request, forwarded: self._begun.app_info())),
+            Route("/api/settings", self._json("info", lambda request, forwarded: settings())),
+            Route(
+                "/api/sql", self._json("sql", lambda request, _: self._begun.sql.answer(request.query_params.get("query", "")))
+            ),
+            Route("/api/dead-letters", self._json("letters", self._list_letters)),
+            Route(_REPLAY, self._replay, methods=["POST"]),
+            Route("/api/stores", self._json("info", lambda request, forwarded: self._answers.stores())),
+            Route(
+                "/api/stores/{store}", self._json("info", lambda request, _: self._answers.store(request.path_params["store"]))
+            ),
             Route("/api/stores/{store}/keys/{key:path}", self._json("keys", self._key, self._key_at_once)),
             Route("/api/stores/{store}/range", self._json("ranges", self._range)),
             Route("/api/stores/{store}/table", self._table),
+            Route("/api/stores/{store}/windows", self._json("windows", self._all_windows)),
             Route("/api/stores/{store}/windows/{key:path}", self._json("windows", self._windows)),
             Route("/api/stores/{store}/metadata/{key:path}", self._json("keys", self._metadata)),
-            metrics_route(self._rooms["info"], metrics),
+            metrics_route(self._rooms["info"], lambda: self._begun.metrics()),
             Route("/openapi.json", self._json("info", lambda request, forwarded: openapi())),
         ]
         starlette = Starlette(routes=routes, exception_handlers={HTTPException: refused, 500: failed})
         starlette.router.redirect_slashes = False  # a store without a name is no other path
         gate = None if keys is None else PeerGate(keys, host)
-        self.asgi: App = SafeHeaders(Guard(starlette, token, host.host, gate))
+        self.asgi: App = SafeHeaders(Guard(starlette, token, host.host, gate, writes=[_REPLAY]))
+
+    def begin(self, parts: Parts) -> None:
+        """Answer queries from now on."""
+        self._parts = parts
+
+    @property
+    def _begun(self) -> Parts:
+        if self._parts is None:
+            waiting = self._starting()["app"]["waiting"]["0"]
+            raise HttpError(503, f"the application is starting: it waits for {waiting}; ask again later")
+        return self._parts
+
+    @property
+    def _answers(self) -> Answers:
+        return self._begun.answers
+
+    def end_streams(self) -> None:
+        """Let those go who look at the page."""
+        self._viewers.close()
 
     def close(self) -> None:
         """Answer no more."""
@@ -84,6 +149,50 @@ class WebApplication:
 
     async def _page(self, request: Request) -> Response:
         return HTMLResponse(PAGE, headers={"Content-Security-Policy": POLICY})
+
+    async def _asset(self, request: Request) -> Response:
+        asset = ASSETS[request.url.path]
+        return Response(asset.content, media_type=asset.media_type, headers=_ASSET_HEADERS)
+
+    async def _events(self, request: Request) -> Response:
+        """What the page shows, and what changes of it."""
+        return self._viewers.response()
+
+    def _document(self) -> dict[str, Any]:
+        return self._starting() if self._parts is None else self._parts.document()
+
+    async def _for_viewers(self, call: Callable[[], Any]) -> Any:
+        patience = Patience(REQUEST_SECONDS)
+        try:
+            async with Deadline(patience.seconds):
+                return await self._rooms["page"].run("", patience, call)
+        except TimeoutError as exc:
+            raise HttpError(503, "the application takes long to tell how it is") from exc
+        finally:
+            patience.give_up()
+
+    def _list_letters(self, request: Request, forwarded: bool) -> Any:
+        return self._letters.list(request.query_params.get("topic"))
+
+    @property
+    def _letters(self) -> Letters:
+        letters = self._begun.letters
+        if letters is None:
+            raise HttpError(503, "dead letter topics cannot be read here")
+        return letters
+
+    async def _replay(self, request: Request) -> Response:
+        """Write a dead letter to where it came from. Who may is the guard's to say."""
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_BODY:
+                return error_response(HttpError(413, f"more than {MAX_BODY} bytes were sent"))
+        try:
+            found = await self._in_thread("letters", request, lambda: dump(self._letters.replay(body)))
+        except Exception as exc:  # noqa: BLE001 - told to the client
+            return error_response(http_error(exc))
+        return Response(found, media_type="application/json", headers=NO_STORE)
 
     async def _table(self, request: Request) -> Response:
         """What this instance has of a store, as an Arrow stream: for other instances, whose tables show all of it."""
@@ -118,6 +227,9 @@ class WebApplication:
 
     def _windows(self, request: Request, forwarded: bool) -> Any:
         return self._answers.windows(request.path_params["store"], _tail(request, "windows"), _parameters(request), forwarded)
+
+    def _all_windows(self, request: Request, forwarded: bool) -> Any:
+        return self._answers.all_windows(request.path_params["store"], _parameters(request))
 
     def _metadata(self, request: Request, forwarded: bool) -> Any:
         return self._answers.metadata(request.path_params["store"], _tail(request, "metadata"))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Collection, MutableMapping, Sequence
 from typing import Any
 
 from penstock.client.web import cross_site
+from penstock.client.web.asgi import App, Receive, Scope, Send
 from penstock.client.web.deadline import Deadline
+from penstock.client.web.page import ASSETS
 from penstock.client.web.peer_gate import PeerGate
 from penstock.peers.addresses import is_loopback
 
@@ -18,23 +20,22 @@ MAX_TARGET = 8_192
 MAX_BODY = 64 * 1024
 MAX_AT_ONCE = 64
 MAX_INFO_AT_ONCE = 32
+MAX_VIEWERS = 16
 REQUEST_SECONDS = 15.0
 SEND_SECONDS = 20.0
 TABLE_SECONDS = 600.0
+VIEWER_SECONDS = 12 * 3600.0
 
 PATIENCE = "penstock.patience"
 """Where a request's scope has the `Patience` of who answers it: given up when the client is gone."""
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 # What tells of the application is not counted among the queries: it is asked for most when they hang.
-_INFO_PATHS = frozenset({"/", "/api/app", "/api/stores", "/metrics", "/openapi.json"})
+_INFO_PATHS = frozenset({"/", "/api/app", "/api/stores", "/api/settings", "/metrics", "/openapi.json", *ASSETS})
+
+EVENTS_PATH = "/api/events"
 
 # The page itself holds no data: it asks for the token and sends it with what it reads.
-_OPEN_PATHS = frozenset({"/"})
+_OPEN_PATHS = frozenset({"/", *ASSETS})
 
 _HEADERS = [
     (b"content-type", b"application/json"),
@@ -51,12 +52,15 @@ class Guard:
     point here is refused (DNS rebinding). Pages of other sites are refused in any case (`cross_site`).
     """
 
-    def __init__(self, app: App, token: str | None, host: str, peers: PeerGate | None = None) -> None:
+    def __init__(
+        self, app: App, token: str | None, host: str, peers: PeerGate | None = None, writes: Collection[str] = ()
+    ) -> None:
         self._app = app
+        self._writes = frozenset(writes)
         self._token = token
         self._host = host
         self._peers = peers
-        self._running = {"queries": 0, "requests": 0}
+        self._running = {"queries": 0, "requests": 0, "pages": 0}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it."""
@@ -77,11 +81,11 @@ class Guard:
         kind = _kind(scope)
         self._running[kind] += 1
         try:
-            # A table may take longer than a page; its parts are sent one by one, and each has to be taken in time.
-            table = scope["path"].endswith("/table")
-            sending = _PatientSend(send, SEND_SECONDS if table else None)
+            # Tables and events may take longer; their parts are sent one by one, and each has to be taken in time.
+            longer = VIEWER_SECONDS if kind == "pages" else TABLE_SECONDS if scope["path"].endswith("/table") else None
+            sending = _PatientSend(send, None if longer is None else SEND_SECONDS)
             try:
-                async with Deadline(TABLE_SECONDS if table else REQUEST_SECONDS + SEND_SECONDS):
+                async with Deadline(longer or REQUEST_SECONDS + SEND_SECONDS):
                     await self._app(scope, receive, sending)
             except TimeoutError:
                 if not sending.started:
@@ -103,11 +107,28 @@ class Guard:
             unknown = self._refuse_stranger(headers)
             if unknown is not None:
                 return unknown
-        if scope["method"] not in ("GET", "HEAD"):
+        if scope["path"] in self._writes:
+            refusal = self._refuse_write(scope["method"], headers)
+            if refusal is not None:
+                return refusal
+        elif scope["method"] not in ("GET", "HEAD"):
             return 405, f"{scope['method']} is not allowed: queries only read, use GET"
-        kind, most = _kind(scope), MAX_INFO_AT_ONCE if scope["path"] in _INFO_PATHS else MAX_AT_ONCE
+        kind = _kind(scope)
+        most = {"queries": MAX_AT_ONCE, "requests": MAX_INFO_AT_ONCE, "pages": MAX_VIEWERS}[kind]
         if self._running[kind] >= most:
             return 503, f"{most} {kind} are being answered; ask again later"
+        return None
+
+    def _refuse_write(self, method: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
+        """What changes something needs the token, whoever asks and wherever; and is nothing that a form could send."""
+        if self._token is None:
+            return 403, "set application.server.token: without one nothing can be changed from here"
+        if not headers.get(b"authorization", b"").lower().startswith(b"bearer "):
+            return 401, "send the application's token: Authorization: Bearer <application.server.token>"
+        if method != "POST":
+            return 405, f"{method} is not allowed: use POST"
+        if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
+            return 415, "what is sent should be application/json"
         return None
 
     def _refuse_stranger(self, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
@@ -125,7 +146,8 @@ class Guard:
 
 
 def _kind(scope: Scope) -> str:
-    return "requests" if scope["path"] in _INFO_PATHS else "queries"
+    path = scope["path"]
+    return "pages" if path == EVENTS_PATH else "requests" if path in _INFO_PATHS else "queries"
 
 
 class _PatientSend:

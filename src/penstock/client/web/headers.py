@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any, Final
 
-from penstock.client.web.guard import App, Receive, Scope, Send
+from penstock.client.web.asgi import App, Receive, Scope, Send
 
 CLOSED: Final = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 """The policy of an answer that is data: shown as a document, it could do nothing. The last three have no default in the first."""

@@ -15,7 +15,8 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from penstock.client.web.guard import PATIENCE, App
+from penstock.client.web.asgi import App
+from penstock.client.web.guard import PATIENCE
 from penstock.errors import ConfigError, StreamsError
 from penstock.peers.addresses import advertised, is_loopback, refuse_unreachable
 from penstock.query.metadata import HostInfo

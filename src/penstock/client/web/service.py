@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,10 +12,16 @@ from penstock.client.queries.queries import Queries
 from penstock.client.state import State
 from penstock.client.web.answers import Answers
 from penstock.client.web.app_info import AppInfo
-from penstock.client.web.application import WebApplication
+from penstock.client.web.application import Parts, WebApplication
+from penstock.client.web.console import Console, starting
 from penstock.client.web.forwarding import Forwarder
 from penstock.client.web.history import History
+from penstock.client.web.letters import Letters, Topics
 from penstock.client.web.server import QueryServer, bind
+from penstock.client.web.settings import settings_json
+from penstock.client.web.sql import SqlConsole
+from penstock.client.web.state_info import Readings, StateInfo
+from penstock.client.web.watcher import Watcher
 from penstock.config import StreamsConfig
 from penstock.ids import TopicPartition
 from penstock.peers.proofs import PeerKeys
@@ -29,8 +36,9 @@ class WebService:
     """The query server of one application.
 
     1. The constructor binds the socket; from then on `host` can be told to the group.
-    2. `serve` answers.
-    3. `close` ends it.
+    2. `starting` shows a page that says what the application waits for.
+    3. `serve` answers.
+    4. `close` ends it.
     """
 
     def __init__(self, config: StreamsConfig) -> None:
@@ -44,7 +52,23 @@ class WebService:
         self._keys = PeerKeys.of(config)
         self._forwarder = Forwarder(self._keys, tls)
         self._server: QueryServer | None = None
-        self._web: WebApplication | None = None
+        self._watcher: Watcher | None = None
+        self._started = time.time()
+        self._step = "its turn", self._started
+        self._web = WebApplication(self._token, self.host, self._keys, self._starting, lambda: settings_json(config))
+
+    def starting(self, step: str) -> None:
+        """Say what the application waits for, to whoever looks before it can answer."""
+        self._step = step, time.time()
+        self._listen()
+
+    def _starting(self) -> dict[str, Any]:
+        return starting(self._config["application.id"], str(self.host), self._started, *self._step)
+
+    def _listen(self) -> None:
+        if self._server is None:
+            self._server = QueryServer(self._socket, self._web.asgi, self._tls)
+            self._server.start()
 
     def serve(
         self,
@@ -57,6 +81,11 @@ class WebService:
         ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]],
         metrics: Callable[[], str] | None,
         thread_states: Callable[[], Mapping[str, str]] = dict,
+        *,
+        readings: Readings = dict,
+        letters: Topics | None = None,
+        state_since: Callable[[], float | None] = lambda: None,
+        paused: Callable[[], bool] = lambda: False,
     ) -> None:
         """Answer from now on."""
         answers = Answers(queries, self.host, self._forwarder)
@@ -74,10 +103,31 @@ class WebService:
             self.history,
             thread_states,
         )
-        self._web = WebApplication(answers, info, metrics or (lambda: basic_metrics(info)), self._token, self.host, self._keys)
-        self._server = QueryServer(self._socket, self._web.asgi, self._tls)
-        self._server.start()
+        watcher = self._watcher = Watcher(self.history, conductor.tasks.known_lags, info.places, lambda: fleet.jvm_pid)
+        watcher.start()
+        console = Console(
+            info,
+            self.history,
+            watcher,
+            StateInfo(queries.stores, fleet, conductor, self.history, readings),
+            description,
+            fleet,
+            conductor,
+            state,
+            self.url.partition(":")[0],
+            state_since,
+            paused,
+            replays=self._token is not None and letters is not None,
+        )
+        found = None if letters is None else Letters(letters, self._letter_topics, lambda: _inputs(fleet))
+        self._web.begin(Parts(answers, info, metrics or (lambda: basic_metrics(info)), console, SqlConsole(queries), found))
+        self._listen()
         _log.info("queries are answered at %s, where also a page shows the application", self.url)
+
+    def _letter_topics(self) -> set[str]:
+        """Where dead letters go: by the settings, and where some have gone that a handler of the user's own has sent."""
+        named = self._config["errors.dead.letter.queue.topic.name"]
+        return {*([named] if named else []), *(letter["to"] for letter in self.history.dead_letters())}
 
     @property
     def url(self) -> str:
@@ -86,13 +136,21 @@ class WebService:
 
     def close(self) -> None:
         """Answer no more."""
+        self._web.end_streams()
+        if self._watcher is not None:
+            self._watcher.close()
         if self._server is not None:
             self._server.close()
-        if self._web is not None:
-            self._web.close()
+        self._web.close()
         self._forwarder.close()
         self._socket.close()
         self.history.close()
+
+
+def _inputs(fleet: Fleet) -> set[str]:
+    """The topics that others write for the application."""
+    parts = fleet.application.plan.subtopologies.values()
+    return {topic for part in parts for topic in part.source_topics if topic not in part.repartition_source_topics}
 
 
 def basic_metrics(info: Callable[[], Mapping[str, Any]]) -> str:

@@ -70,14 +70,16 @@ class Conductor:
         self.standby_hosts: dict[TaskId, str] = {}
         self.waiting_for_core: dict[str, float] = {}
         self.is_open = True
-        # Each task reads its own partition and, with all others, that of a topic before a shuffle.
-        self.tasks = SimpleNamespace(
-            lags=lambda ends: Lags(
-                dict.fromkeys(self.owners, 7),
-                {TopicPartition("before", 0): 4, **{TopicPartition("in", task.partition): 3 for task in self.owners}},
-            )
-        )
+        self.has_begun = True
+        self.membership: Any = object()
+        self.tasks = SimpleNamespace(lags=lambda ends: self.lags(), known_lags=self.lags)
         self.restoring: set[TaskId] = set()
+
+    def lags(self) -> Lags:
+        """Each task reads its own partition and, with all others, that of a topic before a shuffle."""
+        partitions = {TopicPartition("before", 0): 4, **{TopicPartition("in", task.partition): 3 for task in self.owners}}
+        reached = {partition: (100, 100 + lag) for partition, lag in partitions.items()}
+        return Lags(dict.fromkeys(self.owners, 7), partitions, reached)
 
     def is_ready(self, task: TaskId) -> bool:
         return self.is_open and task not in self.restoring
@@ -95,6 +97,7 @@ class Fleet:
     def __init__(self, application: Application) -> None:
         self.application = application
         self.lanes = {0: Lane()}
+        self.jvm_pid: int | None = None
 
     def is_on_this_host(self, lane: int) -> bool:
         return True

@@ -34,7 +34,7 @@ class Served:
         self._folder, self._own = folder, own
         self.world: World
 
-    def serve(self, hosts: dict[int, str] | None = None) -> Served:
+    def serve(self, hosts: dict[int, str] | None = None, **more: Any) -> Served:
         self.world = World(self._folder, self._own, hosts or dict.fromkeys(range(3), self.address))
         self.world.open_all()
         self.world.commit()
@@ -48,6 +48,7 @@ class Served:
             world.conductor,
             lambda partitions: {},
             None,
+            **more,
         )
         return self
 
@@ -59,6 +60,7 @@ class Served:
         *,
         read: bool = True,
         tls: ssl.SSLContext | None = None,
+        body: bytes | None = None,
     ) -> tuple[int, Any]:
         """Status and JSON (or text) of an answer; only the status where it is not read."""
         connection = peer_connection(self.service.host.host, self.service.host.port, tls, 30)
@@ -66,7 +68,9 @@ class Served:
             connection.putrequest(method, target, skip_host="Host" in (headers or {}), skip_accept_encoding=True)
             for name, value in (headers or {}).items():
                 connection.putheader(name, value)
-            connection.endheaders()
+            if body is not None:
+                connection.putheader("Content-Length", str(len(body)))
+            connection.endheaders(body)
             response = connection.getresponse()
             if not read:
                 return response.status, None

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import base64
-import hashlib
 import http.client
 import re
 from collections.abc import Iterator
 
 import pytest
 
+from penstock.client.web.page import ASSETS
 from tests.unit.client.web.served import Served
 
 
@@ -56,12 +55,29 @@ def test_should_tell_browsers_to_frame_nothing_and_to_tell_nobody(
     assert response.getheader("Cross-Origin-Resource-Policy") == "same-origin"
 
 
-def test_should_let_the_page_run_its_own_script_alone(server: Served) -> None:
+def test_should_let_the_page_run_its_own_scripts_alone(server: Served) -> None:
     response = answer(server, "/")
     text: str = response.text  # type: ignore[attr-defined]
-    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = response.getheader("Content-Security-Policy") or ""
-    assert f"script-src 'sha256-{digest}';" in policy
-    assert "connect-src 'self'" in policy
-    assert not re.search(r"\son[a-z]+=", text)  # handlers in attributes would need unsafe-inline
+    for part in ("script-src 'self'", "style-src 'self'", "connect-src 'self'", "require-trusted-types-for 'script'"):
+        assert f"{part};" in policy
+    assert "unsafe" not in policy
+    assert not re.search(
+        r"<script(?![^>]*\ssrc=)[^>]*>|<style|\sstyle=|\son[a-z]+=", text
+    )  # nothing of it stands in the document
+
+
+def test_should_serve_the_files_of_the_page_and_no_others(server: Served) -> None:
+    named = set(re.findall(r'(?:src|href)="(/assets/[^"]+)"', answer(server, "/").text))  # type: ignore[attr-defined]
+    for path in {*named, *ASSETS}:
+        response = answer(server, path)
+        assert response.status == 200
+        assert response.getheader("Content-Type", "").startswith(("text/css", "text/javascript", "image/svg+xml"))
+        assert response.getheader("X-Content-Type-Options") == "nosniff"
+        text: str = response.text  # type: ignore[attr-defined]
+        assert all(f"/assets/{name}" in ASSETS for name in re.findall(r'from "\./([^"]+)"', text))
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|DOMParser|https?://(?!www\.w3\.org)", text
+        )
+    for path in ("/assets/", "/assets/page.py", "/assets/../page.py", "/assets/%2e%2e/page.py", "/assets/index.html"):
+        assert answer(server, path).status in (401, 404)

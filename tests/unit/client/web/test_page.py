@@ -1,29 +1,29 @@
-"""The page in a real Chromium; skipped where there is none."""
+"""The page in a real Chromium; skipped where there is none. Three that are quick run always, the others are slow."""
 
 from __future__ import annotations
 
-import logging
 import re
 import shutil
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock import State, TaskId, TopicPartition
+from penstock import State
 from penstock.client.turns import Turn
-from penstock.dead_letters import DeadLetter
 from penstock.kafka.fetch import FetchRange
 from penstock.runtime.flow import Flow
-from penstock.spark.messages import LaneAnswer, RestoreProgress
+from penstock.spark.messages import LaneAnswer
+from tests.unit.client.web.busy_application import AGGREGATE, NASTY, SOURCE, FakeTopics, busy_application
 from tests.unit.client.web.served import Served
-from tests.unit.client.web.test_server import fill
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 playwright = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+slow = pytest.mark.slow
+
+TABS = ("overview", "topology", "tasks", "state", "queries", "dead-letters", "logs", "settings")
 
 
 @pytest.fixture(scope="module")
@@ -41,39 +41,71 @@ def errors() -> list[str]:
 
 @pytest.fixture
 def page(browser: Any, errors: list[str]) -> Iterator[Any]:
-    page = browser.new_page(viewport={"width": 390, "height": 800})
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    yield page
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    yield watched(page, errors)
     page.close()
 
 
-def shows(page: Any, where: str, text: str) -> None:
+@pytest.fixture(scope="module")
+def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    served = busy_application(tmp_path_factory.mktemp("busy"))
+    yield served
+    served.close()
+
+
+def watched(page: Any, errors: list[str]) -> Any:
+    """A page whose errors are kept, those against its policy among them."""
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda said: errors.append(said.text) if "Content Security Policy" in said.text else None)
+    return page
+
+
+def shows(page: Any, where: str, text: str | re.Pattern[str]) -> None:
     """Wait until a part of the page has a text."""
-    playwright.expect(page.locator(where)).to_contain_text(text, timeout=30_000)
+    playwright.expect(page.locator(where).first).to_contain_text(text, timeout=30_000)
 
 
-def asks_for_a_key(page: Any, answer: str) -> None:
-    """The box at the bottom, once the page knows the stores."""
-    playwright.expect(page.locator("#store option")).to_have_count(7, timeout=30_000)
-    page.select_option("#store", "counts")
-    page.fill("#key", "k007")
+def look_at(page: Any, served: Served, tab: str) -> None:
+    page.goto(f"http://{served.address}/#/{tab}")
+    shows(page, "#state", "running")
+
+
+def test_should_show_the_overview_and_live_changes(page: Any, errors: list[str], busy: Served) -> None:
+    look_at(page, busy, "overview")
+    shows(page, ".tiles", "Total records")
+    shows(page, ".tile:has-text('Lag')", "13")
+    assert page.locator("svg.chart path.line").count() >= 12
+    assert page.locator("svg.chart text.x").count() >= 12, "charts have a time axis"
+    shows(page, "section.card:has(h2:text-is('Lag of input partitions'))", "before-0")
+    before = int(page.inner_text(".tile:has-text('Total records') b").replace(",", ""))
+    busy.service.history.turn(Turn(ranges=[FetchRange("in", 0, 0, 1234)]), {0: LaneAnswer("w")}, 0.05)
+    shows(page, ".tile:has-text('Total records') b", f"{before + 1234:,}")
+    assert errors == []
+
+
+def test_should_ask_for_the_token_and_say_when_it_is_wrong(page: Any, errors: list[str], tmp_path: Path) -> None:
+    served = Served(tmp_path, "secret").serve()
+    page.goto(f"http://{served.address}/#/settings")
+    playwright.expect(page.locator("#sign-in")).to_be_visible(timeout=30_000)
+    playwright.expect(page.locator("#view")).to_be_hidden()
+    page.fill("#token", "wrong")
     page.keyboard.press("Enter")
-    shows(page, "#answer", answer)
+    shows(page, "#sign-in-error", "not the token")
+    page.fill("#token", "secret")
+    page.keyboard.press("Enter")
+    shows(page, "#view", "application.server.token")
+    shows(page, "#view", "[hidden]")
+    assert "secret" not in page.inner_text("body")
+    page.click("#sign-out")
+    playwright.expect(page.locator("#sign-in")).to_be_visible()
+    served.close()
+    assert errors == []
 
 
-def test_should_show_the_application_and_answer_queries_by_keyboard(page: Any, errors: list[str], tmp_path: Path) -> None:
-    served = Served(tmp_path).serve()
-    fill(served)
-    served.service.history.turn(Turn(ranges=[FetchRange("in", 0, 0, 1234)]), {}, 0.05)
-    page.goto(f"http://{served.address}/")
-    shows(page, "#state", "RUNNING")
-    assert page.inner_text("#total") == "1,234"
-    assert page.inner_text("#lag") == "13"
-    assert page.locator("#tasks tr").count() == 3
-    served.world.conductor.waiting_for_core = {"app-StreamThread-1": 12.34}
-    shows(page, "#threads", "waiting for a core (12.3 s)")
-    shows(page, '#picture text.rate[data-edge="in\\a KSTREAM-SOURCE-0000000000"]', "123.4/s")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+def test_should_be_driven_by_keyboard_alone(page: Any, errors: list[str], busy: Served) -> None:
+    look_at(page, busy, "overview")
+    page.keyboard.press("5")
+    playwright.expect(page.locator("#tabs a[aria-current=page]")).to_have_text("Queries")
     playwright.expect(page.locator("#store option")).to_have_count(7, timeout=30_000)
     page.select_option("#store", "counts")
     page.evaluate("document.activeElement.blur()")
@@ -81,97 +113,189 @@ def test_should_show_the_application_and_answer_queries_by_keyboard(page: Any, e
     assert page.evaluate("document.activeElement.id") == "key"
     page.keyboard.type("k007")
     page.keyboard.press("Enter")
-    shows(page, "#answer", "1007")
-    page.click("#browse")
-    shows(page, "#answer", "k049")
-    page.click("#next")
-    shows(page, "#answer", "k099")
+    shows(page, "#answer", "1970-01-01 00:00:01.007")
+    assert "store=counts" in page.url
+    assert "key=k007" in page.url
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("?")
+    playwright.expect(page.locator("#help")).to_be_visible()
+    page.keyboard.press("Enter")
+    page.keyboard.press("1")
+    page.locator("svg.chart").first.focus()
+    page.keyboard.press("ArrowLeft")
+    playwright.expect(page.locator(".chart-card .at").first).to_have_text(re.compile(r"\d\d:\d\d:\d\d"))
+    assert errors == []
+
+
+@slow
+def test_should_open_a_shared_link_where_it_leads(page: Any, errors: list[str], busy: Served) -> None:
+    look_at(page, busy, "queries?mode=browse&store=windows&limit=25&run=1")
+    shows(page, "#answer thead", "Window from")
+    assert page.locator("#answer tbody tr").count() == 3
+    look_at(page, busy, "queries?mode=sql&run=1&sql=" + "select%20count(*)%20as%20many%20from%20counts")
+    shows(page, "#answer", "250")
+    shows(page, "#told", "read 250 entries of counts")
+    look_at(page, busy, "queries?mode=browse&store=counts&from=k010&to=k012&run=1")
+    playwright.expect(page.locator("#answer tbody tr")).to_have_count(3)
+    look_at(page, busy, f"topology?node={AGGREGATE}")
+    shows(page, ".details", "world.py")
+    page.go_back()
+    playwright.expect(page.locator("#tabs a[aria-current=page]")).to_have_text("Queries")
+    assert errors == []
+
+
+@slow
+def test_should_draw_the_topology_with_rates_busy_nodes_and_code(page: Any, errors: list[str], busy: Served) -> None:
+    flow = Flow(edges={(SOURCE, AGGREGATE): 5000}, busy={AGGREGATE: 3000}, failed={AGGREGATE: 2})  # type: ignore[arg-type]
+    busy.service.history.turn(Turn(ranges=[FetchRange("in", 0, 0, 5000)]), {0: LaneAnswer("w", flow=flow)}, 0.1)
+    look_at(page, busy, "topology")
+    node = f'.map [data-node="{AGGREGATE}"]'
+    shows(page, node, "busy")
+    shows(page, node, "failed")
+    shows(page, node, "world.py:")
+    playwright.expect(page.locator(node)).to_have_class(re.compile("hot|burning"))
+    assert page.locator(".map .node").count() == 8
+    assert page.locator(".map .store").count() == 7
+    where = "document.querySelector('svg.map > g').getAttribute('transform')"
+    before = page.evaluate(where)
+    page.click("button[title='Nearer']")
+    nearer = page.evaluate(where)
+    assert nearer != before
+    box = page.locator("svg.map").bounding_box()
+    page.mouse.move(box["x"] + 30, box["y"] + 30)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 130, box["y"] + 60, steps=4)
+    page.mouse.up()
+    assert page.evaluate(where) != nearer
+    page.click(node)
+    shows(page, ".details", "Time per record")
+    assert "node=" in page.url
+    assert errors == []
+
+
+@slow
+def test_should_show_tasks_state_logs_and_settings(page: Any, errors: list[str], busy: Served) -> None:
+    look_at(page, busy, "tasks")
+    shows(page, ".restoring", "task 0_1, counts: 250 of 1,000 records (25 %)")
+    playwright.expect(page.locator("section.card:has(h2:text-is('Tasks')) tbody tr")).to_have_count(3)
+    page.fill("[data-search]", "0_2")
+    playwright.expect(page.locator("section.card:has(h2:text-is('Tasks')) tbody tr")).to_have_count(1)
+    busy.world.conductor.waiting_for_core = {"app-StreamThread-1": 12.34}
+    shows(page, "section.card:has(h2:text-is('Stream threads'))", "waiting for a core of Spark (12.3 s)")
+    busy.world.conductor.waiting_for_core = {}
+    page.click("#tabs a[href='#/state']")
+    shows(page, ".tiles", "On disk")
+    shows(page, "section.card:has(h2:text-is('Stores')) tbody", "counts")
+    shows(page, "section.card:has(h2:text-is('By task'))", "750")  # MB of changelog lag, or entries to restore
+    page.click("#tabs a[href='#/logs']")
+    shows(page, "tbody", NASTY)
+    assert page.locator("#view img").count() == 0, "what records say is text"
+    page.select_option("select[aria-label=Level]", "40")
+    playwright.expect(page.locator("#view tbody tr")).to_have_count(1)
+    shows(page, "tbody", "a turn failed and is tried again")
+    page.click("#tabs a[href='#/settings']")
+    page.fill("[data-search]", "dead.letter")
+    shows(page, "tbody", "graveyard")
+    assert errors == []
+
+
+@slow
+def test_should_group_dead_letters_and_replay_one(page: Any, errors: list[str], tmp_path: Path) -> None:
+    topics = FakeTopics()
+    served = Served(tmp_path, "secret", config={"errors.dead.letter.queue.topic.name": "graveyard"}).serve(letters=topics)
+    page.goto(f"http://{served.address}/#/dead-letters")
+    page.fill("#token", "secret")
+    page.keyboard.press("Enter")
+    playwright.expect(page.locator(".group")).to_have_count(2, timeout=30_000)
+    shows(page, ".group >> nth=0", "ValueError")
+    shows(page, ".group >> nth=0 >> .badge", "80")
+    assert page.evaluate("document.documentElement.scrollHeight") < 1500
+    page.click(".group >> nth=0 >> summary")
+    playwright.expect(page.locator(".letter")).to_have_count(10)
+    page.click(".letter >> nth=0 >> summary")
+    shows(page, ".letter >> nth=0", "Traceback")
+    shows(page, ".letter >> nth=0", "shop")
+    assert page.locator("#view img").count() == 0
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.click(".letter >> nth=0 >> button:has-text('Replay')")
+    shows(page, ".letter >> nth=0", "written to in-")
+    assert [record.topic for record in topics.written] == ["in"]
+    page.fill("[data-search]", "customer")
+    playwright.expect(page.locator(".group")).to_have_count(1)
     served.close()
     assert errors == []
 
 
-def test_should_survive_a_restart(page: Any, errors: list[str], tmp_path: Path) -> None:
+@slow
+def test_should_say_since_when_an_application_is_gone_and_come_back(page: Any, errors: list[str], tmp_path: Path) -> None:
     served = Served(tmp_path / "1").serve()
-    served.service.history.turn(Turn(ranges=[FetchRange("in", 0, 0, 1234)]), {}, 0.05)
-    page.goto(f"http://{served.address}/")
-    shows(page, "#total", "1,234")
+    look_at(page, served, "overview")
     port = served.service.host.port
     served.close()
     shows(page, "#state", "not reachable")
-    assert page.is_visible("#banner")
-    again = Served(tmp_path / "2", port=port).serve()
-    fill(again)
-    again.service.history.turn(Turn(ranges=[FetchRange("in", 0, 0, 77)]), {}, 0.05)
-    shows(page, "#state", "RUNNING")
-    shows(page, "#total", "77")
-    assert page.is_hidden("#banner")
-    asks_for_a_key(page, "1007")
+    shows(page, "#banner", re.compile(r"Not reachable since \d\d:\d\d:\d\d, for \d+ s"))
+    shows(page, "#banner", "What is shown below is from")
+    again = Served(tmp_path / "2", port=port)
+    again.service.starting("Spark: a session is made, or taken")
+    shows(page, "#banner", "It waits for Spark")
+    shows(page, "#state", "starting")
+    again.serve()
+    shows(page, "#state", "running")
+    playwright.expect(page.locator("#banner")).to_be_hidden(timeout=30_000)
+    again.world.conductor.membership = None
+    again.world.state = State.REBALANCING
+    shows(page, "#banner", "It waits for the other instances of the group")
     again.close()
     assert errors == []
 
 
-def test_should_show_an_error(page: Any, errors: list[str], tmp_path: Path) -> None:
-    served = Served(tmp_path, failure=ValueError("boom")).serve()
+@slow
+def test_should_say_why_and_since_when_an_application_has_failed(page: Any, errors: list[str], tmp_path: Path) -> None:
+    served = Served(tmp_path, failure=ValueError(f"boom {NASTY}")).serve(state_since=lambda: 1_700_000_000.0)
     served.world.state = State.ERROR
-    logging.getLogger("penstock.client").error("the application stops after a failure: boom")
     page.goto(f"http://{served.address}/")
-    shows(page, "#banner", "ValueError: boom")
-    shows(page, "#state.ERROR", "ERROR")
-    shows(page, "#errors", "the application stops after a failure: boom")
-    asks_for_a_key(page, "State is ERROR")
+    shows(page, "#state", "failed")
+    shows(page, "#banner", "has stopped after a failure, since 2023-11-14")
+    shows(page, "#banner", f"ValueError: boom {NASTY}")
+    assert page.locator("#banner img").count() == 0
     served.close()
     assert errors == []
 
 
-def test_should_ask_for_the_token(page: Any, tmp_path: Path) -> None:
-    served = Served(tmp_path, "secret").serve()
-    page.goto(f"http://{served.address}/")
-    page.wait_for_selector("#login:visible")
-    page.fill("#token", "secret")
-    page.keyboard.press("Enter")
-    shows(page, "#state", "RUNNING")
-    served.close()
-
-
-def test_should_show_rates_dead_letters_and_what_is_restored(page: Any, errors: list[str], tmp_path: Path) -> None:
-    served = Served(tmp_path).serve()
-    fill(served)
-    source, aggregate = "KSTREAM-SOURCE-0000000000", "KSTREAM-AGGREGATE-0000000001"
-    letter = DeadLetter("graveyard", 1_700_000_000_000, "ValueError", "no number", "in", 2, 41)
-    answer = LaneAnswer("worker", flow=Flow(Counter({(source, aggregate): 500}), 7, [letter]))
-    history = served.service.history
-    history.turn(Turn(ranges=[FetchRange("in", 0, 0, 1000)]), {0: answer}, 0.05)
-    progress = RestoreProgress(TaskId(0, 1), "counts", TopicPartition("app-counts-changelog", 1), 0, 250, 1000, 250)
-    history.restore(progress, "batch")
-    page.goto(f"http://{served.address}/")
-    shows(page, f'#picture text.rate[data-edge="in\\a {source}"]', "100/s")
-    shows(page, f'#picture text.rate[data-edge="{source}\\a {aggregate}"]', "50/s")
-    assert page.locator("#picture text.rate").count() == page.locator("#picture path.edge").count() > 7
-    for text in ("in-2 @ 41", "graveyard", "ValueError: no number"):
-        shows(page, "#dead-letters", text)
-    shows(page, "#dead-total", "7 in all")
-    shows(page, "#restoring", "0_1 counts: 250 of 1,000")
-    shows(page, "#tasks tr:nth-child(2)", "RESTORING")
-    assert page.locator("#restoring progress").get_attribute("value") == "250"
-    history.restore(progress, "end")
-    playwright.expect(page.locator("#restoring-card")).to_be_hidden(timeout=30_000)
-    shows(page, "#tasks tr:nth-child(2)", "RUNNING")
-    served.close()
-    assert errors == []
-
-
+@slow
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_should_be_readable_in_light_and_dark_on_any_width(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
-    served = Served(tmp_path).serve()
-    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    page.goto(f"http://{served.address}/")
-    shows(page, "#state", "RUNNING")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    ink, ground = (page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
-    assert contrast(ink, ground) > 7
+def test_should_be_readable_on_every_tab(browser: Any, busy: Served, width: int, scheme: str) -> None:
+    errors: list[str] = []
+    page = watched(browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme), errors)
+    for tab in TABS:
+        look_at(page, busy, tab)
+        playwright.expect(page.locator("#view .card").first).to_be_visible(timeout=30_000)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, tab
+        assert page.evaluate("document.documentElement.scrollHeight") < 6000, "long lists have pages"
+        ink, ground = (page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))
+        assert contrast(ink, ground) > 7
+        soft = page.evaluate("getComputedStyle(document.querySelector('.soft')).color")
+        card = page.evaluate("getComputedStyle(document.querySelector('#view .card')).backgroundColor")
+        assert contrast(soft, card) > 4.5
+    page.click("#theme")
+    other = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert other != ground
+    assert errors == []
     page.close()
-    served.close()
+
+
+@slow
+def test_should_have_names_for_all_that_can_be_pressed(page: Any, busy: Served) -> None:
+    for tab in TABS:
+        look_at(page, busy, tab)
+        nameless = page.evaluate(
+            """[...document.querySelectorAll("button, input, select, textarea, a[href]")].filter(part => part.offsetParent &&
+            !(part.textContent.trim() || part.getAttribute("aria-label") || part.title || part.closest("label") ||
+              document.querySelector(`label[for="${part.id}"]`))).map(part => part.outerHTML)"""
+        )
+        assert nameless == [], tab
+        assert page.evaluate("document.querySelectorAll('h1').length") == 1
 
 
 def contrast(first: str, second: str) -> float:

@@ -162,7 +162,7 @@ def test_should_tell_of_stores_keys_and_the_application(server: Served) -> None:
     assert {task["role"] for task in app["tasks"]} == {"active"}
     assert app["tasks"][0]["lag"] == 7
     assert app["lag"] == 13, "what several tasks have to read is counted once"
-    assert {"topic": "before", "partition": 0, "lag": 4} in app["partitions"]
+    assert {"topic": "before", "partition": 0, "lag": 4, "committed": 100, "end": 104} in app["partitions"]
     assert app["topology"]["edges"]
     assert app["topology"]["repartitions"] == {}
     assert app["picture"].startswith("<svg")

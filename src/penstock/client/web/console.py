@@ -1,0 +1,168 @@
+"""The document behind the page: all that it shows by itself, with names instead of places, so that little has to be told anew.
+
+What somebody has to ask for (queries, dead letters, settings) is not in it.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import penstock
+from penstock.client.conductor import Conductor
+from penstock.client.state import State
+from penstock.client.web.app_info import AppInfo
+from penstock.client.web.history import SERIES, History
+from penstock.client.web.state_info import StateInfo
+from penstock.client.web.watcher import Watcher
+from penstock.ids import TopicPartition
+from penstock.spark.fleet import Fleet
+from penstock.topology.description import TopologyDescription
+from penstock.topology.map import map_topology
+
+_MOST_LINES = 300
+
+
+class Console:
+    """Makes the document of an application that has begun."""
+
+    def __init__(
+        self,
+        info: AppInfo,
+        history: History,
+        watcher: Watcher,
+        stores: StateInfo,
+        description: TopologyDescription,
+        fleet: Fleet,
+        conductor: Conductor,
+        state: Callable[[], State],
+        scheme: str,
+        state_since: Callable[[], float | None] = lambda: None,
+        paused: Callable[[], bool] = lambda: False,
+        replays: bool = False,
+    ) -> None:
+        self._info = info
+        self._history = history
+        self._watcher = watcher
+        self._stores = stores
+        self._map = map_topology(description)
+        self._fleet = fleet
+        self._conductor = conductor
+        self._state = state
+        self._scheme = scheme
+        self._state_since = state_since
+        self._paused = paused
+        self._replays = replays
+        self._lines: tuple[object, dict[str, str]] | None = None
+
+    def __call__(self) -> dict[str, Any]:
+        """Everything, as it is now."""
+        app = self._info()
+        since = self._state_since()
+        busy, failed = self._history.busy(), self._history.failed()
+        return {
+            "app": {
+                "id": app["application_id"],
+                "host": app["host"],
+                "state": app["state"],
+                "since": app["started"] if since is None else round(since * 1000),
+                "started": app["started"],
+                "failure": app["failure"],
+                "guarantee": app["processing_guarantee"],
+                "paused": self._paused(),
+                "waiting": dict(enumerate_text(self._waiting(app))),
+                "version": penstock.__version__,
+                "python": platform.python_version(),
+                "replays": self._replays,
+            },
+            "now": {
+                "records": app["rates"]["records_per_second"],
+                "produced": app["rates"]["produced_per_second"],
+                "lag": app["lag"],
+                "totals": app["rates"]["totals"],
+            },
+            "series": list(SERIES),
+            "points": self._history.points(),
+            "map": {**self._map, "lines": self._code_lines()},
+            "ways": app["topology"]["repartitions"],
+            "edges": {f"{edge['from']}\n{edge['to']}": edge["rate"] for edge in app["rates"]["edges"]},
+            "nodes": {name: {"busy": busy.get(name, 0.0), "failed": failed.get(name, 0)} for name in sorted({*busy, *failed})},
+            "partitions": {
+                f"{found['topic']}-{found['partition']}": {**found, **self._progress(found)} for found in app["partitions"]
+            },
+            "tasks": {task["id"]: {**task, "since": self._watcher.since(task["id"])} for task in app["tasks"]},
+            "threads": {thread["name"]: thread for thread in app["threads"]},
+            "instances": {
+                found["host"]: {**found, "url": f"{self._scheme}://{found['host']}/", "here": found["host"] == app["host"]}
+                for found in app["instances"]
+            },
+            "restoring": {f"{found['task']} {found['store']}": found for found in app["restoring"]},
+            "stores": {f"{row['store']} {row['task']}": row for row in self._stores()},
+            "causes": dict(enumerate_text(self._history.causes())),
+            "log": {str(line["number"]): line for line in self._history.log.lines()[-_MOST_LINES:]},
+        }
+
+    def _progress(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        trend = self._watcher.trend(TopicPartition(found["topic"], found["partition"]))
+        if trend is None:
+            return {}
+        return {"trend": trend.lag, "read": trend.read, "written": trend.written, "seconds_left": trend.seconds_left}
+
+    def _code_lines(self) -> dict[str, str]:
+        """Where in the user's code each node was added."""
+        plan = self._fleet.application.plan
+        if self._lines is None or self._lines[0] is not plan:
+            specs = [node for part in plan.subtopologies.values() for node in part.nodes]
+            self._lines = plan, {node.name: node.added_at for node in specs if node.added_at}
+        return self._lines[1]
+
+    def _waiting(self, app: Mapping[str, Any]) -> list[str]:
+        """What an application that does not run yet waits for, in plain words."""
+        if self._state() not in (State.CREATED, State.REBALANCING):
+            return []
+        if not self._conductor.has_begun:
+            count = len(app["threads"])
+            return [f"Spark to start {count} worker process{'es' if count != 1 else ''}, one for each stream thread"]
+        if self._conductor.membership is None:
+            return ["the other instances of the group, and the leader's word on who does what"]
+        mine = [task for task in app["tasks"] if task["role"] == "active"]
+        open_tasks = [task for task in mine if task["state"] == "RUNNING"]
+        if app["restoring"]:
+            left = sum(max(0, found["end"] - found["position"]) for found in app["restoring"])
+            return [f"{len(app['restoring'])} stores to be restored from their changelogs: {left:,} records are left"]
+        if len(open_tasks) < len(mine):
+            return [f"{len(mine) - len(open_tasks)} of {len(mine)} tasks to be opened"]
+        return ["the group to agree on who does what"]
+
+
+def starting(application_id: str, host: str, started: float, step: str, since: float) -> dict[str, Any]:
+    """The document of an application that has not come as far: what it waits for, and since when."""
+    return {
+        "app": {
+            "id": application_id,
+            "host": host,
+            "state": "STARTING",
+            "since": round(started * 1000),
+            "started": round(started * 1000),
+            "waiting": {"0": step},
+            "waiting_since": round(since * 1000),
+            "version": penstock.__version__,
+            "python": platform.python_version(),
+        }
+    }
+
+
+def enumerate_text(items: list[Any]) -> list[tuple[str, Any]]:
+    """A list as members of a document.
+
+    >>> enumerate_text(["a", "b"])
+    [('0', 'a'), ('1', 'b')]
+    """
+    return [(str(number), item) for number, item in enumerate(items)]
+
+
+def now_ms() -> int:
+    """The time by which the page knows how old all this is."""
+    return round(time.time() * 1000)

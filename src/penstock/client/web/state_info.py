@@ -1,0 +1,84 @@
+"""What stores take: entries, disk and memory by store and task, and how far copies are behind their changelogs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.client.conductor import Conductor
+from penstock.client.queries.local_stores import LocalStores
+from penstock.client.web.history import History
+from penstock.metrics import STATE_GROUP, Metric, MetricName
+from penstock.spark.fleet import Fleet
+
+Readings = Callable[[], Mapping[MetricName, Metric]]
+
+_DISK = ("total-sst-files-size",)
+_MEMORY = ("size-all-mem-tables", "block-cache-usage", "estimate-table-readers-mem")
+_ENTRIES = ("estimate-num-keys", "num-keys")
+
+
+class StateInfo:
+    """Gathers what workers measure of their stores; nothing is opened or asked for."""
+
+    def __init__(
+        self, stores: LocalStores, fleet: Fleet, conductor: Conductor, history: History, readings: Readings = dict
+    ) -> None:
+        self._stores = stores
+        self._fleet = fleet
+        self._conductor = conductor
+        self._history = history
+        self._readings = readings
+
+    def __call__(self) -> list[dict[str, Any]]:
+        """One row for each store of each task that is here, active or as a copy."""
+        plan, measured = self._fleet.application.plan, self._measured()
+        owners, copies = self._conductor.owners, self._conductor.standby_hosts
+        restoring = {(found["task"], found["store"]): found for found in self._history.restoring()}
+        behind = {(str(copy.task_id), copy.store): max(0, copy.end - copy.offset) for copy in self._copies()}
+        rows = []
+        for task in plan.tasks():
+            if task not in owners and task not in copies:
+                continue
+            subtopology = plan.subtopologies[task.subtopology]
+            for store in sorted(subtopology.stores):
+                key = str(task), store
+                found, restored, active = measured.get(key, {}), restoring.get(key), task in owners
+                lag = max(0, restored["end"] - restored["position"]) if restored else 0 if active else behind.get(key)
+                rows.append(
+                    {
+                        "store": store,
+                        "task": str(task),
+                        "partition": task.partition,
+                        "role": "active" if active else "standby",
+                        "state": "restoring" if restored or (active and not self._conductor.is_ready(task)) else "ready",
+                        "changelog": subtopology.store_to_changelog.get(store),
+                        "changelog_lag": lag if store in subtopology.store_to_changelog else None,
+                        "entries": _first(found, _ENTRIES),
+                        "disk": _first(found, _DISK),
+                        "memory": _sum(found, _MEMORY),
+                    }
+                )
+        return rows
+
+    def _copies(self) -> list[Any]:
+        standbys = getattr(self._conductor, "standbys", None)
+        return [] if standbys is None else standbys.copies()
+
+    def _measured(self) -> dict[tuple[str, str], dict[str, int]]:
+        wanted = {*_DISK, *_MEMORY, *_ENTRIES}
+        found: dict[tuple[str, str], dict[str, int]] = {}
+        for name, metric in self._readings().items():
+            if name.group == STATE_GROUP and name.name in wanted and isinstance(metric.metric_value, (int, float)):
+                store = next((value for tag, value in name.tags.items() if tag.endswith("-state-id")), "")
+                found.setdefault((name.tags.get("task-id", ""), store), {})[name.name] = int(metric.metric_value)
+        return found
+
+
+def _first(found: Mapping[str, int], names: tuple[str, ...]) -> int | None:
+    return next((found[name] for name in names if name in found), None)
+
+
+def _sum(found: Mapping[str, int], names: tuple[str, ...]) -> int | None:
+    known = [found[name] for name in names if name in found]
+    return sum(known) if known else None
