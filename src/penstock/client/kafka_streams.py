@@ -41,6 +41,7 @@ from penstock.client.standby_listener import StandbyUpdateListener, standby_even
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
 from penstock.client.thread_summary import TurnSummary
+from penstock.client.tracing import TurnTraces
 from penstock.client.turns import Turn
 from penstock.client.units import is_stateful, tasks_in, units_of
 from penstock.client.web.service import WebService
@@ -142,6 +143,7 @@ class KafkaStreams(QueryMethods):
         self._summary = TurnSummary(self._config["log.summary.interval.ms"], self._thread_name)
         self._metrics_server: MetricsServer | None = None
         self._reporters: Reporters | None = None
+        self._traces = TurnTraces.of(self._config, __version__, self._thread_name)
         self._wishes_shutdown = False
         self._paused = False
         self._pausing = threading.RLock()
@@ -631,6 +633,8 @@ class KafkaStreams(QueryMethods):
     def _on_account(self, turn: Turn, answers: Mapping[int, LaneAnswer], seconds: float) -> None:
         self._metrics.turned(turn, answers, seconds)
         self._summary.turned(answers)
+        if self._traces is not None:
+            self._traces.turned(turn, answers, seconds)
 
     def _thread_name(self, lane: int | None) -> str | None:
         thread = None if lane is None else self._threads.at(lane)
@@ -652,6 +656,8 @@ class KafkaStreams(QueryMethods):
             if not self._state.is_running_or_rebalancing:
                 return False  # it was closed meanwhile
         thread = None if lane is None else self._threads.at(lane)
+        if self._traces is not None:
+            self._traces.failed(error, lane)
         self._threads.failed += 1
         response = self._response_to(error)
         if response is StreamThreadExceptionResponse.REPLACE_THREAD and isinstance(error, SessionStoppedError):
