@@ -1,6 +1,7 @@
-"""Takes the pictures of the page from a running demo: `python docs/screenshots.py`, with Chromium on the path.
+"""Takes the pictures of the page: `python docs/screenshots.py`, with Chromium on the path.
 
-It asks the demo for its address, waits until there is something to see, and writes `docs/pictures/page*.png`.
+It runs the demo, asks it for its address, waits until there is something to see, and writes `docs/pictures/page*.png`. The demo has no
+dead letters: those are of the application that the tests look at.
 """
 
 from __future__ import annotations
@@ -9,31 +10,42 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, expect, sync_playwright
 
+_ROOT = Path(__file__).parent.parent
 _PICTURES = Path(__file__).parent / "pictures"
-_SHOTS: dict[str, dict[str, Any]] = {
-    "page.png": {"viewport": {"width": 1280, "height": 1500}, "color_scheme": "light"},
-    "page-dark.png": {"viewport": {"width": 1280, "height": 1500}, "color_scheme": "dark"},
-    "page-phone.png": {"viewport": {"width": 390, "height": 1100}, "color_scheme": "light"},
+_WIDE, _PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
+_TOP = "queries?mode=sql&run=1&sql=select%20key%2C%20value%20from%20counts%20order%20by%20value%20desc%20limit%2010"
+_SHOTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "page.png": ("overview", {"viewport": _WIDE, "color_scheme": "light"}),
+    "page-topology.png": ("topology", {"viewport": _WIDE, "color_scheme": "light"}),
+    "page-dark.png": ("topology", {"viewport": _WIDE, "color_scheme": "dark"}),
+    "page-queries.png": (_TOP, {"viewport": {"width": 1280, "height": 640}, "color_scheme": "light"}),
+    "page-phone.png": ("overview", {"viewport": _PHONE, "color_scheme": "light"}),
 }
 
 
 def main() -> None:
     """Run the demo, look at it, end it."""
     demo = subprocess.Popen(
-        [sys.executable, "-m", "penstock.cli", "demo", "--seconds", "600", "--rate", "2000"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "penstock.cli", "demo", "--seconds", "900", "--rate", "2000"], stdout=subprocess.PIPE, text=True
     )
     try:
         assert demo.stdout is not None
         address = next(found[1] for line in demo.stdout if (found := re.search(r"(http://\S+)", line)))
         with sync_playwright() as running:
             browser = running.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-            for name, settings in _SHOTS.items():
-                take(browser, address, _PICTURES / name, settings)
+            waiting = browser.new_page()
+            waiting.goto(address)
+            waiting.wait_for_timeout(120_000)  # charts need some minutes
+            waiting.close()
+            for name, (tab, settings) in _SHOTS.items():
+                take(browser, f"{address}#/{tab}", _PICTURES / name, settings)
+            take_dead_letters(browser)
             browser.close()
     finally:
         demo.terminate()
@@ -41,19 +53,30 @@ def main() -> None:
 
 
 def take(browser: Browser, address: str, path: Path, settings: dict[str, Any]) -> None:
-    """One picture, with a query answered."""
+    """One picture of a tab."""
     page = browser.new_page(**settings)
     page.goto(address)
-    expect(page.locator("#state")).to_have_text("RUNNING", timeout=60_000)
-    expect(page.locator("#picture text.rate:not(.still)").first).to_be_visible(timeout=60_000)
-    page.wait_for_timeout(25_000)  # charts need some minutes' parts
-    page.select_option("#store", "counts")
-    page.fill("#key", "kafka")
-    page.press("#key", "Enter")
-    expect(page.locator("#answer")).to_contain_text("value", timeout=30_000)
-    page.evaluate("document.activeElement.blur()")
+    expect(page.locator("#state")).to_have_text("running", timeout=60_000)
+    page.wait_for_timeout(4_000)
     page.screenshot(path=path)
     page.close()
+
+
+def take_dead_letters(browser: Browser) -> None:
+    """Dead letters by cause, one of them open."""
+    sys.path.insert(0, str(_ROOT))
+    from tests.unit.client.web.busy_application import busy_application
+
+    with tempfile.TemporaryDirectory() as folder:
+        served = busy_application(Path(folder), hour=False)
+        page = browser.new_page(viewport={"width": 1280, "height": 760})
+        page.goto(f"http://{served.address}/#/dead-letters")
+        page.click(".group >> nth=0 >> summary", timeout=60_000)
+        page.click(".letter >> nth=0 >> summary")
+        page.wait_for_timeout(500)
+        page.screenshot(path=_PICTURES / "page-dead-letters.png")
+        page.close()
+        served.close()
 
 
 if __name__ == "__main__":

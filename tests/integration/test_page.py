@@ -38,36 +38,50 @@ def test_should_show_a_word_count_through_a_restart_and_a_failure(kafka: Kafka, 
         page.on("pageerror", lambda error: errors.append(str(error)))
 
         def shows(where: str, text: str) -> None:
-            playwright.expect(page.locator(where)).to_contain_text(text, timeout=60_000)
+            playwright.expect(page.locator(where).first).to_contain_text(text, timeout=60_000)
 
         page.goto(f"http://localhost:{port}/")
-        shows("#state", "RUNNING")
+        shows("#state", "running")
         kafka.feed(source, texts(*((f"{number}", "all streams lead to kafka") for number in range(300)), ("x", "boom")))
-        shows("#total", "301")
-        playwright.expect(page.locator("#lag")).to_have_text("0", timeout=60_000)
-        edges = page.locator("#picture text.rate:not(.still)")
+        shows(".tile:has-text('Total records')", "301")
+        playwright.expect(page.locator(".tile:has-text('Lag') b")).to_have_text("0", timeout=60_000)
+        shows("section.card:has(h2:text-is('Lag of input partitions'))", f"{source}-0")
+
+        page.goto(f"http://localhost:{port}/#/topology")
+        edges = page.locator("svg.map path.edge.flows")
         wait_until(lambda: edges.count() >= 6, "records are seen on their way")
-        shows("#dead-letters", "boom is not allowed here")
-        shows("#dead-letters", dead)
-        shows("#dead-total", "1 in all")
-        page.select_option("#store", "counts")
-        page.fill("#key", "KAFKA")
-        page.press("#key", "Enter")
-        shows("#answer", '"value": 300')
-        assert page.locator("#tasks tr").count() == 2  # what is before the shuffle has no tasks of its own
+        shows("svg.map", "query_topologies.py:")
+
+        page.goto(f"http://localhost:{port}/#/dead-letters")
+        shows(".group", "boom is not allowed here")
+        page.click(".group >> nth=0 >> summary")
+        page.click(".letter >> nth=0 >> summary")
+        shows(".letter >> nth=0", "Traceback")
+        shows(".letter >> nth=0", f"{dead}-0 @ 0")
+        shows("#tabs a[href='#/dead-letters'] .badge", "1")
+
+        page.goto(f"http://localhost:{port}/#/queries?mode=find&store=counts&key=KAFKA&run=1")
+        shows("#answer", "300")
+        page.goto(f"http://localhost:{port}/#/queries?mode=sql&run=1&sql=select%20value%20from%20counts%20where%20key%3D'KAFKA'")
+        shows("#answer", "300")
+        page.goto(f"http://localhost:{port}/#/tasks")
+        tasks = page.locator("section.card:has(h2:text-is('Tasks')) tbody tr")
+        playwright.expect(tasks).to_have_count(2)  # what is before the shuffle has no tasks of its own
+        page.goto(f"http://localhost:{port}/#/state")
+        shows("section.card:has(h2:text-is('By task'))", "counts")
 
         first.close()
         shows("#state", "not reachable")
         second = run(shouted_words(source, out), config)
-        shows("#state", "RUNNING")
-        page.press("#key", "Enter")
-        shows("#answer", '"value": 300')
+        shows("#state", "running")
+        page.goto(f"http://localhost:{port}/#/queries?mode=find&store=counts&key=KAFKA&run=1&limit=25")
+        shows("#answer", "300")
 
         kafka.feed(source, texts(("x", "boom")))  # nobody has said now that it may go on
-        shows("#state", "ERROR")
+        shows("#state", "failed")
         shows("#banner", "boom is not allowed here")
         assert second.state.name == "ERROR"
-        page.press("#key", "Enter")
+        page.click("button.main:visible")
         shows("#answer", "State is ERROR")
         second.close()
         shows("#state", "not reachable")

@@ -26,7 +26,13 @@ class BusyNodes:
         self._found: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._closed = False
-        threading.Thread(target=self._run, name=f"{name}-busy", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name=f"{name}-busy", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it looks, or waits for a turn to look at."""
+        return self._thread.is_alive()
 
     def take(self) -> Counter[str]:
         """Milliseconds by node since this was last asked; by the step of a turn, in brackets, where no node was at work."""

@@ -26,6 +26,7 @@ def openapi() -> dict[str, Any]:
     times = [_parameter(name, "query", "Milliseconds since the epoch, included.", {"type": "integer"}) for name in ("from", "to")]
     keys = [_parameter(name, "query", "A key, included; left out: open.", {"type": "string"}) for name in ("from", "to")]
     any_value: dict[str, Any] = {}
+    number = {"type": "integer"}
     entry = {"type": "object", "properties": {"key": any_value, "value": any_value, "timestamp": {"type": "integer"}}}
     window = {
         "type": "object",
@@ -91,6 +92,38 @@ def openapi() -> dict[str, Any]:
                 {"type": "string", "format": "binary"},
                 "application/vnd.apache.arrow.stream",
             ),
+            "/api/stores/{store}/windows": _get(
+                "Windows or sessions of all keys in the partitions that are here, oldest first; `next` is where to go on `from`",
+                [store, *times, limit],
+                _object(entries=_list(window), next={"type": ["integer", "null"]}, here=number, partitions=number),
+            ),
+            "/api/sql": _get(
+                "Rows of a SQL query over the stores of this instance, and how much of each was read",
+                [_parameter("query", "query", "A select over tables of the stores' names.", {"type": "string"})],
+                _object(
+                    columns=_list({"type": "string"}), rows=_list(_list(any_value)), more={"type": "boolean"}, stores=_list({})
+                ),
+            ),
+            "/api/dead-letters": _get(
+                "The last dead letters, with where they came from, key, value, headers and traceback",
+                [_parameter("topic", "query", "One dead letter topic only.", {"type": "string"})],
+                _object(topics=_list({"type": "string"}), missing=_list({"type": "string"}), letters=_list({}), most=number),
+            ),
+            "/api/dead-letters/replay": _post(
+                "Write the record of a dead letter to the partition it came from once more; with the token only",
+                {
+                    **_object(topic={"type": "string"}, partition=number, offset=number),
+                    "description": "Where the letter lies; `again` allows a second time.",
+                },
+                _object(topic={"type": "string"}, partition=number, replayed=number),
+            ),
+            "/api/settings": _get("The settings, secrets hidden", [], _object(settings=_list({"type": "object"}))),
+            "/api/events": _get(
+                "What the page shows, as server-sent events: `whole`, then `change`, each with a JSON merge patch",
+                [],
+                {"type": "string"},
+                "text/event-stream",
+            ),
             "/metrics": _get("Metrics as Prometheus text", [], {"type": "string"}, "text/plain"),
         },
     }
@@ -114,6 +147,21 @@ def _get(
     responses: dict[str, Any] = {"200": {"description": summary, "content": {media_type: {"schema": schema}}}}
     responses |= {status: {"description": reason, **error} for status, reason in reasons.items()}
     return {"get": {"summary": summary, "parameters": parameters, "responses": responses}}
+
+
+def _post(summary: str, body: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = _get(summary, [], schema)["get"]
+    found["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    error = {"content": {"application/json": {"schema": _object(error={"type": "string"})}}}
+    reasons = {
+        "403": "A page of another site asks; or no token is set, without which nothing can be changed",
+        "405": "Not a POST",
+        "409": "It was replayed already",
+        "413": "The body is too large",
+        "415": "Not application/json",
+    }
+    found["responses"] |= {status: {"description": reason, **error} for status, reason in reasons.items()}
+    return {"post": found}
 
 
 def _parameter(name: str, where: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
