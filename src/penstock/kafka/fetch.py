@@ -128,12 +128,16 @@ class RangeFetcher:
         if not wanted:
             return {}, {}
         found, short = self._read_wanted(wanted)
+        self.look_at_times(found)
+        return found, short
+
+    def look_at_times(self, found: Mapping[TopicPartition, RawColumns]) -> None:
+        """Keep the timestamps of some records that were read, here or elsewhere, where somebody wants to know."""
         if self.timestamps is not None:
             for columns in found.values():
                 some = max(1, len(columns) // _SOME)
                 self.timestamps += columns.timestamps[::some]
             del self.timestamps[:-_MOST_TIMESTAMPS]
-        return found, short
 
     def _read_wanted(
         self, wanted: Mapping[TopicPartition, FetchRange]

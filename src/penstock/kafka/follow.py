@@ -16,6 +16,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from penstock.columns import RawColumns
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import close_within
+from penstock.kafka.client_metrics import ClientMetrics
 from penstock.kafka.clients import open_client
 from penstock.kafka.fetch import FetchRange, append_messages, offsets_of
 
@@ -48,8 +49,9 @@ class Taken(NamedTuple):
 class Follower:
     """One consumer that stays assigned; it begins anew only where it is told to follow from somewhere else."""
 
-    def __init__(self, client_config: Mapping[str, Any]) -> None:
-        self._config = {**_SETTINGS, **client_config, "enable.partition.eof": True}
+    def __init__(self, client_config: Mapping[str, Any], metrics: ClientMetrics | None = None) -> None:
+        config = {**_SETTINGS, **client_config, "enable.partition.eof": True}
+        self._config = config if metrics is None else metrics.settings(config, "followed")
         self._consumer: Consumer | None = None
         self._at: dict[TopicPartition, int] = {}
         self._messages: dict[TopicPartition, list[Message]] = {}
@@ -134,6 +136,11 @@ class Follower:
         if self._consumer is not None and self._at:
             self._consumer.unassign()
         self._at, self._messages, self._ends, self.trouble = {}, {}, {}, ""
+
+    def serve(self) -> None:
+        """Let a consumer that rests tell its statistics; one that follows does it by itself."""
+        if self._consumer is not None and not self._at:
+            self._consumer.poll(0)
 
     def close(self) -> None:
         """Close the consumer."""

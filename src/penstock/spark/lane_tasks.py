@@ -113,12 +113,9 @@ class LaneTasks:
         consumer_id, restorer_id = f"{client_id}-consumer", f"{client_id}-restore-consumer"
         settings = consumer_config(self._config, consumer_id)
         # A stage cannot tell the lanes what it has not read: there the driver hears of it and reads the others alone.
-        self._fetcher = (
-            RangeFetcher(settings, _STAGE_PATIENCE)
-            if in_stage
-            else LenientFetcher(settings, metrics=self.client_metrics(CONSUMER, consumer_id))
-        )
-        self.follower = Follower(settings)
+        reads = None if in_stage else self.client_metrics(CONSUMER, consumer_id)
+        self._fetcher = RangeFetcher(settings, _STAGE_PATIENCE) if in_stage else LenientFetcher(settings, metrics=reads)
+        self.follower = Follower(settings, reads)
         self._taken: Taken | None = None
         restoring = restore_consumer_config(self._config, restorer_id)
         self._restores_committed = reads_committed(restoring)
@@ -154,6 +151,7 @@ class LaneTasks:
     def serve(self) -> None:
         """Let consumers that rest tell their statistics."""
         self._fetcher.serve()
+        self.follower.serve()
         self._restorer.serve()
 
     @property
@@ -394,6 +392,7 @@ class LaneTasks:
     def reading(self, taken: Taken) -> Iterator[None]:
         """Have a turn take its records from what has been followed, instead of fetching them."""
         self._taken = taken
+        self._fetcher.look_at_times(taken.columns)
         try:
             yield
         finally:
