@@ -133,6 +133,8 @@ class Brokers:
 
     def rest(self) -> None: ...
 
+    def serve(self) -> None: ...
+
     def close(self) -> None: ...
 
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -193,6 +195,8 @@ class Producer:
     def abort(self) -> None:
         if self._brokers.open.get(self._id) is self._transaction:
             self._brokers.end_transaction(self._id, commit=False)
+
+    def serve(self) -> None: ...
 
     def close(self) -> None: ...
 
