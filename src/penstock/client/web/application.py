@@ -156,6 +156,8 @@ class WebApplication:
 
     async def _events(self, request: Request) -> Response:
         """What the page shows, and what changes of it."""
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream", headers=NO_STORE)
         return self._viewers.response()
 
     def _document(self) -> dict[str, Any]:
