@@ -180,7 +180,7 @@ class WebApplication:
     def _letters(self) -> Letters:
         letters = self._begun.letters
         if letters is None:
-            raise HttpError(503, "dead letter topics cannot be read here")
+            raise HttpError(404, "dead letter topics cannot be read here")
         return letters
 
     async def _replay(self, request: Request) -> Response:
