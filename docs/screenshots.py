@@ -1,7 +1,7 @@
 """Takes the pictures of the page: `python docs/screenshots.py`, with Chromium on the path.
 
-It runs the demo, asks it for its address, waits until there is something to see, and writes `docs/pictures/page*.png`. The demo has no
-dead letters: those are of the application that the tests look at.
+It runs the demo, asks it for its address, waits until there is something to see, and writes `docs/pictures/page*.png`. The demo
+has no dead letters: those are of the application that the tests look at.
 """
 
 from __future__ import annotations

@@ -16,12 +16,15 @@ from hypothesis import strategies as st
 from penstock import SessionWindow, ValueAndTimestamp, Windowed
 from penstock.client.web.openapi import openapi
 from tests.abuse.hostile import hostile
+from tests.unit.client.web.busy_application import FakeTopics
 from tests.unit.client.web.served import Served
 
 TOKEN = "s3cret"
 STORES = ("counts", "windows", "sessions", "versions", "numbers", "raw", "documents")
 KEYS = ("k1", "a/b ü", "alice", "v", "-7", '"AP8="', '["x", 1]')
 PATHS = sorted(openapi()["paths"])
+EVENTS, REPLAY = "/api/events", "/api/dead-letters/replay"
+READS = [path for path in PATHS if path not in (EVENTS, REPLAY)]  # events do not end
 TRACES = (b"Traceback", b'File "', b"site-packages", b'.py\\"', b"object at 0x")
 
 
@@ -34,7 +37,7 @@ class Answer(NamedTuple):
 
 
 def filled(folder: Any, token: str | None) -> Served:
-    served = Served(folder, token).serve()
+    served = Served(folder, token, config={"errors.dead.letter.queue.topic.name": "graveyard"}).serve(letters=FakeTopics(0))
     world = served.world
     for number, key in enumerate(("k1", "k2", "a/b ü", "v")):
         world.home_of("counts", key).put(key, ValueAndTimestamp(number, 1000))
@@ -192,7 +195,7 @@ _LIMITS = settings(
 )
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", READS)
 def test_should_answer_hostile_questions_as_it_says(open_server: Served, path: str) -> None:
     @_LIMITS
     @given(target=targets(path))
@@ -204,7 +207,7 @@ def test_should_answer_hostile_questions_as_it_says(open_server: Served, path: s
     ask()
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", READS)
 def test_should_answer_hostile_headers_as_it_says(open_server: Served, path: str) -> None:
     target = path.replace("{store}", "counts").replace("{key}", "k1")
 
@@ -218,7 +221,7 @@ def test_should_answer_hostile_headers_as_it_says(open_server: Served, path: str
     ask()
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", READS)
 def test_should_tell_nothing_without_the_token(guarded_server: Served, path: str) -> None:
     target = path.replace("{store}", "counts").replace("{key}", "k1")
 
@@ -256,9 +259,32 @@ def test_should_only_read(open_server: Served, path: str, method: bytes) -> None
     assert json.loads(answer.body)["error"]
 
 
+@given(headers=st.lists(_header, max_size=4), method=st.sampled_from([b"POST", b"GET", b"PUT"]), body=st.binary(max_size=40))
+@_LIMITS
+def test_should_write_nothing_without_the_token(
+    guarded_server: Served, headers: list[tuple[bytes, bytes]], method: bytes, body: bytes
+) -> None:
+    given_length = any(name == b"Content-Length" for name, _ in headers)
+    sized = [] if given_length else [(b"Content-Length", str(len(body)).encode())]
+    asked = request(REPLAY, [(b"Host", b"localhost"), (b"Content-Type", b"application/json"), *sized, *headers], method)
+    answer = send(guarded_server, asked + body)
+    assert answer.status in (400, 401, 403, 413)
+    assert send(guarded_server, request(EVENTS, [(b"Host", b"localhost"), *headers])).status in (400, 401, 403, 413)
+
+
+@given(body=st.one_of(st.binary(max_size=200), _json.map(lambda found: json.dumps(found).encode())))
+@_LIMITS
+def test_should_refuse_hostile_bodies_as_it_says(guarded_server: Served, body: bytes) -> None:
+    known = [(b"Host", b"localhost"), (b"Authorization", b"Bearer " + TOKEN.encode()), (b"Content-Type", b"application/json")]
+    answer = send(guarded_server, request(REPLAY, [*known, (b"Content-Length", str(len(body)).encode())], b"POST") + body)
+    assert answer.status == 400
+    assert isinstance(json.loads(answer.body)["error"], str)
+    assert not [trace for trace in TRACES if trace in answer.body]
+
+
 def test_should_describe_every_path_it_has(open_server: Served) -> None:
     told = json.loads(send(open_server, request("/openapi.json", [(b"Host", b"localhost")])).body)
     assert told == openapi()
-    for path in PATHS:
+    for path in READS:
         for word in ("store", "key"):
             assert (f"{{{word}}}" in path) == any(p["name"] == word for p in told["paths"][path]["get"].get("parameters", []))

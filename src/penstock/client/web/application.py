@@ -156,6 +156,8 @@ class WebApplication:
 
     async def _events(self, request: Request) -> Response:
         """What the page shows, and what changes of it."""
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream", headers=NO_STORE)
         return self._viewers.response()
 
     def _document(self) -> dict[str, Any]:
@@ -178,7 +180,7 @@ class WebApplication:
     def _letters(self) -> Letters:
         letters = self._begun.letters
         if letters is None:
-            raise HttpError(503, "dead letter topics cannot be read here")
+            raise HttpError(404, "dead letter topics cannot be read here")
         return letters
 
     async def _replay(self, request: Request) -> Response:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -19,6 +20,8 @@ from penstock.client.web.errors import HttpError
 from penstock.client.web.guard import PATIENCE
 from penstock.client.web.responses import NO_STORE
 from penstock.runtime.queries.patience import Patience
+
+_log = logging.getLogger(__name__)
 
 EVERY_SECONDS = 1.0
 _STILL_HERE_SECONDS = 10.0
@@ -152,8 +155,13 @@ class _Stream(Response):
 
         try:
             await self._viewers.tell(pass_on, gone)
-        except HttpError as exc:
+        except TimeoutError:
+            raise  # the client has stopped reading: the guard ends it
+        except Exception as exc:  # noqa: BLE001 - told to the client, which asks again
+            if not isinstance(exc, HttpError):
+                _log.warning("what the page shows could not be told", exc_info=exc)
+            reason = exc.reason if isinstance(exc, HttpError) else "the application's log says what went wrong"
             with contextlib.suppress(Exception):
-                await pass_on(b"event: trouble\ndata: %s\n\n" % json.dumps(exc.reason).encode())
+                await pass_on(b"event: trouble\ndata: %s\n\n" % json.dumps(reason).encode())
         with contextlib.suppress(Exception):
             await send({"type": "http.response.body", "body": b""})

@@ -74,6 +74,7 @@ export class Overview {
     const points = this.points, totals = now.totals || {};
     setText(tiles.in.value, brief(now.records) + "/s");
     setText(tiles.out.value, brief(now.produced) + "/s");
+    for (const [tile, at] of [[tiles.in, 0], [tiles.out, 1]]) setText(tile.note, points.length ? `highest ${brief(Math.max(...points.map(p => p[1][at] || 0)))}/s in the last hour` : "");
     const p50 = latest(points, 2), p99 = latest(points, 3);
     setText(tiles.age.value, millis(p50));
     setText(tiles.age.note, p99 == null ? "no records yet" : `99 of 100 within ${millis(p99)}`);
