@@ -43,7 +43,7 @@ def main() -> int:
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _interrupted)
     good = True
-    runs = 1 if arguments.plan else arguments.runs or max(1, round(arguments.minutes / 15))
+    runs = 1 if arguments.plan or arguments.each else arguments.runs or max(1, round(arguments.minutes / 15))
     for number in range(runs):
         outcome = _play(_plan(arguments, number, runs), arguments.logs)
         good = good and outcome.is_good

@@ -223,18 +223,19 @@ class Faults:
         if not disk.can_be_full or not instance.is_alive:
             return None
         instance.ends_are_fine = True
+        self._run.away.add(number)  # it is not started again before there is room
         try:
             disk.fill()
             time.sleep(fault.seconds)
             disk.empty()
-            deadline = time.monotonic() + 20
-            while instance.is_alive and time.monotonic() < deadline:
-                time.sleep(0.5)  # a failure shows when its turn has ended
+            # A failure shows when its turn has ended.
+            ended = self._wait(lambda: not instance.is_alive, 20.0)
         finally:
             disk.empty()
-            if instance.is_alive:
-                instance.ends_are_fine = False
-        return f"instance {number}, which {'lived on' if instance.is_alive else 'ended'}"
+            self._run.away.discard(number)
+        if not ended:
+            instance.ends_are_fine = False
+        return f"instance {number}, which {'ended' if ended else 'lived on'}"
 
     def _busy_disk(self, fault: Fault) -> str | None:
         with self._run.disks[0].busy(self._run.folder):

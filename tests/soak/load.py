@@ -113,23 +113,23 @@ class Load:
 
 
 class Output:
-    """All committed records of a topic, read on from where the last reading ended."""
+    """All committed records of a topic, read on from where the last reading ended; `kafka` may be another each time."""
 
     def __init__(self, kafka: Kafka, topic: str) -> None:
-        self._kafka, self._topic = kafka, topic
+        self.kafka, self._topic = kafka, topic
         self._positions: dict[int, int] = {}
         self.messages: list[Message] = []
 
     def read(self) -> list[Message]:
         """Everything up to now, in order per partition."""
-        ends = self._kafka.ends(self._topic)
+        ends = self.kafka.ends(self._topic)
         behind = {p: end for p, end in ends.items() if self._positions.get(p, 0) < end}
         if not behind:
             return self.messages
         consumer = Consumer(
             {
                 **_QUIET,
-                "bootstrap.servers": self._kafka.bootstrap_servers,
+                "bootstrap.servers": self.kafka.bootstrap_servers,
                 "group.id": "soak-reader",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,

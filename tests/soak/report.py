@@ -79,7 +79,8 @@ def page(runs: Sequence[Mapping[str, Any]]) -> str:
     minutes = sum(run["minutes"] for run in runs)
     parts = [
         _INTRODUCTION,
-        f"**{sum(kinds.values()):,} faults** in {len(runs)} runs of {minutes:,.0f} minutes together; "
+        f"**{sum(kinds.values()):,} faults** in {len(runs)} {'run' if len(runs) == 1 else 'runs'} of {minutes:,.0f} minutes "
+        "together; "
         f"{verified['results']:,} results of {verified['records in']:,} records compared; "
         f"{verified['queries answered']:,} queries answered, {verified['queries refused']:,} refused with a reason.\n",
         "![faults by kind, and what everything needed](soak.svg)\n",

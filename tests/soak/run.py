@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from tests.faults.verifier import stores_that_differ
 from tests.harness.clock import NoClockError, WrongClock
 from tests.harness.cluster import Cluster
-from tests.harness.kafka import unique
+from tests.harness.kafka import Kafka, unique
 from tests.soak import samples
 from tests.soak.applications import APPLICATIONS, PARTITIONS, Application
 from tests.soak.faults import Faults
@@ -144,6 +144,7 @@ class Run:
                     self.outcome.restarts += 1
                     self.say(f"  instance {number} has ended and is started again")
                     instance.start()
+                    instance.ends_are_fine = False
             if time.monotonic() > due:
                 due += 60
                 self.sample()
@@ -191,12 +192,13 @@ class Run:
         """Let everything be processed; then outputs, transactions and offsets must be right."""
         self.faults.repair()
         self.load.pause()
+        self._look_anew()
         wrong = self._settle(self._outputs, _PATIENCE)
         if not wrong:
             time.sleep(1.5)  # what comes too much comes now
             wrong = self._outputs()
         if not wrong:
-            wrong = self._settle(lambda: [*self._transactions(), *self._offsets()], 90.0)
+            wrong = self._settle(lambda: [*self._transactions(), *self._offsets()], 120.0)
         self.outcome.findings += wrong
         self.outcome.records = self.load.records
         failed = [q for instance in self.instances for q in instance.status.get("failed queries", ())]
@@ -238,10 +240,17 @@ class Run:
             try:
                 wrong = check()
             except (KafkaException, AssertionError) as exc:
-                wrong = [Finding(Kind.ENDED, "brokers", str(exc))]
+                wrong = [Finding(Kind.UNKNOWN, "brokers", str(exc))]
+                self._look_anew()
             if not wrong or time.monotonic() > deadline:
                 return wrong
             time.sleep(1.0)
+
+    def _look_anew(self) -> None:
+        """With a client that has seen none of what happened to the brokers: an old one may not find them again."""
+        self.kafka = Kafka(self.brokers.cluster.bootstrap_servers)
+        for output in self.outputs.values():
+            output.kafka = self.kafka
 
     def _outputs(self) -> list[Finding]:
         wrong: list[Finding] = []

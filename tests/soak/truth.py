@@ -35,6 +35,7 @@ class Kind(str, Enum):
     STORE = "store differs from its changelog"
     OFFSET = "wrong offset"
     ENDED = "ended by itself"
+    UNKNOWN = "could not be looked at"
 
 
 class Finding(NamedTuple):
