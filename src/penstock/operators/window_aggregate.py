@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.columnar import Operator
 from penstock.errors import TopologyError
 from penstock.operators.skipped import skip_expired, skip_record
 from penstock.operators.time_window_processor import TimeWindowAggregateProcessor, WindowAggregateValueGetterSupplier
@@ -14,7 +15,7 @@ from penstock.state.store import ValueAndTimestamp
 from penstock.windows import EmitStrategy, StrategyType, TimeWindows, Windows
 
 
-class KStreamWindowAggregate:
+class KStreamWindowAggregate(Operator):
     """Makes the processor that aggregates the records of each key and window."""
 
     def __init__(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from penstock.change import Change
+from penstock.columnar import ColumnProcessor
 from penstock.columns import Columns
 from penstock.operators.functions import count_aggregator, count_initializer
 from penstock.operators.skipped import skip_expired, skip_record
@@ -52,7 +53,7 @@ class _Changed(NamedTuple):
     stored: list[Row | None]
 
 
-class WindowColumns(TimeWindowAggregateProcessor):
+class WindowColumns(ColumnProcessor, TimeWindowAggregateProcessor):
     """Folds records into windows, many at a time."""
 
     _windows: Windows
@@ -64,11 +65,12 @@ class WindowColumns(TimeWindowAggregateProcessor):
         """Keep the context and the store."""
         super().init(context)
         self._emitting: tuple[Columns, int] | None = None
-        if type(self._store) is MeteredTimestampedWindowStore and (self._emit_final or self._forwarder.waits_for_flush):
-            self.process_columns = self._process_columns
+        takes_rows = isinstance(self._store, MeteredTimestampedWindowStore)
+        self.takes_columns = takes_rows and (self._emit_final or self._forwarder.waits_for_flush)
+        if self.takes_columns:
             self._store.forget_before(self._emit_range_lower_bound())
 
-    def _process_columns(self, columns: Columns) -> None:
+    def process_columns(self, columns: Columns) -> None:
         """With results on close, closed windows are looked for after the first record of a turn, as with single records.
 
         The clock does not move within a turn, and they are looked for once in an interval of it.
@@ -254,7 +256,7 @@ class WindowColumns(TimeWindowAggregateProcessor):
 
     def _emitted(self, windows: int, seconds: float, window_close_time: int) -> None:
         super()._emitted(windows, seconds, window_close_time)
-        if isinstance(self._store, MeteredTimestampedWindowStore):
+        if self.takes_columns:
             self._store.forget_before(self._emit_range_lower_bound())
 
 
