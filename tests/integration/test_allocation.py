@@ -28,6 +28,7 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.mark.slow
 def test_should_keep_the_master_and_the_settings_of_spark_submit(cluster: Cluster, kafka: Kafka, tmp_path: Path) -> None:
     source, out = topics(kafka, "in", "out")
     config = application_config(kafka, tmp_path, {"application.id": unique("submitted")})

@@ -47,6 +47,7 @@ def _nobody_listens(port: int) -> bool:
     return f":{port:04X} 00000000:0000 0A" not in Path("/proc/net/tcp").read_text()
 
 
+@pytest.mark.slow
 def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path, background: Callable[..., Background]) -> None:
     """A walk: run, look, try to reset, stop, reset, run again."""
     admin = AdminClient({"bootstrap.servers": brokers})

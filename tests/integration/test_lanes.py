@@ -88,7 +88,7 @@ def test_should_run_no_job_while_idle_and_name_those_that_run(kafka: Kafka, spar
     assert any(streams._client_id in text and f"{source}-" in text and "[0..1)" in text for text in described), described
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("topology", [word_count, count_by_key])
 def test_should_move_tasks_between_lanes_without_loss(
     topology: Callable[..., Any], guarantee: str, kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch

@@ -28,6 +28,7 @@ def temporary() -> Iterator[Path]:
     rmtree(folder)
 
 
+@pytest.mark.slow
 def test_should_listen_on_loopback_alone_and_leave_no_files(kafka: Kafka, tmp_path: Path, temporary: Path) -> None:
     source, sink = topics(kafka, "source", "sink")
     kafka.feed(source, keyed(["a"]))

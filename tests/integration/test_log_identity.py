@@ -61,7 +61,7 @@ def test_should_restore_what_is_committed_behind_an_open_transaction(kafka: Kafk
     assert counts(kafka, out, 11) == up_to(a=11)
 
 
-@pytest.mark.parametrize("others", [0, 30])
+@pytest.mark.parametrize("others", [0, pytest.param(30, marks=pytest.mark.slow)])
 def test_should_follow_a_changelog_that_was_made_anew(others: int, kafka: Kafka, run: Run) -> None:
     """Whether its end comes before the position of the local state, or behind it."""
     source, out = topics(kafka, "in", "out", partitions=1)

@@ -26,7 +26,7 @@ class Restored(StateRestoreListener):
         self.totals[store_name] = self.totals.get(store_name, 0) + total_restored
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("topology", [count_by_key, word_count])
 def test_should_go_on_from_the_commit_and_restore_nothing(
     topology: Callable[..., Any], guarantee: str, kafka: Kafka, run: Run

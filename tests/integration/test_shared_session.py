@@ -53,6 +53,7 @@ class Application:
         return self._process.do(what, name=self.name)
 
 
+@pytest.mark.slow
 def test_should_take_a_session_of_the_users_as_it_is_leave_it_and_end_with_it(kafka: Kafka, tmp_path: Path) -> None:
     with SharedProcess(tmp_path) as process:
         process.do("make_session", settings={**LOCAL, "spark.sql.shuffle.partitions": "7"})

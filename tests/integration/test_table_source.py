@@ -122,6 +122,7 @@ def test_should_show_no_secret_and_say_what_is_wrong(spark: Any, two: tuple[Serv
         spark.read.format("penstock").options(**options, store="nothing").load()
 
 
+@pytest.mark.slow
 def test_should_be_read_by_another_process_and_in_its_own_only_by_what_is_asked_for(
     kafka: Kafka, run: Any, spark: Any, tmp_path: Any
 ) -> None:

@@ -32,7 +32,7 @@ def running(streams: Any) -> bool:
     return streams.state is State.RUNNING and states == {ThreadState.RUNNING}
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_should_move_tasks_to_and_from_threads_that_come_and_go(guarantee: str, kafka: Kafka, run: Run) -> None:
     source, out = topics(kafka, "in", "out", partitions=4)
     config = {"application.id": unique("threads"), "processing.guarantee": guarantee, "num.stream.threads": 1}

@@ -135,6 +135,7 @@ def daemons(spark: Any) -> set[int]:
     return found
 
 
+@pytest.mark.slow
 def test_should_leave_no_process_behind_however_often_it_is_started(kafka: Kafka, spark: Any, run: Run) -> None:
     source, out = topics(kafka, "in", "out")
     config = {"application.id": unique("cycles"), "num.stream.threads": 2, "num.standby.replicas": 1}
