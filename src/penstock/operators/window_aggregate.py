@@ -76,12 +76,8 @@ class KStreamWindowAggregateProcessor(WindowColumns, TimeWindowAggregateProcesso
                 skip_expired(self._context, timestamp, f"[{start},{window.end})", window_close_time, stream_time)
                 continue
             found = self._store.fetch(key, start)
-            if found is None or found.value is None:
-                old, new_timestamp = self._initializer(), timestamp
-            else:
-                old, new_timestamp = found.value, max(timestamp, found.timestamp)
-            kept = self._kept(old)
-            new = self._aggregator(key, record.value, old)
+            row = None if found is None or found.value is None else (found.value, found.timestamp)
+            new, kept, new_timestamp = self._folded(key, record.value, timestamp, row)
             self._store.put(key, None if new is None else ValueAndTimestamp(new, new_timestamp), start)
             self._maybe_forward_update(record, window, kept, new, new_timestamp)
         self._maybe_forward_final_result(record, window_close_time)

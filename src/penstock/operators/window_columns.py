@@ -159,13 +159,23 @@ class WindowColumns(ColumnProcessor, TimeWindowAggregateProcessor):
         ]
         return _Changed(last, places, rows, stored)
 
+    def _folded(self, key: Any, value: Any, timestamp: int, row: Row | None) -> tuple[Any, Any, int]:
+        """A window's new aggregate, the old one as a change shows it, and the new one's time."""
+        if row is None:
+            old = self._initializer()
+        else:
+            old = row[0]
+            timestamp = max(timestamp, row[1])
+        kept = self._kept(old)
+        return self._aggregator(key, value, old), kept, timestamp
+
     def _fold(self, columns: Columns, keys: DistinctKeys, cells: _Cells) -> _Changed:
         """Call the aggregator row by row; one that fails leaves out the rest of its row's windows.
 
         An aggregate is kept as it would come back from the store, unless its serde is known to give back what it got: the next
         record must not see what a store would not have kept, nor share an object with an earlier change.
         """
-        identities, aggregate, initial = keys.identities, self._aggregator, self._initializer
+        identities, fold = keys.identities, self._folded
         exact, through = self._store.exact_type, self._store.through_bytes
         found = dict.fromkeys((identities[row], start) for row, start in zip(cells.rows.tolist(), cells.starts.tolist()))
         raw = dict(zip(keys.distinct, keys.raw))
@@ -179,11 +189,7 @@ class WindowColumns(ColumnProcessor, TimeWindowAggregateProcessor):
             window = identities[row], start
             before, key, at = rows[window], columns.keys[row], columns.timestamps[row]
             try:
-                if before is None:
-                    new = aggregate(key, columns.values[row], initial())
-                else:
-                    new = aggregate(key, columns.values[row], before[0])
-                    at = before[1] if before[1] > at else at
+                new, _, at = fold(key, columns.values[row], at, before)
                 rows[window] = None if new is None else (new if type(new) is exact else through(new), at)
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
                 self._context.row_failed(columns, row, exc)
