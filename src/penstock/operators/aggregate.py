@@ -13,7 +13,6 @@ from penstock.operators.stream_aggregation import StreamAggregationProcessor
 from penstock.operators.table_columns import DistinctKeys
 from penstock.operators.types import Aggregator, Initializer
 from penstock.processor import Processor
-from penstock.record import Record
 from penstock.state.value_and_timestamp import Row
 
 
@@ -41,23 +40,8 @@ class _KStreamAggregateProcessor(StreamAggregationProcessor):
         self._initializer = initializer
         self._aggregator = aggregator
 
-    def process(self, record: Record[Any, Any]) -> None:
-        key, value, timestamp = record.key, record.value, record.timestamp
-        if key is None or value is None:
-            self._context.record_dropped("Skipping record due to null key or value.")
-            return
-        stored = self._get(key)
-        if stored is None:
-            old = self._initializer()
-        else:
-            old = stored.value
-            if stored.timestamp > timestamp:
-                timestamp = stored.timestamp
-        # As in Java, a first change carries the initial value as its old value.
-        kept = self._kept(old)
-        self._put_and_forward(record, self._aggregator(key, value, old), kept, timestamp)
-
     def _folded(self, key: Any, value: Any, row: Row | None) -> tuple[Any, Any]:
+        # As in Java, a first change carries the initial value as its old value.
         old = self._initializer() if row is None else row[0]
         kept = self._kept(old)
         return self._aggregator(key, value, old), kept

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.columnar import ColumnProcessor, Operator
 from penstock.columns import Columns
 from penstock.operators.types import Predicate
 from penstock.processor import Processor, ProcessorContext
 from penstock.record import Record
 
 
-class KStreamBranch:
+class KStreamBranch(Operator):
     """Supplies processors that send each record to one child; a child more than predicates is the default branch.
 
     The lists may still grow until the topology is built.
@@ -26,7 +27,7 @@ class KStreamBranch:
         return _KStreamBranchProcessor(self.predicates, self.child_nodes)
 
 
-class _KStreamBranchProcessor(Processor[Any, Any, Any, Any]):
+class _KStreamBranchProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
     def __init__(self, predicates: Sequence[Predicate], child_nodes: Sequence[str]) -> None:
         self._branches = tuple(zip(predicates, child_nodes))
         self._default = child_nodes[len(predicates)] if len(child_nodes) > len(predicates) else None

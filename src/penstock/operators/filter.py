@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.columnar import ColumnProcessor, Operator
 from penstock.columns import Columns
 from penstock.operators.functions import has_key
 from penstock.operators.rows import each_row
@@ -12,7 +13,7 @@ from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext
 from penstock.record import FixedKeyRecord
 
 
-class KStreamFilter:
+class KStreamFilter(Operator):
     """Supplies processors that forward some records and drop the others."""
 
     def __init__(self, predicate: Predicate, filter_not: bool) -> None:
@@ -24,7 +25,7 @@ class KStreamFilter:
         return _KStreamFilterProcessor(self.predicate, self.filter_not)
 
 
-class _KStreamFilterProcessor(FixedKeyProcessor[Any, Any, Any]):
+class _KStreamFilterProcessor(ColumnProcessor, FixedKeyProcessor[Any, Any, Any]):
     def __init__(self, predicate: Predicate, filter_not: bool) -> None:
         self._predicate = predicate
         self._filter_not = filter_not

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from penstock.columnar import ColumnProcessor, Operator
 from penstock.columns import Columns
 from penstock.errors import StreamsError
 from penstock.operators.rows import spread
@@ -13,7 +14,7 @@ from penstock.processor import Processor, ProcessorContext
 from penstock.record import Record
 
 
-class KStreamFlatMap:
+class KStreamFlatMap(Operator):
     """Supplies processors that forward one record for each `(key, value)` the mapper yields."""
 
     def __init__(self, mapper: FlatMapper) -> None:
@@ -24,7 +25,7 @@ class KStreamFlatMap:
         return _KStreamFlatMapProcessor(self.mapper)
 
 
-class _KStreamFlatMapProcessor(Processor[Any, Any, Any, Any]):
+class _KStreamFlatMapProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
     def __init__(self, mapper: FlatMapper) -> None:
         self._mapper = mapper
 

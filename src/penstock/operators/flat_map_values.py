@@ -7,6 +7,7 @@ from itertools import chain
 from operator import sub
 from typing import Any
 
+from penstock.columnar import ColumnProcessor, Operator
 from penstock.columns import Columns
 from penstock.errors import StreamsError
 from penstock.operators.known_functions import splits_words
@@ -20,7 +21,7 @@ from penstock.text_columns import TextColumn
 _LISTS = frozenset({list, tuple})
 
 
-class KStreamFlatMapValues:
+class KStreamFlatMapValues(Operator):
     """Supplies processors that forward one record for each value `mapper(key, value)` yields."""
 
     def __init__(self, mapper: FlatValueMapperWithKey) -> None:
@@ -31,7 +32,7 @@ class KStreamFlatMapValues:
         return _KStreamFlatMapValuesProcessor(self.mapper)
 
 
-class _KStreamFlatMapValuesProcessor(FixedKeyProcessor[Any, Any, Any]):
+class _KStreamFlatMapValuesProcessor(ColumnProcessor, FixedKeyProcessor[Any, Any, Any]):
     def __init__(self, mapper: FlatValueMapperWithKey) -> None:
         self._mapper = mapper
         self.splits_text = splits_words(mapper)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.columnar import Operator
 from penstock.operators.types import ForeachAction
 from penstock.processor import Processor
 from penstock.record import Record
@@ -20,7 +21,7 @@ class ForeachProcessor(Processor[Any, Any, Any, Any]):
         self._action(record.key, record.value)
 
 
-class ForeachProcessorSupplier:
+class ForeachProcessorSupplier(Operator):
     """Supplies `ForeachProcessor`s."""
 
     def __init__(self, action: ForeachAction) -> None:

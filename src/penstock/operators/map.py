@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.columnar import ColumnProcessor, Operator
 from penstock.columns import Columns
 from penstock.errors import StreamsError
 from penstock.operators.functions import SelectKey
@@ -14,7 +15,7 @@ from penstock.processor import Processor, ProcessorContext
 from penstock.record import Record
 
 
-class KStreamMap:
+class KStreamMap(Operator):
     """Supplies processors that give each record the key and value the mapper returns as `(key, value)`."""
 
     def __init__(self, mapper: KeyValuePairMapper) -> None:
@@ -25,7 +26,7 @@ class KStreamMap:
         return _KStreamMapProcessor(self.mapper)
 
 
-class _KStreamMapProcessor(Processor[Any, Any, Any, Any]):
+class _KStreamMapProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
     def __init__(self, mapper: KeyValuePairMapper) -> None:
         self._mapper = mapper
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.columnar import ColumnProcessor, Operator
 from penstock.columns import Columns
 from penstock.errors import StreamsError
 from penstock.processor import Processor, ProcessorContext
@@ -18,7 +19,7 @@ BatchMapper = Callable[[pa.RecordBatch], pa.RecordBatch]
 _HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
-class KStreamMapBatches:
+class KStreamMapBatches(Operator):
     """Supplies processors that hand records to the function as columns and forward the rows of what it returns.
 
     The columns are `key`, `value` and `timestamp`, and `headers` where a record has some; the result needs the first three
@@ -61,7 +62,7 @@ def has_pandas() -> bool:
     return importlib.util.find_spec("pandas") is not None
 
 
-class MapBatchesProcessor(Processor[Any, Any, Any, Any]):
+class MapBatchesProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
     """A record alone is a batch of one; columns are a batch as they are."""
 
     def __init__(self, mapper: BatchMapper) -> None:

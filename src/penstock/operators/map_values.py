@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.columnar import ColumnProcessor, Operator
 from penstock.columns import Columns
 from penstock.operators.rows import each_row
 from penstock.operators.types import ValueMapperWithKey
@@ -11,7 +12,7 @@ from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext
 from penstock.record import FixedKeyRecord
 
 
-class KStreamMapValues:
+class KStreamMapValues(Operator):
     """Supplies processors that give each record the value `mapper(key, value)` returns."""
 
     def __init__(self, mapper: ValueMapperWithKey) -> None:
@@ -22,7 +23,7 @@ class KStreamMapValues:
         return _KStreamMapValuesProcessor(self.mapper)
 
 
-class _KStreamMapValuesProcessor(FixedKeyProcessor[Any, Any, Any]):
+class _KStreamMapValuesProcessor(ColumnProcessor, FixedKeyProcessor[Any, Any, Any]):
     def __init__(self, mapper: ValueMapperWithKey) -> None:
         self._mapper = mapper
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.columnar import ColumnProcessor, Operator
 from penstock.columns import Columns
 from penstock.processor import Processor, ProcessorContext
 from penstock.record import Record
 
 
-class PassThrough:
+class PassThrough(Operator):
     """Supplies processors that forward each record."""
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
@@ -17,7 +18,7 @@ class PassThrough:
         return _PassThroughProcessor()
 
 
-class _PassThroughProcessor(Processor[Any, Any, Any, Any]):
+class _PassThroughProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
     def init(self, context: ProcessorContext[Any, Any]) -> None:
         self._context: Any = context
         self._forward = context.forward

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.columnar import ColumnProcessor, Operator
 from penstock.columns import Columns
 from penstock.operators.rows import each_row
 from penstock.operators.types import ForeachAction
@@ -11,7 +12,7 @@ from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext
 from penstock.record import FixedKeyRecord
 
 
-class KStreamPeek:
+class KStreamPeek(Operator):
     """Supplies processors that call the action for each record, then forward it."""
 
     def __init__(self, action: ForeachAction) -> None:
@@ -22,7 +23,7 @@ class KStreamPeek:
         return _KStreamPeekProcessor(self.action)
 
 
-class _KStreamPeekProcessor(FixedKeyProcessor[Any, Any, Any]):
+class _KStreamPeekProcessor(ColumnProcessor, FixedKeyProcessor[Any, Any, Any]):
     def __init__(self, action: ForeachAction) -> None:
         self._action = action
 

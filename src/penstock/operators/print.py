@@ -7,6 +7,7 @@ import os
 import sys
 from typing import IO, Any
 
+from penstock.columnar import Operator
 from penstock.errors import TopologyError
 from penstock.operators.types import ForeachAction, KeyValueMapper
 from penstock.processor import Processor, ProcessorContext
@@ -71,7 +72,7 @@ def _empty(path: str) -> None:
         raise TopologyError(f"print(file=...) cannot write to {path!r}: {exc}") from exc
 
 
-class KStreamPrint:
+class KStreamPrint(Operator):
     """Supplies processors that hand each record to the action."""
 
     def __init__(self, action: PrintForeachAction | ForeachAction) -> None:

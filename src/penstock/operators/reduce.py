@@ -8,7 +8,6 @@ from penstock.operators.aggregation import AggregationSupplier
 from penstock.operators.stream_aggregation import StreamAggregationProcessor
 from penstock.operators.types import Reducer
 from penstock.processor import Processor
-from penstock.record import Record
 from penstock.state.value_and_timestamp import Row
 
 
@@ -28,19 +27,6 @@ class _KStreamReduceProcessor(StreamAggregationProcessor):
     def __init__(self, store_name: str, send_old_values: bool, reducer: Reducer) -> None:
         super().__init__(store_name, send_old_values)
         self._reducer = reducer
-
-    def process(self, record: Record[Any, Any]) -> None:
-        key, value, timestamp = record.key, record.value, record.timestamp
-        if key is None or value is None:
-            self._context.record_dropped("Skipping record due to null key or value.")
-            return
-        stored = self._get(key)
-        if stored is None:
-            self._put_and_forward(record, value, None, timestamp)
-            return
-        kept = self._kept(stored.value)
-        new = self._reducer(stored.value, value)
-        self._put_and_forward(record, new, kept, max(timestamp, stored.timestamp))
 
     def _folded(self, key: Any, value: Any, row: Row | None) -> tuple[Any, Any]:
         if row is None:

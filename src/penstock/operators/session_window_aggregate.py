@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.change import Change
+from penstock.columnar import Operator
 from penstock.operators.forwarding import TimestampedTupleForwarder
 from penstock.operators.node_metrics import EmitFinalMetrics
 from penstock.operators.session_view import plain_sessions, session_flush_listener
@@ -20,7 +21,7 @@ from penstock.state.store import ValueAndTimestamp
 from penstock.windows import EmitStrategy, SessionWindow, SessionWindows, StrategyType, Windowed
 
 
-class KStreamSessionWindowAggregate:
+class KStreamSessionWindowAggregate(Operator):
     """Makes the processor that aggregates the records of each key and session."""
 
     def __init__(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.columnar import Operator
 from penstock.operators.skipped import skip_expired, skip_record
 from penstock.operators.time_window_processor import TimeWindowAggregateProcessor, WindowAggregateValueGetterSupplier
 from penstock.operators.untouched import keeper
@@ -21,7 +22,7 @@ from penstock.windows import EmitStrategy, SlidingWindows, TimeWindow
 _Aggregate = ValueAndTimestamp[Any]
 
 
-class KStreamSlidingWindowAggregate:
+class KStreamSlidingWindowAggregate(Operator):
     """Makes the processor that aggregates the records of each key over sliding windows."""
 
     def __init__(

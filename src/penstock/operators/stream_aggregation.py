@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.operators.aggregation import AggregationProcessor
 from penstock.operators.table_columns import TableColumns
+from penstock.record import Record
 
 
 class StreamAggregationProcessor(TableColumns, AggregationProcessor):
@@ -15,3 +16,15 @@ class StreamAggregationProcessor(TableColumns, AggregationProcessor):
         """Take the store."""
         super().init(context)
         self._take_columns(self._wrapper.store)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Fold one record; one without key or value is dropped."""
+        key, value, timestamp = record.key, record.value, record.timestamp
+        if key is None or value is None:
+            self._context.record_dropped("Skipping record due to null key or value.")
+            return
+        stored = self._get(key)
+        new, old = self._folded(key, value, None if stored is None else (stored.value, stored.timestamp))
+        if stored is not None and stored.timestamp > timestamp:
+            timestamp = stored.timestamp
+        self._put_and_forward(record, new, old, timestamp)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.change import Change
+from penstock.columnar import Operator
 from penstock.errors import BufferFullError
 from penstock.operators.node_metrics import suppression_emit_sensor
 from penstock.operators.time_tracker import StreamTime
@@ -63,7 +64,7 @@ class SuppressedInternal:
     safe_to_drop_tombstones: bool = False
 
 
-class KTableSuppressProcessorSupplier:
+class KTableSuppressProcessorSupplier(Operator):
     """Makes the processor that suppresses; the parent table sends old values for the view of what was emitted."""
 
     def __init__(self, suppress: SuppressedInternal, store_name: str, parent_ktable: ParentTable) -> None:

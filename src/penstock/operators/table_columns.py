@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.change import Change
+from penstock.columnar import ColumnProcessor
 from penstock.columns import Columns
 from penstock.operators.forwarding import TimestampedTupleForwarder
 from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
@@ -20,7 +21,7 @@ Update = tuple[Any, Any, int]
 """What a record changed: new value, old value, timestamp."""
 
 
-class TableColumns:
+class TableColumns(ColumnProcessor):
     """Folds records into the rows of a table.
 
     It reads the rows of all keys at once, folds the records into them, and writes and forwards at once what has changed: with a
@@ -32,18 +33,20 @@ class TableColumns:
     _send_old_values: bool
     _table: MeteredTimestampedKeyValueStore[Any, Any]
     _keeps_latest_time = True
+    takes_columns = False
 
     def _take_columns(self, store: Any) -> None:
         """Offer the face where the store has what it needs."""
-        if type(store) is MeteredTimestampedKeyValueStore and store.takes_rows:
+        if isinstance(store, MeteredTimestampedKeyValueStore) and store.takes_rows:
             self._table = store
-            self.process_columns = self._process_columns
+            self.takes_columns = True
 
     @abstractmethod
     def _folded(self, key: Any, value: Any, row: Row | None) -> tuple[Any, Any]:
         """The new aggregate, and the old one as a change shows it."""
 
-    def _process_columns(self, columns: Columns) -> None:
+    def process_columns(self, columns: Columns) -> None:
+        """Fold many records."""
         columns = self._complete(columns)
         if len(columns):
             keys = DistinctKeys(columns.keys, self._table.raw_keys)

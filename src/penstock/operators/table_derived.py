@@ -6,6 +6,7 @@ from abc import abstractmethod
 from typing import Any
 
 from penstock.change import Change
+from penstock.columnar import Operator
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
 from penstock.operators.value_getters import (
@@ -18,7 +19,7 @@ from penstock.processor import Processor
 from penstock.record import Record
 
 
-class DerivedTableSupplier:
+class DerivedTableSupplier(Operator):
     """Supplies the processors of a table that is computed from a parent table.
 
     With a `queryable_name` the table has a store of its own; without, its rows are computed from the parent's on lookup.

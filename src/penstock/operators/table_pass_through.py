@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Protocol
 
+from penstock.columnar import Operator
 from penstock.operators.pass_through import PassThrough
 from penstock.operators.value_getters import KTableMaterializedValueGetterSupplier, KTableValueGetterSupplier
 from penstock.processor import Processor
@@ -16,7 +17,7 @@ class _Aggregation(Protocol):
         ...
 
 
-class KTablePassThrough:
+class KTablePassThrough(Operator):
     """Supplies processors that forward the changes of the aggregations above, which share a store."""
 
     def __init__(self, parents: Collection[_Aggregation], store_name: str) -> None:

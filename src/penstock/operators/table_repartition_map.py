@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NoReturn
 
 from penstock.change import Change
+from penstock.columnar import Operator
 from penstock.errors import StreamsError
 from penstock.operators.store_wrapper import value_or_none
 from penstock.operators.types import KeyValuePairMapper
@@ -17,7 +18,7 @@ from penstock.state.store import ValueAndTimestamp
 _BEFORE_BOTH_VALUES: Final = frozenset({"2.4", "2.5", "2.6", "2.7", "2.8", "3.0", "3.1", "3.2", "3.3", "3.4"})
 
 
-class KTableRepartitionMap:
+class KTableRepartitionMap(Operator):
     """Supplies processors that send a row's old value to its old group and its new value to its new one.
 
     One change carries both where the group stays; else two, the old group first. With `use_versioned_semantics`

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from penstock.change import Change
+from penstock.columnar import Operator
 from penstock.columns import Columns
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
@@ -17,7 +18,7 @@ from penstock.state.value_and_timestamp import Row
 _log = logging.getLogger(__name__)
 
 
-class KTableSource:
+class KTableSource(Operator):
     """Supplies the processors of a table that is read from a topic or made from a stream.
 
     `queryable_name` is None until somebody needs the store: the user by naming it, another operator through

@@ -95,7 +95,7 @@ class KTableStoreValueGetter(KTableValueGetter):
         Not where a function that gets the same object twice could tell: then each record gets one of its own.
         """
         table = self._store.store
-        if not keys or type(table) is not MeteredTimestampedKeyValueStore or not table.takes_rows:
+        if not keys or not isinstance(table, MeteredTimestampedKeyValueStore) or not table.takes_rows:
             return None
         distinct = DistinctKeys(keys, table.raw_keys)
         if distinct.identities is not keys:

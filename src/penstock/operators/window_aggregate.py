@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.columnar import Operator
 from penstock.errors import TopologyError
 from penstock.operators.skipped import skip_expired, skip_record
 from penstock.operators.time_window_processor import TimeWindowAggregateProcessor, WindowAggregateValueGetterSupplier
@@ -14,7 +15,7 @@ from penstock.state.store import ValueAndTimestamp
 from penstock.windows import EmitStrategy, StrategyType, TimeWindows, Windows
 
 
-class KStreamWindowAggregate:
+class KStreamWindowAggregate(Operator):
     """Makes the processor that aggregates the records of each key and window."""
 
     def __init__(
@@ -75,12 +76,8 @@ class KStreamWindowAggregateProcessor(WindowColumns, TimeWindowAggregateProcesso
                 skip_expired(self._context, timestamp, f"[{start},{window.end})", window_close_time, stream_time)
                 continue
             found = self._store.fetch(key, start)
-            if found is None or found.value is None:
-                old, new_timestamp = self._initializer(), timestamp
-            else:
-                old, new_timestamp = found.value, max(timestamp, found.timestamp)
-            kept = self._kept(old)
-            new = self._aggregator(key, record.value, old)
+            row = None if found is None or found.value is None else (found.value, found.timestamp)
+            new, kept, new_timestamp = self._folded(key, record.value, timestamp, row)
             self._store.put(key, None if new is None else ValueAndTimestamp(new, new_timestamp), start)
             self._maybe_forward_update(record, window, kept, new, new_timestamp)
         self._maybe_forward_final_result(record, window_close_time)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from penstock.change import Change
+from penstock.columnar import ColumnProcessor
 from penstock.columns import Columns
 from penstock.operators.functions import count_aggregator, count_initializer
 from penstock.operators.skipped import skip_expired, skip_record
@@ -52,7 +53,7 @@ class _Changed(NamedTuple):
     stored: list[Row | None]
 
 
-class WindowColumns(TimeWindowAggregateProcessor):
+class WindowColumns(ColumnProcessor, TimeWindowAggregateProcessor):
     """Folds records into windows, many at a time."""
 
     _windows: Windows
@@ -64,11 +65,12 @@ class WindowColumns(TimeWindowAggregateProcessor):
         """Keep the context and the store."""
         super().init(context)
         self._emitting: tuple[Columns, int] | None = None
-        if type(self._store) is MeteredTimestampedWindowStore and (self._emit_final or self._forwarder.waits_for_flush):
-            self.process_columns = self._process_columns
+        takes_rows = isinstance(self._store, MeteredTimestampedWindowStore)
+        self.takes_columns = takes_rows and (self._emit_final or self._forwarder.waits_for_flush)
+        if self.takes_columns:
             self._store.forget_before(self._emit_range_lower_bound())
 
-    def _process_columns(self, columns: Columns) -> None:
+    def process_columns(self, columns: Columns) -> None:
         """With results on close, closed windows are looked for after the first record of a turn, as with single records.
 
         The clock does not move within a turn, and they are looked for once in an interval of it.
@@ -157,13 +159,23 @@ class WindowColumns(TimeWindowAggregateProcessor):
         ]
         return _Changed(last, places, rows, stored)
 
+    def _folded(self, key: Any, value: Any, timestamp: int, row: Row | None) -> tuple[Any, Any, int]:
+        """A window's new aggregate, the old one as a change shows it, and the new one's time."""
+        if row is None:
+            old = self._initializer()
+        else:
+            old = row[0]
+            timestamp = max(timestamp, row[1])
+        kept = self._kept(old)
+        return self._aggregator(key, value, old), kept, timestamp
+
     def _fold(self, columns: Columns, keys: DistinctKeys, cells: _Cells) -> _Changed:
         """Call the aggregator row by row; one that fails leaves out the rest of its row's windows.
 
         An aggregate is kept as it would come back from the store, unless its serde is known to give back what it got: the next
         record must not see what a store would not have kept, nor share an object with an earlier change.
         """
-        identities, aggregate, initial = keys.identities, self._aggregator, self._initializer
+        identities, fold = keys.identities, self._folded
         exact, through = self._store.exact_type, self._store.through_bytes
         found = dict.fromkeys((identities[row], start) for row, start in zip(cells.rows.tolist(), cells.starts.tolist()))
         raw = dict(zip(keys.distinct, keys.raw))
@@ -177,11 +189,7 @@ class WindowColumns(TimeWindowAggregateProcessor):
             window = identities[row], start
             before, key, at = rows[window], columns.keys[row], columns.timestamps[row]
             try:
-                if before is None:
-                    new = aggregate(key, columns.values[row], initial())
-                else:
-                    new = aggregate(key, columns.values[row], before[0])
-                    at = before[1] if before[1] > at else at
+                new, _, at = fold(key, columns.values[row], at, before)
                 rows[window] = None if new is None else (new if type(new) is exact else through(new), at)
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
                 self._context.row_failed(columns, row, exc)
@@ -254,7 +262,7 @@ class WindowColumns(TimeWindowAggregateProcessor):
 
     def _emitted(self, windows: int, seconds: float, window_close_time: int) -> None:
         super()._emitted(windows, seconds, window_close_time)
-        if isinstance(self._store, MeteredTimestampedWindowStore):
+        if self.takes_columns:
             self._store.forget_before(self._emit_range_lower_bound())
 
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+from penstock.columnar import ColumnProcessor
 from penstock.columns import Columns, RawColumns
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import PenstockError, StreamsError, TaskCorruptedError, TaskMigratedError
@@ -174,7 +175,8 @@ class SourceNode(Node):
     def _feeds_text(self) -> bool:
         """Whether all that follows works on text as Arrow has it."""
         return bool(self.children) and all(
-            getattr(getattr(child, "processor", None), "splits_text", False) for child in self.children
+            isinstance(child, ProcessorNode) and isinstance(child.processor, ColumnProcessor) and child.processor.splits_text
+            for child in self.children
         )
 
     def prepare(self, context: Any) -> None:
@@ -208,7 +210,8 @@ class ProcessorNode(Node):
         # Bound after init, where some processors choose their process method.
         process = self.processor.process
         self.run = _with_fixed_key(process) if isinstance(self.processor, FixedKeyProcessor) else process
-        self.run_columns = getattr(self.processor, "process_columns", None) or self._run_rows
+        if isinstance(self.processor, ColumnProcessor) and self.processor.takes_columns:
+            self.run_columns = self.processor.process_columns
 
     def close(self) -> None:
         """Close the processor."""

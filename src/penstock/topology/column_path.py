@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from penstock.columnar import Operator
 from penstock.topology.specs import NodeSpec, ProcessorSpec, SinkSpec, SourceSpec, Subtopology
-
-_OWN_OPERATORS = "penstock.operators."
 
 
 def takes_columns(nodes: Sequence[NodeSpec]) -> bool:
@@ -37,10 +36,13 @@ def takes_columns(nodes: Sequence[NodeSpec]) -> bool:
             return False
         source = source_of[node.name] = source_of[node.parents[0]]
         if isinstance(node, ProcessorSpec):
-            if not type(node.supplier).__module__.startswith(_OWN_OPERATORS):
+            if not isinstance(node.supplier, Operator):
                 return False
             stores[source].update(node.stores)
     return all(count == 1 for used in stores.values() for count in used.values())
+
+
+_OTHER = Operator()
 
 
 class JoinSide(NamedTuple):
@@ -57,7 +59,7 @@ def stream_join(nodes: Sequence[NodeSpec]) -> tuple[JoinSide, JoinSide] | None:
     itself sees to the order between the sides; for all other nodes the rules of `takes_columns` hold, and no store is shared.
     """
     by_name = {node.name: node for node in nodes}
-    joins = [node for node in nodes if isinstance(node, ProcessorSpec) and getattr(node.supplier, "joins_columns", False)]
+    joins = [node for node in nodes if isinstance(node, ProcessorSpec) and _operator(node).joins_columns]
     meeting = [node for node in nodes if not isinstance(node, SourceSpec) and len(node.parents) > 1]
     if len(joins) != 2 or len(meeting) != 1 or sum(isinstance(node, SourceSpec) for node in nodes) != 2:
         return None
@@ -66,7 +68,7 @@ def stream_join(nodes: Sequence[NodeSpec]) -> tuple[JoinSide, JoinSide] | None:
     expected = [{join.name} for join in joins] + [{meeting[0].name}] * 2
     if (
         set(meeting[0].parents) != names
-        or not all(getattr(getattr(window, "supplier", None), "keeps_join_side", False) for window in windows)
+        or not all(_operator(window).keeps_join_side for window in windows)
         or [_children(node.name, nodes) for node in (*windows, *joins)] != expected
     ):
         return None
@@ -78,6 +80,11 @@ def stream_join(nodes: Sequence[NodeSpec]) -> tuple[JoinSide, JoinSide] | None:
         return None
     first, second = (JoinSide(window.name, join.name) for window, join in zip(windows, joins))
     return first, second
+
+
+def _operator(node: NodeSpec) -> Operator:
+    supplier = node.supplier if isinstance(node, ProcessorSpec) else None
+    return supplier if isinstance(supplier, Operator) else _OTHER
 
 
 def _children(name: str, nodes: Sequence[NodeSpec]) -> set[str]:

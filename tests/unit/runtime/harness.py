@@ -17,7 +17,7 @@ from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.state_manager import ProcessorStateManager
-from penstock.runtime.task import StreamTask, TaskCommit
+from penstock.runtime.task import ColumnThreshold, StreamTask, TaskCommit
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.serdes import Serdes
 from penstock.state.cache import RecordCache
@@ -80,6 +80,10 @@ class Harness:
         ]
         self.task.add_records(TopicPartition(topic, TASK.partition), raw)
 
+    def process_as_columns(self) -> int:
+        """Process all that waits as columns, however little it is; fails where a record goes by itself."""
+        return process_as_columns(self.task)
+
     def commit(self) -> TaskCommit:
         commit = self.task.prepare_commit()
         self.outputs += commit.outputs
@@ -99,6 +103,16 @@ class Harness:
         self.task.suspend()
         self.task.close_clean()
         return self.open()
+
+
+def process_as_columns(task: StreamTask) -> int:
+    """Process all that waits as columns, however little it is; fails where a record goes by itself."""
+    assert task.takes_columns, "this task takes no columns: its topology does not, or its metrics are at DEBUG"
+    before, task.column_threshold = task.processed_as_columns, ColumnThreshold(1, 1)
+    processed = task.process_all()
+    taken = task.processed_as_columns - before
+    assert taken == processed, f"{processed - taken} of {processed} records were processed one by one"
+    return processed
 
 
 def _bytes(value: Any) -> bytes | None:

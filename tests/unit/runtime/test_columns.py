@@ -37,7 +37,7 @@ from penstock.ids import TopicPartition
 from penstock.metrics import Metrics
 from penstock.record import RawRecord
 from penstock.state.cache import RecordCache
-from tests.unit.runtime.harness import TASK, Harness, config
+from tests.unit.runtime.harness import TASK, Harness, config, process_as_columns
 
 STRING, LONG, JSON = Serdes.string(), Serdes.long(), Serdes.json()
 TEXT = Produced(STRING, STRING)
@@ -229,18 +229,18 @@ ROWS = st.tuples(
 TURNS = st.lists(st.tuples(st.lists(ROWS, max_size=60), st.lists(ROWS, max_size=20)), min_size=1, max_size=3)
 
 
-def run(build: Build, turns: Any, columns: bool, logs_last_only: bool = False) -> Any:
+def run(build: Build, turns: Any, columns: bool, logs_last_only: bool = False, emit_interval_ms: int = 1000) -> Any:
     builder = StreamsBuilder()
     build(builder)
     with tempfile.TemporaryDirectory() as folder:
         handler = {"processing.exception.handler": "log_and_continue", "deserialization.exception.handler": "log_and_continue"}
+        handler |= {"__emit.interval.ms.kstreams.windowed.aggregation__": emit_interval_ms}
         harness = Harness(builder.build(), Path(folder), config().with_values(handler))
         harness.topic_partitions = {"out": 3, "odd": 2}
         harness.metrics = Metrics("INFO", clock=harness.clock)
         task = harness.open()
-        assert task._takes_columns or task._join is not None or build is stream_stream
-        if not columns:
-            task._takes_columns, task._join = False, None
+        assert task.takes_columns or build is stream_stream
+        columns = columns and task.takes_columns
         seen: list[Any] = []
         at = {"in": 0, "rows": 0}
         for turn in turns:
@@ -255,7 +255,11 @@ def run(build: Build, turns: Any, columns: bool, logs_last_only: bool = False) -
                 at[topic] += len(rows)
                 task.add_records(partition, RawColumns.of(*partition, raw) if columns else raw)
             task.update_lags(dict.fromkeys(task.input_partitions, 0))
-            task.process_all()
+            if columns:
+                process_as_columns(task)
+            else:
+                while task.process():
+                    task.maybe_punctuate_stream_time()
             commit = task.prepare_commit()
             outputs: dict[Any, list[Any]] = {}
             for record in records_of(commit.outputs):
@@ -277,13 +281,6 @@ def run(build: Build, turns: Any, columns: bool, logs_last_only: bool = False) -
         }
         task.close_dirty()
         return seen, stores, dropped
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _columns_from_the_first_record() -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("penstock.runtime.task.ColumnThreshold.__new__.__defaults__", (1, 1))
-        yield
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock import Consumed, Produced, StreamsBuilder
+from penstock.metrics import Metrics
 from penstock.runtime.flow import Flow
 
 from .harness import STRING, Harness, config
@@ -33,6 +34,7 @@ def harness(tmp_path: Path) -> Harness:
         "errors_dead_letter_queue_topic_name": "dead",
     }
     harness = Harness(builder.build(), tmp_path, config(**settings))
+    harness.metrics = Metrics("INFO", clock=harness.clock)
     harness.open()
     return harness
 
@@ -44,20 +46,30 @@ def taken(harness: Harness) -> Flow:
     return flow
 
 
+def process(harness: Harness, columns: bool) -> None:
+    if columns:
+        harness.process_as_columns()
+        return
+    while harness.task.process():
+        pass
+
+
+@pytest.mark.parametrize("columns", [False, True], ids=["records", "columns"])
 @pytest.mark.parametrize("count", [10, 200])
-def test_should_count_records_by_edge(harness: Harness, count: int) -> None:
+def test_should_count_records_by_edge(harness: Harness, count: int, columns: bool) -> None:
     harness.add("in", *((f"{n}", f"{n}", n) for n in range(count)))
-    harness.task.process_all()
+    process(harness, columns)
     assert taken(harness).edges == {(SOURCE, MAP): count, (MAP, FILTER): count, (FILTER, SINK): count // 2}
     assert not taken(harness), "what was taken is not told again"
 
 
+@pytest.mark.parametrize("columns", [False, True], ids=["records", "columns"])
 @pytest.mark.parametrize("count", [10, 200])
 def test_should_tell_of_dead_letters_and_keep_the_last_of_them(
-    harness: Harness, count: int, caplog: pytest.LogCaptureFixture
+    harness: Harness, count: int, columns: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     harness.add("in", *((f"{n}", "seven" if n < count - 2 else "8", n) for n in range(count)))
-    harness.task.process_all()
+    process(harness, columns)
     flow = taken(harness)
     assert (flow.dead, len(flow.dead_letters)) == (count - 2, min(count - 2, 20))
     last = flow.dead_letters[-1]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.columnar import ColumnProcessor, Operator
 from penstock.columns import Columns
 from penstock.processor import Processor
 from penstock.record import Record
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders
 
 
-class KStreamJoinWindow:
+class KStreamJoinWindow(Operator):
     """Makes the processor that keeps a stream in a window store."""
 
     keeps_join_side = True
@@ -23,7 +24,7 @@ class KStreamJoinWindow:
         return KStreamJoinWindowProcessor(self.store_name)
 
 
-class KStreamJoinWindowProcessor(Processor[Any, Any, Any, Any]):
+class KStreamJoinWindowProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
     """Forwards each record before it is stored: it must not meet itself in a join of a stream with itself."""
 
     def __init__(self, store_name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.columnar import Operator
 from penstock.operators.skipped import skip_record
 from penstock.operators.time_tracker import StreamTime
 from penstock.processor import Processor
@@ -12,7 +13,7 @@ from penstock.record import Record
 from penstock.windows import JoinWindows
 
 
-class KStreamKStreamSelfJoin:
+class KStreamKStreamSelfJoin(Operator):
     """Makes the processor that takes the place of both sides of a join."""
 
     def __init__(

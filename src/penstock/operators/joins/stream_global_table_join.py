@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from penstock.columnar import Operator
 from penstock.operators.joins.stream_table_join import Joiner, KeyMapper, KStreamKTableJoinProcessor
 from penstock.operators.value_getters import KTableValueGetterSupplier
 
 
-class KStreamGlobalKTableJoin:
+class KStreamGlobalKTableJoin(Operator):
     """Makes the processor; `mapper` gives the global table's key for a record."""
 
     def __init__(

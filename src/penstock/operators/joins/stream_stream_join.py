@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.columnar import Operator
 from penstock.operators.joins.outer_join_store import LeftOrRightValue, TimestampedKeyAndJoinSide
 from penstock.operators.joins.shared_times import NOTHING_SEEN, TimeTrackerSupplier
 from penstock.operators.skipped import skip_record
@@ -21,7 +22,7 @@ from penstock.windows import JoinWindows
 Joiner = Callable[[Any, Any, Any], Any]
 
 
-class KStreamKStreamJoin:
+class KStreamKStreamJoin(Operator):
     """Makes the processor of one side; `joiner` takes the key, this side's value and the other side's."""
 
     is_left_side: bool

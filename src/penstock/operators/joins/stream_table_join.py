@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.columnar import ColumnProcessor, Operator
 from penstock.columns import Columns
 from penstock.errors import StreamsError, TopologyError
 from penstock.operators.rows import each_row
@@ -22,7 +23,7 @@ Joiner = Callable[[Any, Any, Any], Any]
 KeyMapper = Callable[[Any, Any], Any]
 
 
-class KStreamKTableJoin:
+class KStreamKTableJoin(Operator):
     """Makes the processor; `buffer_store_name` names the buffer that goes with a grace period."""
 
     def __init__(
@@ -50,7 +51,7 @@ class KStreamKTableJoin:
         )
 
 
-class KStreamKTableJoinProcessor(Processor[Any, Any, Any, Any]):
+class KStreamKTableJoinProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
     """Looks up each record's row; `key_mapper` gives the row's key, without it the record's own key does."""
 
     def __init__(
@@ -89,8 +90,7 @@ class KStreamKTableJoinProcessor(Processor[Any, Any, Any, Any]):
             carried = context.processor_metadata_for_key(self._stream_time_key)
             if carried is not None:
                 self._buffer.observed_stream_time = max(self._buffer.observed_stream_time, carried)
-        elif not self._is_versioned:
-            self.process_columns = self._process_columns
+        self.takes_columns = self._buffer is None and not self._is_versioned
 
     def process(self, record: Record[Any, Any]) -> None:
         """Join one record, or hold it back."""
@@ -103,7 +103,7 @@ class KStreamKTableJoinProcessor(Processor[Any, Any, Any, Any]):
         else:
             self._hold_back(record)
 
-    def _process_columns(self, columns: Columns) -> None:
+    def process_columns(self, columns: Columns) -> None:
         """The same for many records; the rows of all keys are read at once where the table has them in a store."""
         context, joiner, left_join = self._context, self._joiner, self._left_join
         mapper = self._key_mapper

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock.change import Change
+from penstock.columnar import Operator
 from penstock.operators.skipped import skip_out_of_order, skip_record
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
 from penstock.processor import Processor
@@ -29,7 +30,7 @@ class JoinResult(NamedTuple):
     timestamp: int
 
 
-class KTableKTableAbstractJoin(ABC):
+class KTableKTableAbstractJoin(Operator, ABC):
     """Makes the processor of one side: changes of `table1` meet rows of `table2`; `joiner` takes the key and both values."""
 
     def __init__(self, table1: Any, table2: Any, joiner: Joiner) -> None:

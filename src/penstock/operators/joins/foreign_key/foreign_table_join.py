@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.change import Change
+from penstock.columnar import Operator
 from penstock.operators.joins.foreign_key.combined_key import CombinedKeySchema
 from penstock.operators.joins.foreign_key.response_wrapper import SubscriptionResponseWrapper
 from penstock.operators.skipped import skip_out_of_order, skip_record
@@ -12,7 +13,7 @@ from penstock.processor import Processor
 from penstock.record import Record
 
 
-class ForeignTableJoinProcessorSupplier:
+class ForeignTableJoinProcessorSupplier(Operator):
     """Makes the processor that looks up the subscriptions of a changed row."""
 
     def __init__(self, subscription_store_name: str, key_schema: CombinedKeySchema[Any, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from penstock.columnar import Operator
 from penstock.errors import StreamsError
 from penstock.guessed_serdes import settled
 from penstock.hashing import murmur3_hash128
@@ -16,7 +17,7 @@ from penstock.record import Record
 from penstock.serdes import Serializer, as_serializer
 
 
-class ResponseJoinProcessorSupplier:
+class ResponseJoinProcessorSupplier(Operator):
     """Makes the processor that gives the join's result."""
 
     def __init__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.change import Change
+from penstock.columnar import Operator
 from penstock.operators.joins.foreign_key.combined_key import CombinedKey
 from penstock.operators.joins.foreign_key.response_wrapper import SubscriptionResponseWrapper
 from penstock.operators.joins.foreign_key.subscription_receive import check_version
@@ -14,7 +15,7 @@ from penstock.processor import Processor
 from penstock.record import Record
 
 
-class SubscriptionJoinProcessorSupplier:
+class SubscriptionJoinProcessorSupplier(Operator):
     """Makes the processor that looks up the right table."""
 
     def __init__(self, foreign_value_getter_supplier: KTableValueGetterSupplier) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.change import Change
+from penstock.columnar import Operator
 from penstock.errors import StreamsError
 from penstock.operators.joins.foreign_key.combined_key import CombinedKey, CombinedKeySchema
 from penstock.operators.joins.foreign_key.subscription_wrapper import CURRENT_VERSION, Instruction, SubscriptionWrapper
@@ -16,7 +17,7 @@ from penstock.state.value_timestamp_headers import ValueTimestampHeaders
 _DELETES = (Instruction.DELETE_KEY_AND_PROPAGATE, Instruction.DELETE_KEY_NO_PROPAGATE)
 
 
-class SubscriptionReceiveProcessorSupplier:
+class SubscriptionReceiveProcessorSupplier(Operator):
     """Makes the processor that keeps subscriptions in the subscription store."""
 
     def __init__(self, subscription_store_name: str, key_schema: CombinedKeySchema[Any, Any]) -> None:

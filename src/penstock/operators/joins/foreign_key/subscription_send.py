@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.change import Change
+from penstock.columnar import Operator
 from penstock.guessed_serdes import settled
 from penstock.hashing import murmur3_hash128
 from penstock.operators.joins.foreign_key.combined_key import TopicSupplier, topic_name
@@ -21,7 +22,7 @@ _PROPAGATE_NULL = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
 _PROPAGATE_VALUE = Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
 
 
-class SubscriptionSendProcessorSupplier:
+class SubscriptionSendProcessorSupplier(Operator):
     """Makes the processor that sends subscriptions."""
 
     def __init__(

@@ -1,0 +1,93 @@
+"""Results do not depend on how records are cut into turns, beyond what a cache merges.
+
+Without a cache the same outputs leave in the same order. With one, what leaves of a key is a part of what leaves when every
+record is a turn of its own, in its order, and ends with the same value. Stores end the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.runtime.test_columns import CASES, ROWS, run, stream_stream, stream_table
+
+# Of two topics a turn has what has come of each, and takes it in the order of its times.
+TWO_TOPICS = {case for case, build in CASES.items() if "join" in case or build in (stream_table, stream_stream)}
+ONE_TOPIC = [case for case in CASES if case not in TWO_TOPICS]
+GONE = (None, b"None", b"null")  # as some cases write it
+CACHED = {
+    "count",
+    "count as double",
+    "count in memory",
+    "counted words",
+    "filtered count",
+    "forgetful",
+    "hopping",
+    "lists",
+    "old values",
+    "reduce",
+    "sessions",
+    "sliding",
+    "unlimited",
+    "windowed forgetful",
+    "windowed lists",
+    "windowed picky lists",
+    "windows",
+    "windows of one's own",
+}
+
+
+def seen(case: str, rows: list[Any], cuts: list[int]) -> tuple[dict[Any, list[Any]], Any, Any]:
+    ends = [0, *sorted(cuts), len(rows)]
+    turns = [(rows[start:end], []) for start, end in pairwise(ends) if start < end]
+    commits, stores, dropped = run(CASES[case], turns, columns=True, emit_interval_ms=0)
+    outputs: dict[Any, list[Any]] = defaultdict(list)
+    for made, *_ in commits:
+        for partition, records in made.items():
+            outputs[partition] += records
+    return outputs, stores, dropped
+
+
+def by_key(outputs: dict[Any, list[Any]]) -> dict[Any, list[Any]]:
+    found: dict[Any, list[Any]] = defaultdict(list)
+    for partition, records in outputs.items():
+        for _, _, key, *rest in records:
+            found[partition, key].append(tuple(rest))
+    return found
+
+
+def is_part(some: list[Any], of: list[Any]) -> bool:
+    rest = iter(of)
+    return all(one in rest for one in some)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quiet() -> Any:
+    logging.disable(logging.CRITICAL)  # records are dropped on purpose
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("case", ONE_TOPIC)
+@settings(max_examples=5, deadline=None, phases=(Phase.generate,))
+@given(rows=st.lists(ROWS, min_size=1, max_size=40), data=st.data())
+def test_should_give_the_same_however_records_are_cut_into_turns(case: str, rows: list[Any], data: Any) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(rows)), max_size=4))
+    outputs, stores, dropped = seen(case, rows, cuts)
+    singly, stores_singly, dropped_singly = seen(case, rows, list(range(len(rows))))
+    assert stores == stores_singly
+    if case not in CACHED:
+        assert outputs == singly
+        assert dropped == dropped_singly  # behind a cache functions see fewer updates, and fail less often
+        return
+    merged, all_of_them = by_key(outputs), by_key(singly)
+    assert all(is_part(records, all_of_them[key]) for key, records in merged.items())
+    for key, records in all_of_them.items():
+        # A row that came and went within a turn leaves nothing.
+        assert merged[key][-1:] == records[-1:] or (records[-1][0] in GONE and not merged[key])
