@@ -109,7 +109,7 @@ def turns_of(planned: Turn, answer: LaneAnswer, ended: float) -> Iterable[TurnAl
     for number, told in enumerate(answer.turns):
         turn = Turn(ranges=[FetchRange(topic, 0, 0, count) for topic, count in told.read.items()])
         turn.backlog, turn.started = turn.records, ended - stayed + told.at
-        alone = LaneAnswer(answer.worker, seconds=told.seconds)
+        alone = LaneAnswer(answer.worker, answer.executor, seconds=told.seconds)
         alone.records, alone.processed = told.records, told.processed
         alone.punctuated, alone.produced = told.punctuated, told.produced
         seconds = told.took
