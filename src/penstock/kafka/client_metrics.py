@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -37,11 +36,15 @@ class Reading(NamedTuple):
 
 
 class ClientMetrics:
-    """Takes what the clients of one client id tell into a registry; several clients may share an id, each with its own part."""
+    """Takes what the clients of one client id tell into a registry; several clients may share an id, each with its own part.
 
-    def __init__(self, registry: Metrics, kind: str, client_id: str, lock: AbstractContextManager[Any] | None = None) -> None:
+    Where `deferred`, what is told waits for `settle`: any thread may poll a client, and only one may change the registry.
+    """
+
+    def __init__(self, registry: Metrics, kind: str, client_id: str, *, deferred: bool = False) -> None:
         self._registry, self._kind, self._client_id = registry, kind, client_id
-        self._lock = nullcontext() if lock is None else lock
+        self._deferred = deferred
+        self._waiting: dict[str, str] = {}
         self._told: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], float] = {}
         self._sensors: dict[MetricName, Sensor] = {}
         self._gauges: dict[MetricName, dict[str, float]] = {}
@@ -55,29 +58,38 @@ class ClientMetrics:
 
     def close(self) -> None:
         """Take the client's metrics out of the registry."""
-        with self._lock:
-            self._registry.remove_with_tags({"client-id": self._client_id})
+        self._registry.remove_with_tags({"client-id": self._client_id})
+
+    def settle(self) -> None:
+        """Take in what was told last."""
+        for part in list(self._waiting):
+            self._read(part, self._waiting.pop(part))
 
     def _take(self, part: str, others: Callable[[str], Any] | None, text: str) -> None:
-        """An error here would be raised by whoever polls the client, in the midst of a turn."""
         if others is not None:
             others(text)
+        if self._deferred:
+            self._waiting[part] = text  # totals count from the beginning: what was told before is in it
+        else:
+            self._read(part, text)
+
+    def _read(self, part: str, text: str) -> None:
+        """An error here would be raised by whoever polls the client, in the midst of a turn."""
         try:
             found = list(readings(self._kind, json.loads(text)))
         except (ValueError, TypeError, KeyError, AttributeError) as exc:
             _log.debug("the statistics of %s cannot be read: %s", self._client_id, exc)
             return
-        with self._lock:
-            for values in self._gauges.values():
-                values.pop(part, None)
-            for reading in found:
-                if reading.is_total:
-                    self._count(part, reading)
-                else:
-                    self._gauge(part, reading)
-            for name in [name for name, values in self._gauges.items() if not values]:
-                del self._gauges[name]
-                self._registry.remove_metric(name)
+        for values in self._gauges.values():
+            values.pop(part, None)
+        for reading in found:
+            if reading.is_total:
+                self._count(part, reading)
+            else:
+                self._gauge(part, reading)
+        for name in [name for name, values in self._gauges.items() if not values]:
+            del self._gauges[name]
+            self._registry.remove_metric(name)
 
     def _count(self, part: str, reading: Reading) -> None:
         key = (part, *reading[:3])

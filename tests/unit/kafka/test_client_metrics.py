@@ -92,6 +92,16 @@ def test_should_forget_partitions_that_are_not_read_any_more() -> None:
     assert not [name for name in registry.metrics() if name.name == "records-lag"]
 
 
+def test_should_wait_with_what_another_thread_tells_until_it_is_asked_for() -> None:
+    registry = Metrics()
+    metrics = ClientMetrics(registry, ADMIN, "app-admin", deferred=True)
+    for requests in (10, 25):
+        metrics.settings({})["stats_cb"](statistics(tx=requests))
+    assert not registry.metrics()
+    metrics.settle()
+    assert registry.value("request-total", "admin-client-metrics") == 25
+
+
 def test_should_leave_the_registry_as_it_was() -> None:
     registry, metrics = told(PRODUCER, statistics())
     metrics.close()

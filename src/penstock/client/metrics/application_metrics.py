@@ -55,6 +55,7 @@ class ApplicationMetrics:
         self._of_lanes: dict[int, MetricsReceiver] = {}
         self._tags = {"client-id": client_id}
         self._lock = threading.RLock()
+        self._admin = ClientMetrics(self._registry, ADMIN, f"{client_id}-admin", deferred=True)
         self._gauge("version", "The version of the Kafka Streams client", lambda: version)
         self._gauge("commit-id", "The version control commit ID of the Kafka Streams client", lambda: "unknown")
         self._gauge("application-id", "The application ID of the Kafka Streams client", lambda: config["application.id"])
@@ -84,7 +85,7 @@ class ApplicationMetrics:
 
     def of_admin(self) -> ClientMetrics:
         """Where the driver's admin client tells its statistics."""
-        return ClientMetrics(self._registry, ADMIN, f"{self._tags['client-id']}-admin", self._lock)
+        return self._admin
 
     def _waiting_for_core(self) -> int:
         conductor = self._conductor()
@@ -140,6 +141,7 @@ class ApplicationMetrics:
                 self._of_thread(lane)
             self._of_lanes = {lane: receiver for lane, receiver in self._of_lanes.items() if lane in alive}
             self._updater.follow()
+            self._admin.settle()
             found = {**self._registry.metrics(), **self._updater.metrics()}
             for receiver in self._of_lanes.values():
                 found.update(receiver.metrics())
