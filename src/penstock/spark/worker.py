@@ -39,6 +39,7 @@ from penstock.spark.batch import ShuffledBatch
 from penstock.spark.blobs import Received, batch_blob, checksum, counts_blob, end_blob, failure_blob, flow_blob, read_blobs
 from penstock.spark.busy import BusyNodes
 from penstock.spark.doing import Work
+from penstock.spark.idle_clients import IdleClients
 from penstock.spark.internals import cloudpickle, is_executor, own_executor_id
 from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, Stay, UpstreamWork
@@ -81,21 +82,22 @@ def _run(turn: OpenTurn | ProcessTurn, received: Received, answer: LaneAnswer) -
     if isinstance(turn, OpenTurn):
         _refuse_wrong_executor(turn)
         lane = _lane_for(turn)
-        with lane.queries.turn, _no_collections(), lane.work.turn("open"):
+        with lane.idle.in_use, lane.queries.turn, _no_collections(), lane.work.turn("open"):
             lane.open(turn, answer)
         answer.query_address, answer.site = lane.queries.address, site_here()
     elif (turn.key, turn.lane) not in _LANES:
         answer.lost = True
     else:
         lane = _LANES[turn.key, turn.lane]
-        if turn.stay is not None:
-            lane.stay(turn, turn.stay, answer)
-            return
-        lane.tasks.follower.rest()
-        with lane.queries.turn, _no_collections(), lane.work.turn("fetch"):
-            lane.process(turn, received.batches, answer, received.counts)
-            if answer.flow is not None:
-                answer.flow.add(received.flow)
+        with lane.idle.in_use:
+            if turn.stay is not None:
+                lane.stay(turn, turn.stay, answer)
+                return
+            lane.tasks.follower.rest()
+            with lane.queries.turn, _no_collections(), lane.work.turn("fetch"):
+                lane.process(turn, received.batches, answer, received.counts)
+                if answer.flow is not None:
+                    answer.flow.add(received.flow)
 
 
 def run_stage(
@@ -206,6 +208,7 @@ class LaneWorker:
         self.work = Work()
         self.busy = BusyNodes(self.work, self.client_id) if config["application.server"] else None
         self.queries = QueryListener(application, self.tasks, host, self.work)
+        self.idle = IdleClients(self._serve, self.client_id)
 
     def open(self, turn: OpenTurn, answer: LaneAnswer) -> None:
         """Own exactly the tasks of the turn; restore as much as its time allows."""
@@ -284,7 +287,7 @@ class LaneWorker:
         residence = Residence(self.tasks, turn, asked, self._turn_of_stay, self._refresh_globals)
         stay(residence, self.tasks.follower, asked, answer, lambda: self.queries.called_back >= asked.number)
         if turn.with_metrics:
-            answer.metrics = self.tasks.metrics.update()
+            answer.metrics = self._metrics()
 
     def _turn_of_stay(self, turn: ProcessTurn, taken: Taken, answer: LaneAnswer) -> None:
         with self.queries.turn, _no_collections(), self.work.turn("process"), self.tasks.reading(taken):
@@ -300,6 +303,7 @@ class LaneWorker:
 
     def close(self) -> None:
         """Close the tasks and clients."""
+        self.idle.close()
         if self.busy is not None:
             self.busy.close()
         self.queries.close()
@@ -309,9 +313,12 @@ class LaneWorker:
 
     def _metrics(self) -> MetricsUpdate | None:
         """What is new among the metrics, also of clients that nobody has polled lately."""
+        self._serve()
+        return self.tasks.metrics.update()
+
+    def _serve(self) -> None:
         self.tasks.serve()
         self.producer.serve()
-        return self.tasks.metrics.update()
 
     # -- steps of a turn -----------------------------------------------------------------------------------------------
 
