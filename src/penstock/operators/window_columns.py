@@ -207,6 +207,8 @@ class WindowColumns(ColumnProcessor, TimeWindowAggregateProcessor):
     # -- writing and forwarding ----------------------------------------------------------------------------------------
 
     def _write(self, columns: Columns, keys: DistinctKeys, changed: _Changed) -> None:
+        if not changed.places:  # every row has failed
+            return
         if not self._store.takes_rows or not self._context.is_only_run:
             for number, (_, start), row in zip(changed.last, changed.places, changed.rows):
                 self._context.record_context = columns.context(number)
