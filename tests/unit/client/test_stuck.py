@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -23,13 +24,15 @@ ENDS = {A: 10, B: 20}
 
 
 def begin(clock: list[float], lanes: int = 1, *, produced: bool = True, **settings: Any) -> World:
-    """All is open; then there is something to read."""
+    """All is open; then there is something to read, in turns that are planned one by one."""
     world = World(clock, lanes=lanes, guarantee=settings.pop("processing.guarantee", "exactly_once_v2"), **settings)
     world.assign()
     world.settle(20)
     assert world.told == ["running"]
     world.brokers.asked.clear()
     world.read.clear()
+    for lane in world.conductor.tasks.lanes.values():
+        lane.plans_until = math.inf
     if produced:
         produce(world)
     return world

@@ -44,6 +44,7 @@ def queue(
     source: Any = SimpleNamespace(
         wants_headers=False,
         name="source",
+        failed=0,
         deserialize_key=Serdes.integer().deserializer,
         deserialize_value=Serdes.integer().deserializer,
     )
