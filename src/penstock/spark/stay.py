@@ -132,6 +132,7 @@ def stay(
         else:
             until_due = _LISTENS_EVERY if due_at is None else (due_at - now_ms()) / 1000
             follower.wait(min(_LISTENS_EVERY, max(0.0, until_due)))
+    follower.rest()  # whoever is called back may be paused, or lose what it reads
 
 
 def add(total: LaneAnswer, answer: LaneAnswer, taken: Taken, at: float, took: float) -> None:

@@ -208,7 +208,7 @@ class LaneWorker:
         self.work = Work()
         self.busy = BusyNodes(self.work, self.client_id) if config["application.server"] else None
         self.queries = QueryListener(application, self.tasks, host, self.work)
-        self.idle = IdleClients(self._serve, self.client_id)
+        self.idle = IdleClients(self._rest, self.client_id)
 
     def open(self, turn: OpenTurn, answer: LaneAnswer) -> None:
         """Own exactly the tasks of the turn; restore as much as its time allows."""
@@ -315,6 +315,11 @@ class LaneWorker:
         """What is new among the metrics, also of clients that nobody has polled lately."""
         self._serve()
         return self.tasks.metrics.update()
+
+    def _rest(self) -> None:
+        """A lane that has had nothing to do for long fetches nothing."""
+        self.tasks.follower.rest()
+        self._serve()
 
     def _serve(self) -> None:
         self.tasks.serve()
