@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -122,7 +123,7 @@ class ClientMetrics:
 
 def _together(values: Mapping[str, float], name: str) -> float:
     """One number for all clients of an id."""
-    found = list(values.values()) or [0.0]
+    found = [value for value in values.values() if not math.isnan(value)] or [0.0 if name in _SUMMED else math.nan]
     if name in _SUMMED:
         return sum(found)
     return sum(found) / len(found) if name.endswith("-avg") else max(found)
@@ -201,12 +202,12 @@ def _producer(stats: Mapping[str, Any], brokers: list[Any]) -> Iterator[Reading]
 def _window(
     group: str, name: str, tags: tuple[tuple[str, str], ...], windows: list[Mapping[str, Any]], divisor: int
 ) -> Iterator[Reading]:
-    """Mean and maximum of what librdkafka measured since it last told; none where nothing was measured."""
+    """Mean and maximum of what librdkafka measured since it last told; not a number where that is nothing, as in Kafka."""
     counted = [window for window in windows if window.get("cnt", 0)]
     times = sum(window["cnt"] for window in counted)
-    if times:
-        yield Reading(group, f"{name}-avg", tags, sum(window["sum"] for window in counted) / times / divisor)
-        yield Reading(group, f"{name}-max", tags, max(window["max"] for window in counted) / divisor)
+    mean = sum(window["sum"] for window in counted) / times / divisor if times else math.nan
+    yield Reading(group, f"{name}-avg", tags, mean)
+    yield Reading(group, f"{name}-max", tags, max((window["max"] for window in counted), default=math.nan) / divisor)
 
 
 def _partitions(stats: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
