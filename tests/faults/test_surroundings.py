@@ -56,7 +56,7 @@ def wait_for_error(streams: Any, timeout: float = 120.0) -> BaseException:
     return streams.failure  # type: ignore[no-any-return]
 
 
-@GUARANTEES
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_should_say_that_the_disk_is_full_and_lose_nothing(guarantee: str, kafka: Kafka, run: Run, disk: SmallDisk) -> None:
     source, out = topics(kafka, "in", "out", partitions=1)
     chance = random.Random(1)

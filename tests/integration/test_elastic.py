@@ -105,7 +105,9 @@ def test_should_run_on_what_stays_while_another_instance_takes_its_part(kafka: K
     assert sorted(notes[1].read_text().split()) == sorted(map(str, owned(second)))
 
 
-@pytest.mark.parametrize("topology", [count_by_key, word_count], ids=["tasks", "a pipeline"])
+@pytest.mark.parametrize(
+    "topology", [pytest.param(count_by_key, id="tasks", marks=pytest.mark.slow), pytest.param(word_count, id="a pipeline")]
+)
 def test_should_replay_only_the_rest_where_a_standby_takes_over(
     topology: Callable[..., Any], kafka: Kafka, run: Run, tmp_path: Path
 ) -> None:

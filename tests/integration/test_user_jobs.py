@@ -48,6 +48,7 @@ class UsersJobs:
             thread.join()
 
 
+@pytest.mark.slow
 def test_should_share_a_session_with_rdds_udfs_and_tables_of_its_own_state(kafka: Kafka, spark: Any, run: Run) -> None:
     context, (source, out) = spark.sparkContext, topics(kafka, "in", "out", partitions=4)
     config = {
