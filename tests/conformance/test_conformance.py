@@ -21,7 +21,7 @@ from tests.conformance.scenarios.registry import Scenario
 
 pytestmark = pytest.mark.conformance
 
-EXAMPLES = int(os.environ.get("CONFORMANCE_EXAMPLES", "8"))
+EXAMPLES = int(os.environ.get("CONFORMANCE_EXAMPLES", "5"))
 # The same cases in every run; CONFORMANCE_EXAMPLES digs deeper and then draws anew each time.
 _SETTINGS = settings(
     max_examples=EXAMPLES,
