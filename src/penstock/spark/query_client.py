@@ -225,12 +225,8 @@ class LaneEngine(StateStore):
 
 def ask_doing(address: Address, application: Application, seconds: float = _DOING_SECONDS) -> Doing | None:
     """What a lane does now; None where it does not tell in time: it is gone, or code that is not Python keeps all of it busy."""
-    deadline = time.monotonic() + seconds
     try:
-        with connect(address, application.query_key, CODEC, application.identity, seconds) as channel:
-            channel.send("doing")
-            answer = answer_of(channel.receive(max(0.001, deadline - time.monotonic())))
-            return Doing.told(answer[1]) if len(answer) == 2 else None
+        return Doing.told(_ask_once(address, application, seconds, "doing"))
     except (*GONE, PenstockError):
         return None
 
@@ -238,12 +234,10 @@ def ask_doing(address: Address, application: Application, seconds: float = _DOIN
 def ask_to_leave(address: Address, application: Application, stay: int, seconds: float = _DOING_SECONDS) -> bool:
     """Call a lane back from a stay; False where it does not answer: then it leaves by itself when its time is up."""
     try:
-        with connect(address, application.query_key, CODEC, application.identity, seconds) as channel:
-            channel.send("leave", stay)
-            answer_of(channel.receive(seconds))
-            return True
+        _ask_once(address, application, seconds, "leave", stay)
     except (*GONE, PenstockError):
         return False
+    return True
 
 
 def ask_progress(
@@ -251,12 +245,21 @@ def ask_progress(
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     """How far a lane that stays has come, by the turns that it has done; empty where it does not answer, or stays no more."""
     try:
-        with connect(address, application.query_key, CODEC, application.identity, seconds) as channel:
-            channel.send("progress", stay)
-            told = answer_of(channel.receive(seconds))
-            return {TopicPartition(topic, number): OffsetAndMetadata(at, text) for topic, number, at, text in told}
-    except (*GONE, PenstockError, TypeError, ValueError):
+        told = _ask_once(address, application, seconds, "progress", stay)
+    except (*GONE, PenstockError):
         return {}
+    return {TopicPartition(topic, number): OffsetAndMetadata(at, text) for topic, number, at, text in told}
+
+
+def _ask_once(address: Address, application: Application, seconds: float, *request: Any) -> Any:
+    """The value that a lane answers with, over a connection of its own."""
+    deadline = time.monotonic() + seconds
+    with connect(address, application.query_key, CODEC, application.identity, seconds) as channel:
+        channel.send(*request)
+        answer = answer_of(channel.receive(max(0.001, deadline - time.monotonic())))
+    if len(answer) != 2:
+        raise StateStoreNotAvailableError(f"a lane at {address} answered {request[0]!r} with {len(answer)} values instead of one")
+    return answer[1]
 
 
 def _ask(channel: Channel, *request: Any) -> tuple[Any, ...]:

@@ -40,8 +40,10 @@ from penstock import (
     Windowed,
 )
 from penstock.dsl.options import Consumed, Grouped
+from penstock.ids import TopicPartition
 from penstock.query.own_queries import query_of
 from penstock.query.queries import RangeQuery
+from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.queries.entries import all_entries
 from penstock.runtime.queries.execution import run_query
 from penstock.runtime.queries.reader_context import ReaderContext
@@ -51,7 +53,7 @@ from penstock.spark.doing import Doing, Work
 from penstock.spark.live_store import FIRST_PART
 from penstock.spark.messages import Application
 from penstock.spark.plan import make_plan
-from penstock.spark.query_client import LanePartition, ask_doing
+from penstock.spark.query_client import LanePartition, ask_doing, ask_progress, ask_to_leave
 from penstock.spark.query_listener import CODEC, QueryListener, readable_store, store_to_query
 from penstock.state.read_order import ReadOrder
 from penstock.state.reading import bytes_below_cache, innermost
@@ -241,6 +243,25 @@ def test_should_tell_what_it_does_in_the_midst_of_a_turn(lane: Lane) -> None:
     assert doing is not None
     assert doing.step == "fetch"
     assert ask_doing(lane.address, lane.application, 30) == Doing()
+
+
+def test_should_tell_how_far_it_has_come_in_the_stay_that_is_asked_for(lane: Lane) -> None:
+    done = {TopicPartition("in", 1): OffsetAndMetadata(7, "AgAAAA==")}
+    lane.listener.progress = 3, done
+    assert ask_progress(lane.address, lane.application, 3, 30) == done
+    assert ask_progress(lane.address, lane.application, 2, 30) == {}
+
+
+def test_should_hear_that_it_is_called_back(lane: Lane) -> None:
+    assert ask_to_leave(lane.address, lane.application, 3, 30)
+    assert ask_to_leave(lane.address, lane.application, 2, 30)
+    assert lane.listener.called_back == 3
+
+
+def test_should_tell_neither_progress_nor_hear_a_call_where_a_lane_is_gone(lane: Lane) -> None:
+    lane.listener.close()
+    assert ask_progress(lane.address, lane.application, 3) == {}
+    assert not ask_to_leave(lane.address, lane.application, 3)
 
 
 def test_should_know_nothing_of_a_lane_that_is_gone_or_not_ours(lane: Lane) -> None:
