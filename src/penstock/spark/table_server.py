@@ -93,7 +93,8 @@ class Servers:
         failures = []
         for address in self.addresses:
             try:
-                return json.loads(self._answer(address, target))
+                with self._response(address, target, f"the instance at {address} refuses") as response:
+                    return json.loads(response.read(_MAX_ANSWER))
             except PenstockError:
                 raise
             except (OSError, http.client.HTTPException) as exc:
@@ -101,18 +102,6 @@ class Servers:
             except (ValueError, RecursionError):
                 failures.append(f"{address} does not answer as an instance of penstock does")
         raise StateStoreNotAvailableError("; ".join(failures))
-
-    def _answer(self, address: str, target: str) -> bytes:
-        connection = self._connection(advertised(address))
-        try:
-            headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
-            connection.request("GET", target, headers=headers)
-            response = connection.getresponse()
-            if response.status != 200:
-                raise _refused(response, f"the instance at {address} refuses")
-            return response.read(_MAX_ANSWER)
-        finally:
-            connection.close()
 
     def table(self, store: str) -> StoreTable:
         """Ask what a store looks like, one server after the other."""
@@ -154,16 +143,8 @@ class Servers:
         """The body of an answer; what goes wrong says of which instance."""
         store = target.split("/")[3]
         try:
-            connection = self._connection(advertised(address))
-            try:
-                headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
-                connection.request("GET", target, headers=headers)
-                response = connection.getresponse()
-                if response.status != 200:
-                    raise _refused(response, f"the instance at {address} does not give {what}store {store}")
+            with self._response(address, target, f"the instance at {address} does not give {what}store {store}") as response:
                 yield response
-            finally:
-                connection.close()
         except PenstockError:
             raise
         except (OSError, http.client.HTTPException, ValueError) as exc:
@@ -171,6 +152,20 @@ class Servers:
                 f"{what}store {store} at {address} cannot be read: {distrust(exc) or exc}; is {SERVER} the address of an "
                 "instance that runs?"
             ) from exc
+
+    @contextmanager
+    def _response(self, address: str, target: str, refusal: str) -> Iterator[http.client.HTTPResponse]:
+        """A good answer to a question; one that is refused is raised, with these words before its own."""
+        connection = self._connection(advertised(address))
+        try:
+            headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+            connection.request("GET", target, headers=headers)
+            response = connection.getresponse()
+            if response.status != 200:
+                raise _refused(response, refusal)
+            yield response
+        finally:
+            connection.close()
 
     def _connection(self, host: HostInfo) -> http.client.HTTPConnection:
         connection = peer_connection(host.host, host.port, self._tls() if self.secure else None, _SECONDS)
