@@ -30,6 +30,7 @@ from penstock import (
     ValueTransformerWithKey,
 )
 from penstock.dsl import cogrouped, kstream, ktable, options, windowing
+from penstock.serdes import guessed
 
 
 @dataclass(frozen=True)
