@@ -72,22 +72,6 @@ class InMemorySessionStore(InMemorySegments, SessionStore[bytes, bytes]):
         starts = self._segments.get(session_end, {}).get(key)
         return None if starts is None else starts.get(session_start)
 
-    def fetch(self, key: bytes) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All sessions of a key, oldest first."""
-        return self.find_sessions(key, 0, MAX_TIMESTAMP)
-
-    def backward_fetch(self, key: bytes) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All sessions of a key, newest first."""
-        return self.backward_find_sessions(key, 0, MAX_TIMESTAMP)
-
-    def fetch_key_range(self, key_from: bytes | None, key_to: bytes | None) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All sessions of the keys in a range."""
-        return self.find_sessions_key_range(key_from, key_to, 0, MAX_TIMESTAMP)
-
-    def backward_fetch_key_range(self, key_from: bytes | None, key_to: bytes | None) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self.backward_find_sessions_key_range(key_from, key_to, 0, MAX_TIMESTAMP)
-
     def find_sessions(
         self, key: bytes, earliest_session_end: int, latest_session_start: int
     ) -> PeekingIterator[Windowed[bytes], bytes]:
