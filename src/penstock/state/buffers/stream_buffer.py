@@ -88,7 +88,7 @@ class RocksDBTimeOrderedKeyValueBuffer(TimeOrderedKeyValueBuffer[K, V], Generic[
         self._engine.close()
 
     def put(self, time: int, record: Record[K, V], record_context: RecordContext) -> bool:
-        """Hold a record back; False where its grace period is over already."""
+        """RebalancePause a record back; False where its grace period is over already."""
         timestamp = record.timestamp
         if self.observed_stream_time - self._grace_ms > timestamp:
             return False

@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from penstock.guessed_serdes import settled
 from penstock.record import Record, RecordContext
-from penstock.serde_contract import as_deserializer, as_serializer
+from penstock.serdes.contract import as_deserializer, as_serializer
+from penstock.serdes.guessed import settled
 from penstock.state.store import StateStore, StoreBuilder
 
 K = TypeVar("K")
@@ -77,7 +77,7 @@ class TimeOrderedKeyValueBuffer(StateStore, Generic[K, T]):
 
     @abstractmethod
     def put(self, time: int, record: Record[K, T], record_context: RecordContext) -> bool:
-        """Hold a record back; False where it is too late for that."""
+        """RebalancePause a record back; False where it is too late for that."""
 
     @abstractmethod
     def evict_while(self, predicate: Callable[[], bool], callback: Callable[[Eviction], None]) -> None:
