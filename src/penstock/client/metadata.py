@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from penstock.client.stream_threads import StreamThread
 from penstock.ids import TaskId, TopicPartition
 
-UNKNOWN_OFFSET = -1
-
 
 @dataclass(frozen=True)
 class TaskMetadata:

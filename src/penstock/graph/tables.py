@@ -38,8 +38,3 @@ class TableParent:
             return False
         self._sends_old_values = True
         return True
-
-    @property
-    def sending_old_value_enabled(self) -> bool:
-        """Whether changes carry the old value."""
-        return self._sends_old_values

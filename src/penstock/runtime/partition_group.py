@@ -69,11 +69,6 @@ class PartitionGroup:
         """The input partitions."""
         return frozenset(self._queues)
 
-    @property
-    def all_partitions_buffered(self) -> bool:
-        """Whether every partition has a record waiting."""
-        return len(self._non_empty) == len(self._queues)
-
     def queue(self, partition: TopicPartition) -> RecordQueue:
         """The queue of one of the partitions."""
         try:

@@ -77,10 +77,6 @@ class PunctuationQueue:
         self.next_due = queue.lowest
         return punctuated
 
-    def can_punctuate(self, now: int) -> bool:
-        """Whether a punctuator is due."""
-        return any(not schedule.cancelled and schedule.timestamp <= now for schedule in self._schedules)
-
     def earliest(self) -> int | None:
         """When the next punctuator that was not cancelled is due; None where there is none."""
         due = [schedule.timestamp for schedule in self._schedules if not schedule.cancelled and schedule.timestamp < NEVER]

@@ -212,11 +212,6 @@ class ProcessorStateManager:
         """Make the stores' changes durable, each in one step with its changelog position."""
         self._for_each("commit", _commit)
 
-    def clear_caches(self) -> None:
-        """Drop what caches hold, before restored records go round them."""
-        for metadata in self._stores.values():
-            getattr(metadata.store, "clear_cache", _nothing)()
-
     def close(self) -> None:
         """Close all stores; what was not committed is gone."""
         try:

@@ -163,10 +163,6 @@ class StateDirectory:
                 os.utime(lock.folder)
             lock.release()
 
-    def locked_tasks(self) -> set[TaskId]:
-        """The tasks whose folders this object has locked."""
-        return set(self._task_locks)
-
     def list_all_task_directories(self) -> dict[TaskId, Path]:
         """Every task folder, by task."""
         found = {}

@@ -13,7 +13,7 @@ from penstock.query.position import PositionBound
 from penstock.query.queries import Query
 from penstock.query.result import QueryConfig, QueryResult
 from penstock.record import Headers, RawRecord, RecordContext
-from penstock.windows import Windowed
+from penstock.windows import MAX_TIMESTAMP, Windowed
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -311,21 +311,21 @@ class SessionStore(StateStore, Generic[K, V]):
     def fetch_session(self, key: K, session_start: int, session_end: int) -> V | None:
         """The aggregate of exactly this session, or None."""
 
-    @abstractmethod
     def fetch(self, key: K) -> StoreIterator[tuple[Windowed[K], V]]:
         """All sessions of a key, oldest first."""
+        return self.find_sessions(key, 0, MAX_TIMESTAMP)
 
-    @abstractmethod
     def backward_fetch(self, key: K) -> StoreIterator[tuple[Windowed[K], V]]:
         """All sessions of a key, newest first."""
+        return self.backward_find_sessions(key, 0, MAX_TIMESTAMP)
 
-    @abstractmethod
     def fetch_key_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[Windowed[K], V]]:
         """All sessions of the keys in a range."""
+        return self.find_sessions_key_range(key_from, key_to, 0, MAX_TIMESTAMP)
 
-    @abstractmethod
     def backward_fetch_key_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[Windowed[K], V]]:
         """The same, backwards."""
+        return self.backward_find_sessions_key_range(key_from, key_to, 0, MAX_TIMESTAMP)
 
     @abstractmethod
     def find_sessions(self, key: K, earliest_session_end: int, latest_session_start: int) -> StoreIterator[tuple[Windowed[K], V]]:

@@ -314,11 +314,6 @@ class InternalTopologyBuilder:
         sources = self.registry.store_sources.get(store_name)
         return () if sources is None else self._topic_names(application_id, matched_topics).of_store(sources)
 
-    def full_source_topic_names(self, application_id: str | None = None) -> list[str]:
-        """All topics that tasks read by name, sorted."""
-        names = self._topic_names(application_id, None)
-        return sorted(names.full(topic) for topic in self.registry.source_topics)
-
     def offset_reset_strategy(self, topic: str, application_id: str | None = None) -> AutoOffsetReset | None:
         """The offset reset of the source that reads a topic; None leaves it to the consumer's configuration."""
         names = self._topic_names(application_id, None)
@@ -334,16 +329,6 @@ class InternalTopologyBuilder:
         return [source.pattern for source in self.registry.sources() if source.pattern is not None]
 
     @property
-    def uses_pattern_subscription(self) -> bool:
-        """Whether some source is given by a pattern."""
-        return bool(self.source_patterns)
-
-    @property
-    def has_no_local_topology(self) -> bool:
-        """Whether there are only global stores, or nothing at all."""
-        return not any(True for _ in self.registry.sources())
-
-    @property
     def has_persistent_stores(self) -> bool:
         """Whether some store that is used survives on disk."""
         registry = self.registry
@@ -354,20 +339,6 @@ class InternalTopologyBuilder:
     def state_stores(self) -> Mapping[str, StoreBuilder[Any]]:
         """The builders of all local stores."""
         return self.registry.stores
-
-    @property
-    def global_state_stores(self) -> Mapping[str, StoreBuilder[Any]]:
-        """The builders of all global stores."""
-        return self.registry.global_stores
-
-    @property
-    def all_state_store_names(self) -> frozenset[str]:
-        """The names of all stores, local and global."""
-        return frozenset(self.registry.stores) | frozenset(self.registry.global_stores)
-
-    def has_store(self, name: str) -> bool:
-        """Whether there is a store of that name, local or global."""
-        return name in self.registry.stores or name in self.registry.global_stores
 
     def is_store_versioned(self, store_name: str) -> bool:
         """Whether a local store keeps versions."""

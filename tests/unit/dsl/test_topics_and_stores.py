@@ -287,4 +287,4 @@ def test_should_not_log_global_tables() -> None:
     builder = StreamsBuilder()
     builder.global_table("g", Consumed(TEXT, Serdes.long()), Materialized("store"))
     topology = builder.build().internal_topology_builder
-    assert not topology.global_state_stores["store"].logging_enabled
+    assert not topology.registry.global_stores["store"].logging_enabled

@@ -47,7 +47,6 @@ def test_should_not_call_a_cancelled_punctuator() -> None:
     queue.maybe_punctuate(0, recorder)
     schedule.cancel()
 
-    assert not queue.can_punctuate(100)
     assert not queue.maybe_punctuate(100, recorder)
     assert queue.earliest() is None
 

@@ -67,7 +67,6 @@ def test_should_lock_a_task_for_this_process_only(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path, "app")
     directory.lock(TASK)
     directory.lock(TASK)
-    assert directory.locked_tasks() == {TASK}
 
     with pytest.raises(LockError, match=f"{directory.folder_of_task(TASK)} is already in use by this process"):
         StateDirectory(tmp_path, "app").lock(TASK)

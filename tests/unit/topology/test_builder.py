@@ -48,7 +48,6 @@ def test_should_prefix_internal_topics_with_the_application_id() -> None:
 
 def test_should_use_the_application_id_that_was_set() -> None:
     builder = _repartitioned().set_application_id("app")
-    assert builder.full_source_topic_names() == ["app-r-repartition", "t"]
     assert builder.subtopologies()[1].source_topics == ("app-r-repartition",)
 
 
@@ -84,7 +83,6 @@ def test_should_leave_out_numbers_of_global_stores() -> None:
     builder.add_source(None, "s", None, None, None, "t")
     assert [plan.id for plan in builder.subtopologies("app")] == [1]
     assert builder.node_groups() == {0: ("gs", "gp"), 1: ("s",)}
-    assert not builder.has_no_local_topology
 
 
 def test_should_have_no_global_topology_without_global_stores() -> None:
@@ -123,8 +121,6 @@ def test_should_replace_a_store_only_where_allowed() -> None:
         builder.add_state_store(second)
     builder.add_state_store(second, allow_override=True)
     assert builder.state_stores["st"] is second
-    assert builder.has_store("st")
-    assert builder.all_state_store_names == {"st"}
 
 
 def test_should_fill_in_the_topics_a_pattern_matches() -> None:
@@ -139,7 +135,6 @@ def test_should_fill_in_the_topics_a_pattern_matches() -> None:
     assert plans[0].nodes[0].topics == ("orders-eu", "orders-us")
     assert builder.subtopologies("app", matched_topics={"orders-.*": ["orders-x"]})[0].source_topics == ("orders-x",)
     assert builder.subtopologies("app")[0].source_topics == ()
-    assert builder.uses_pattern_subscription
 
 
 def test_should_refuse_a_topic_that_two_patterns_match() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from penstock.ids import TaskId
@@ -96,14 +95,3 @@ class LeasedIterator:
 
     def __del__(self) -> None:
         self.close()
-
-
-@contextmanager
-def lease_until_iterated(partition: StorePartition) -> Iterator[tuple[Any, Any]]:
-    """A leased store and a function that turns its iterator into one that holds the lease; any error gives it back."""
-    lease = partition.lease()
-    try:
-        yield lease.store, lambda entries: LeasedIterator(entries, lease)
-    except BaseException:
-        lease.close()
-        raise

@@ -9,12 +9,10 @@ from typing import Any, Generic, TypeVar
 from penstock.change import Change
 from penstock.errors import ProcessorStateError
 from penstock.record import RawRecord, Record, RecordContext
-from penstock.serdes.contract import as_deserializer, as_serializer
-from penstock.serdes.guessed import settled
 from penstock.state.buffers.changelog import CHANGELOG_HEADERS, read_changelog_record
 from penstock.state.buffers.java_hash_set import JavaHashSet
 from penstock.state.buffers.metrics import BufferMetrics
-from penstock.state.buffers.time_ordered import MAX_LONG, BufferBuilder, Eviction, SerdeGetter, TimeOrderedKeyValueBuffer
+from penstock.state.buffers.time_ordered import MAX_LONG, BufferBuilder, Eviction, TimeOrderedKeyValueBuffer
 from penstock.state.buffers.values import BufferKey, BufferValue
 from penstock.state.store import StateStore, StateStoreContext, ValueAndTimestamp
 
@@ -32,23 +30,12 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(TimeOrderedKeyValueBuffer[K, "Chan
     """
 
     def __init__(self, store_name: str, logging_enabled: bool, key_serde: Any, value_serde: Any) -> None:
-        self._name = store_name
-        self._logging_enabled = logging_enabled
-        self._key_serde = key_serde
-        self._value_serde = value_serde
-        self._take_halves()
+        super().__init__(store_name, key_serde, value_serde, logging_enabled)
         self._entries: dict[bytes, tuple[int, BufferValue]] = {}
         # A key removed by a restored tombstone leaves its place in the heap behind: `_entries` says what is alive.
         self._order: list[BufferKey] = []
         self._dirty_keys = JavaHashSet()
-        self._buffer_size = 0
-        self._min_timestamp = MAX_LONG
         self._open = False
-
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._name
 
     @property
     def persistent(self) -> bool:
@@ -93,18 +80,6 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(TimeOrderedKeyValueBuffer[K, "Chan
         self._dirty_keys.clear()
         self._buffer_size = 0
         self._min_timestamp = MAX_LONG
-
-    def set_serdes_if_null(self, getter: SerdeGetter) -> None:
-        """Use the defaults where no serde was given."""
-        self._key_serde = getter.key_serde if self._key_serde is None else settled(self._key_serde, getter)
-        self._value_serde = getter.value_serde if self._value_serde is None else settled(self._value_serde, getter)
-        self._take_halves()
-
-    def _take_halves(self) -> None:
-        self._serialize_key: Any = as_serializer(self._key_serde)
-        self._deserialize_key: Any = as_deserializer(self._key_serde)
-        self._serialize_value: Any = as_serializer(self._value_serde)
-        self._deserialize_value: Any = as_deserializer(self._value_serde)
 
     def put(self, time: int, record: Record[K, Change[V]], record_context: RecordContext) -> bool:
         """RebalancePause back the change of a key; always taken."""
@@ -227,9 +202,7 @@ class InMemoryTimeOrderedKeyValueChangeBufferBuilder(BufferBuilder[InMemoryTimeO
 
     def build(self) -> InMemoryTimeOrderedKeyValueChangeBuffer[Any, Any]:
         """A new buffer, not opened yet."""
-        return InMemoryTimeOrderedKeyValueChangeBuffer(
-            self._store_name, self._logging_enabled, self._key_serde, self._value_serde
-        )
+        return InMemoryTimeOrderedKeyValueChangeBuffer(self.name, self.logging_enabled, self._key_serde, self._value_serde)
 
 
 def _record_size(key: bytes, value: BufferValue) -> int:

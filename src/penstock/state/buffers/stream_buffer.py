@@ -11,9 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.ids import TopicPartition
 from penstock.record import NO_TIMESTAMP, RawRecord, Record, RecordContext
-from penstock.serdes.contract import as_deserializer, as_serializer
-from penstock.serdes.guessed import settled
-from penstock.state.buffers.time_ordered import MAX_LONG, BufferBuilder, Eviction, SerdeGetter, TimeOrderedKeyValueBuffer
+from penstock.state.buffers.time_ordered import MAX_LONG, BufferBuilder, Eviction, TimeOrderedKeyValueBuffer
 from penstock.state.buffers.values import BufferValue, Reader
 from penstock.state.engines.rocksdb import RocksDBStore
 from penstock.state.keys.prefixed_window import TimeFirstWindowKeySchema
@@ -33,25 +31,14 @@ class RocksDBTimeOrderedKeyValueBuffer(TimeOrderedKeyValueBuffer[K, V], Generic[
     def __init__(
         self, store_name: str, key_serde: Any, value_serde: Any, grace_period_ms: int, topic: str, logging_enabled: bool
     ) -> None:
+        super().__init__(store_name, key_serde, value_serde, logging_enabled)
         self._engine = RocksDBStore(store_name, store_format="time-ordered-buffer")
-        self._name = store_name
-        self._key_serde = key_serde
-        self._value_serde = value_serde
-        self._take_halves()
         self._grace_ms = grace_period_ms
         self._topic = topic
-        self._logging_enabled = logging_enabled
         self.observed_stream_time = NO_TIMESTAMP
         self._counted = False
         self._num_records = 0
-        self._buffer_size = 0
-        self._min_timestamp = MAX_LONG
         self._number = 0
-
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._name
 
     @property
     def persistent(self) -> bool:
@@ -99,18 +86,6 @@ class RocksDBTimeOrderedKeyValueBuffer(TimeOrderedKeyValueBuffer[K, V], Generic[
     def close(self) -> None:
         """Close without committing."""
         self._engine.close()
-
-    def set_serdes_if_null(self, getter: SerdeGetter) -> None:
-        """Use the defaults where no serde was given."""
-        self._key_serde = getter.key_serde if self._key_serde is None else settled(self._key_serde, getter)
-        self._value_serde = getter.value_serde if self._value_serde is None else settled(self._value_serde, getter)
-        self._take_halves()
-
-    def _take_halves(self) -> None:
-        self._serialize_key: Any = as_serializer(self._key_serde)
-        self._deserialize_key: Any = as_deserializer(self._key_serde)
-        self._serialize_value: Any = as_serializer(self._value_serde)
-        self._deserialize_value: Any = as_deserializer(self._value_serde)
 
     def put(self, time: int, record: Record[K, V], record_context: RecordContext) -> bool:
         """RebalancePause a record back; False where its grace period is over already."""
@@ -202,7 +177,7 @@ class RocksDBTimeOrderedKeyValueBufferBuilder(BufferBuilder[RocksDBTimeOrderedKe
     def build(self) -> RocksDBTimeOrderedKeyValueBuffer[Any, Any]:
         """A new buffer, not opened yet."""
         return RocksDBTimeOrderedKeyValueBuffer(
-            self._store_name, self._key_serde, self._value_serde, self._grace_ms, self._topic, self._logging_enabled
+            self.name, self._key_serde, self._value_serde, self._grace_ms, self._topic, self._enable_logging
         )
 
 

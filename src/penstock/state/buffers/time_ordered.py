@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from penstock.record import Record, RecordContext
+from penstock.serdes.contract import as_deserializer, as_serializer
+from penstock.serdes.guessed import settled
 from penstock.state.store import StateStore, StoreBuilder
 
 K = TypeVar("K")
@@ -47,9 +49,31 @@ class SerdeGetter(Protocol):
 class TimeOrderedKeyValueBuffer(StateStore, Generic[K, T]):
     """Records held back, in the order of their time."""
 
-    @abstractmethod
+    def __init__(self, store_name: str, key_serde: Any, value_serde: Any, logging_enabled: bool) -> None:
+        self._name = store_name
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+        self._logging_enabled = logging_enabled
+        self._take_halves()
+        self._buffer_size = 0
+        self._min_timestamp = MAX_LONG
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._name
+
     def set_serdes_if_null(self, getter: SerdeGetter) -> None:
         """Use the defaults where no serde was given."""
+        self._key_serde = getter.key_serde if self._key_serde is None else settled(self._key_serde, getter)
+        self._value_serde = getter.value_serde if self._value_serde is None else settled(self._value_serde, getter)
+        self._take_halves()
+
+    def _take_halves(self) -> None:
+        self._serialize_key: Any = as_serializer(self._key_serde)
+        self._deserialize_key: Any = as_deserializer(self._key_serde)
+        self._serialize_value: Any = as_serializer(self._value_serde)
+        self._deserialize_value: Any = as_deserializer(self._value_serde)
 
     @abstractmethod
     def put(self, time: int, record: Record[K, T], record_context: RecordContext) -> bool:
@@ -79,47 +103,10 @@ class BufferBuilder(StoreBuilder[Any], Generic[T]):
     """How a buffer is made; it has no cache, whatever is asked."""
 
     def __init__(self, store_name: str, key_serde: Any, value_serde: Any) -> None:
-        self._store_name = store_name
+        super().__init__(store_name)
         self._key_serde = key_serde
         self._value_serde = value_serde
-        self._logging_enabled = True
-        self._log_config: dict[str, str] = {}
-
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._store_name
-
-    @property
-    def logging_enabled(self) -> bool:
-        """Whether changes go to a changelog topic."""
-        return self._logging_enabled
-
-    @property
-    def caching_enabled(self) -> bool:
-        """Never: a buffer is itself a cache."""
-        return False
-
-    @property
-    def log_config(self) -> Mapping[str, str]:
-        """The user's configuration of the changelog topic."""
-        return dict(self._log_config) if self._logging_enabled else {}
-
-    def with_logging_enabled(self: B, topic_config: Mapping[str, Any] | None = None) -> B:
-        """Write changes to a changelog topic with this configuration."""
-        self._logging_enabled = True
-        self._log_config = {key: str(value) for key, value in (topic_config or {}).items()}
-        return self
-
-    def with_logging_disabled(self: B) -> B:
-        """Keep no changelog: what is held back is lost with the task."""
-        self._logging_enabled = False
-        return self
 
     def with_caching_enabled(self: B) -> B:
-        """Does nothing."""
-        return self
-
-    def with_caching_disabled(self: B) -> B:
-        """Does nothing."""
+        """Does nothing: a buffer is itself a cache."""
         return self

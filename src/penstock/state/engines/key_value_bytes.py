@@ -5,31 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 
-from penstock.errors import InvalidStateStoreError
+from penstock.state.engines.base import StoreEngine
 from penstock.state.iterators import ByteIterator, empty_iterator, is_inverted, prefix_end
 from penstock.state.store import KeyValueStore
 
 Serializer = Callable[[str, object], "bytes | None"]
 
 
-class KeyValueBytesStore(KeyValueStore[bytes, bytes]):
+class KeyValueBytesStore(StoreEngine, KeyValueStore[bytes, bytes]):
     """A key-value store of bytes; iterators run in the order of unsigned bytes."""
 
     takes_rows = True
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._open = False
-
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._name
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the store can be used now."""
-        return self._open
 
     def put_if_absent(self, key: bytes, value: bytes | None) -> bytes | None:
         """Set only where there is none; returns what was there."""
@@ -92,10 +78,6 @@ class KeyValueBytesStore(KeyValueStore[bytes, bytes]):
         self, key_from: bytes | None, key_to: bytes | None, *, to_inclusive: bool = True, forward: bool = True
     ) -> ByteIterator:
         """The one range read that all others are made of."""
-
-    def _validate_open(self) -> None:
-        if not self._open:
-            raise InvalidStateStoreError(f"Store {self._name} is currently closed")
 
 
 def prefix_bytes(prefix: object, prefix_serializer: Serializer) -> bytes:

@@ -300,10 +300,6 @@ class RocksDBStore(KeyValueBytesStore):
         added = sum(-1 if value is None else 1 for value in self._overlay.entries.values())
         return max(0, estimate + added)
 
-    def uncommitted_bytes(self) -> int:
-        """How many bytes of keys and values wait for the next commit."""
-        return sum(len(key) + (0 if value is None else len(value)) for key, value in self._overlay.entries.items())
-
     def property_value(self, name: str) -> str | None:
         """One of RocksDB's properties, for example `rocksdb.cur-size-all-mem-tables`."""
         self._validate_open()

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from penstock.errors import InvalidStateStoreError
-from penstock.ids import TopicPartition
 from penstock.record import RawRecord
-from penstock.state.engines.expired import ExpiredRecords
-from penstock.state.engines.rocksdb import RocksDBStore
-from penstock.state.engines.segments import PREFIX_SIZE, Progress, Segments, next_prefix
+from penstock.state.engines.segmented_base import SegmentedEngine
+from penstock.state.engines.segments import PREFIX_SIZE, next_prefix
 from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
 from penstock.state.keys.schema import ACCEPT, SKIP, KeySchema, Matcher
 from penstock.state.keys.window import MAX_SEQNUM, SUFFIX_SIZE, WindowKeySchema
-from penstock.state.store import StateStore, StateStoreContext
 from penstock.windows import MAX_TIMESTAMP
 
 K = TypeVar("K")
@@ -24,99 +20,111 @@ K = TypeVar("K")
 _SCANNED_FOR_A_SEEK = 3
 
 
-class AbstractSegmentedBytesStore(StateStore):
-    """Life, commit and segments; which keys there are, subclasses say."""
+class AbstractSegmentedBytesStore(SegmentedEngine):
+    """Keys of a schema in segments of time, as `to_store_key` makes them of the keys of the changelog.
+
+    `min_age` is 0 where an entry is still seen that is exactly as old as the retention, 1 where it is not.
+    """
 
     def __init__(
         self,
         name: str,
         retention_period: int,
         segment_interval: int,
+        key_schema: KeySchema,
         store_format: str,
+        is_window: bool,
+        min_age: int = 1,
         timestamped: bool = False,
         with_headers: bool = False,
     ) -> None:
-        self._name = name
-        self._retention_period = retention_period
-        self.timestamped = timestamped
-        self.with_headers = with_headers
         if with_headers:
             store_format += "-with-headers"
-        self._db = RocksDBStore(name, timestamped=timestamped, store_format=store_format)
-        self._segments = Segments(self._db, retention_period, segment_interval)
-        self._observed_stream_time = -1
-        self._expired = ExpiredRecords()
-        self._open = False
-        self.seqnum = 0
-        """The last sequence number given to a duplicate, here or in the changelog."""
+        super().__init__(name, retention_period, segment_interval, store_format, timestamped)
+        self.timestamped = timestamped
+        self.with_headers = with_headers
+        self._schema = key_schema
+        self._is_window = is_window
+        self._min_age = min_age
 
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._name
+    def to_store_key(self, changelog_key: bytes) -> bytes:
+        """The key of the store that stands for a key of the changelog."""
+        return changelog_key
 
-    @property
-    def persistent(self) -> bool:
-        """What was committed is on disk."""
-        return True
+    def oldest(self, stream_time: int) -> int:
+        """The lowest time that can be found when stream time has come this far."""
+        return stream_time - self._retention_period + self._min_age
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the store can be used now."""
-        return self._open
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """Set the value of a key of the schema; None deletes, an expired key is counted and dropped."""
+        timestamp = self._schema.segment_timestamp(key)
+        if timestamp > self._observed_stream_time:
+            self._observed_stream_time = timestamp
+        segments = self._segments
+        prefix = segments.get_or_create_if_live(segments.segment_id(timestamp), self._observed_stream_time)
+        if prefix is None:
+            self._expired.record("Skipping record for expired segment.")
+        else:
+            self._put(prefix, key, value)
 
-    @property
-    def db(self) -> RocksDBStore:
-        """The RocksDB below."""
-        return self._db
+    def remove(self, key: bytes) -> None:
+        """Delete a key of the schema."""
+        timestamp = self._schema.segment_timestamp(key)
+        if timestamp > self._observed_stream_time:
+            self._observed_stream_time = timestamp
+        prefix = self._segments.for_timestamp(timestamp)
+        if prefix is not None:
+            self._put(prefix, key, None)
 
-    @property
-    def segments(self) -> Segments:
-        """The live segments."""
-        return self._segments
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key of the schema; None where it has expired."""
+        timestamp = self._schema.segment_timestamp(key)
+        if timestamp < self._observed_stream_time - self._retention_period + self._min_age:
+            return None
+        prefix = self._segments.for_timestamp(timestamp)
+        if prefix is None:
+            self._validate_open()
+            return None
+        return self._db.get(prefix + key)
 
-    @property
-    def observed_stream_time(self) -> int:
-        """The latest time that was put; -1 before the first."""
-        return self._observed_stream_time
-
-    @property
-    def expired_records(self) -> int:
-        """How many puts came too late."""
-        return self._expired.count
-
-    def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Open the RocksDB, find its segments, register the restore of the changelog."""
-        self._db.open_db(context.app_configs, context.state_dir)
-        self._observed_stream_time, self.seqnum = self._segments.open_existing()
-        self._expired.bind(context)
-        context.register(root, self.restore_batch)
-        self._open = True
-
-    def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
-        """Write everything since the last commit, and the changelog position, in one step."""
-        self._validate_open()
-        self._segments.prepare_commit(Progress(self._observed_stream_time, self.seqnum))
-        self._db.commit(changelog_offsets)
-
-    def committed_offset(self, partition: TopicPartition) -> int | None:
-        """The changelog position saved with the last commit; None where there is none."""
-        return self._db.committed_offset(partition)
-
-    def catch_up(self) -> None:
-        """See what the writer has committed meanwhile; for a reader beside the process that writes."""
-        self._db.catch_up()
-        self._observed_stream_time, self.seqnum = self._segments.open_existing()
-
-    def close(self) -> None:
-        """Close without committing."""
-        self._open = False
-        self._segments.close()
-        self._db.close()
+    def _put(self, prefix: bytes, key: bytes, value: bytes | None) -> None:
+        self._db.put(prefix + key, value)
 
     @abstractmethod
+    def fetch(self, key: bytes, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
+        """The entries of one record key in a range of time, with what `convert` makes of their keys."""
+
+    @abstractmethod
+    def fetch_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]
+    ) -> PeekingIterator[K, bytes]:
+        """The entries of the record keys in a range, in a range of time."""
+
+    @abstractmethod
+    def fetch_all(self, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
+        """All entries in a range of time."""
+
+    def all(self, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
+        """All entries that have not expired."""
+        return self.fetch_all(0, MAX_TIMESTAMP, forward, convert)
+
     def restore_batch(self, records: Sequence[RawRecord]) -> None:
         """Put records of the changelog back; stream time moves to the latest of them first."""
+        self._validate_open()
+        to_store_key, segment_timestamp = self.to_store_key, self._schema.segment_timestamp
+        keyed = [(to_store_key(record.key), record) for record in records if record.key is not None]
+        if not keyed:
+            return
+        restored = [(key, segment_timestamp(key), record.value) for key, record in keyed]
+        self._observed_stream_time = max(self._observed_stream_time, max(timestamp for _, timestamp, _ in restored))
+        segments, put = self._segments, self._put
+        for key, timestamp, value in restored:
+            prefix = segments.get_or_create_if_live(segments.segment_id(timestamp), self._observed_stream_time)
+            if prefix is not None:
+                put(prefix, key, value)
+        last = keyed[-1][1].key
+        if self._is_window and last is not None:
+            self.seqnum = WindowKeySchema.extract_store_sequence(last)
 
     def put_all(self, entries: Iterable[tuple[bytes, bytes | None, int]]) -> None:
         """Set many keys, each with its time, in their order; None deletes, expired ones are counted and dropped."""
@@ -153,9 +161,13 @@ class AbstractSegmentedBytesStore(StateStore):
         found = iter(self._db.multi_get(there) if there else ())
         return [None if key is None else next(found) for key in keys]
 
-    def _validate_open(self) -> None:
-        if not self._open:
-            raise InvalidStateStoreError(f"Store {self._name} is currently closed")
+    def _actual_from(self, from_: int) -> int:
+        # A record is gone exactly `retention` ms after its own time, even while its segment is still there.
+        return max(from_, self.oldest(self._observed_stream_time))
+
+    def _is_past(self, actual_from: int, to: int) -> bool:
+        # Of sessions `to` is the latest start, which may well lie before the earliest end.
+        return self._is_window and to < actual_from
 
     def _scan(
         self,
@@ -208,50 +220,20 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
         with_headers: bool = False,
     ) -> None:
         is_window = isinstance(key_schema, WindowKeySchema)
-        store_format = "window" if is_window else "session"
-        super().__init__(name, retention_period, segment_interval, store_format, timestamped, with_headers)
-        self._schema = key_schema
-        self._is_window = is_window
-
-    def put(self, key: bytes, value: bytes | None) -> None:
-        """Set the value of a key of the schema; None deletes, an expired key is counted and dropped."""
-        timestamp = self._schema.segment_timestamp(key)
-        if timestamp > self._observed_stream_time:
-            self._observed_stream_time = timestamp
-        segments = self._segments
-        prefix = segments.get_or_create_if_live(segments.segment_id(timestamp), self._observed_stream_time)
-        if prefix is None:
-            self._expired.record("Skipping record for expired segment.")
-        else:
-            self._db.put(prefix + key, value)
-
-    def oldest(self, stream_time: int) -> int:
-        """The lowest time that can be found when stream time has come this far."""
-        return stream_time - self._retention_period + 1
+        super().__init__(
+            name,
+            retention_period,
+            segment_interval,
+            key_schema,
+            "window" if is_window else "session",
+            is_window,
+            timestamped=timestamped,
+            with_headers=with_headers,
+        )
 
     def is_live(self, timestamp: int, stream_time: int) -> bool:
         """Whether a put at a time is kept when stream time has come this far."""
         return self._segments.is_live(self._segments.segment_id(timestamp), stream_time)
-
-    def remove(self, key: bytes) -> None:
-        """Delete a key of the schema."""
-        timestamp = self._schema.segment_timestamp(key)
-        if timestamp > self._observed_stream_time:
-            self._observed_stream_time = timestamp
-        prefix = self._segments.for_timestamp(timestamp)
-        if prefix is not None:
-            self._db.put(prefix + key, None)
-
-    def get(self, key: bytes) -> bytes | None:
-        """The value of a key of the schema; None where it has expired."""
-        timestamp = self._schema.segment_timestamp(key)
-        if timestamp <= self._observed_stream_time - self._retention_period:
-            return None
-        prefix = self._segments.for_timestamp(timestamp)
-        if prefix is None:
-            self._validate_open()
-            return None
-        return self._db.get(prefix + key)
 
     def fetch(self, key: bytes, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
         """The entries of one record key in a range of time, with what `convert` makes of their keys."""
@@ -320,7 +302,7 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
         if is_inverted(key_from, key_to):
             return empty_iterator(self._name)
         actual_from = self._actual_from(from_)
-        if self._is_window and to < actual_from:
+        if self._is_past(actual_from, to):
             return empty_iterator(self._name)
         schema = self._schema
         return self._scan(
@@ -335,34 +317,10 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
     def fetch_all(self, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
         """All entries in a range of time."""
         actual_from = self._actual_from(from_)
-        if self._is_window and to < actual_from:
+        if self._is_past(actual_from, to):
             return empty_iterator(self._name)
         match = self._schema.matcher(None, None, actual_from, to, forward)
         return self._scan(self._segments.search(actual_from, to, forward), None, None, match, forward, convert)
-
-    def all(self, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
-        """All entries that have not expired."""
-        return self.fetch_all(0, MAX_TIMESTAMP, forward, convert)
-
-    def restore_batch(self, records: Sequence[RawRecord]) -> None:
-        """Put records of the changelog back; stream time moves to the latest of them first."""
-        self._validate_open()
-        segment_timestamp = self._schema.segment_timestamp
-        restored = [(record.key, segment_timestamp(record.key), record.value) for record in records if record.key is not None]
-        if not restored:
-            return
-        self._observed_stream_time = max(self._observed_stream_time, max(timestamp for _, timestamp, _ in restored))
-        segments, put = self._segments, self._db.put
-        for key, timestamp, value in restored:
-            prefix = segments.get_or_create_if_live(segments.segment_id(timestamp), self._observed_stream_time)
-            if prefix is not None:
-                put(prefix + key, value)
-        if self._is_window:
-            self.seqnum = WindowKeySchema.extract_store_sequence(restored[-1][0])
-
-    def _actual_from(self, from_: int) -> int:
-        # A record is gone exactly `retention` ms after its own time, even while its segment is still there.
-        return max(from_, self.oldest(self._observed_stream_time))
 
 
 def _of_length(length: int) -> Matcher:

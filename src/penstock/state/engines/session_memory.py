@@ -6,15 +6,16 @@ Among sessions of one key that end together, those that start later come first, 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from penstock.record import RawRecord
-from penstock.state.engines.expired import ExpiredRecords
+from penstock.state.engines.base import InMemorySegments
 from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
 from penstock.state.keys.schema import in_key_range
 from penstock.state.keys.session import SessionKeySchema
 from penstock.state.parts import Orders
-from penstock.state.store import SessionStore, StateStore, StateStoreContext
+from penstock.state.store import SessionStore
 from penstock.windows import MAX_TIMESTAMP, SessionWindow, Windowed
 
 _Entry = tuple[Windowed[bytes], bytes]
@@ -22,60 +23,18 @@ _Entry = tuple[Windowed[bytes], bytes]
 _Segment = dict[bytes, dict[int, bytes]]
 
 
-class InMemorySessionStore(SessionStore[bytes, bytes]):
+class InMemorySessionStore(InMemorySegments, SessionStore[bytes, bytes]):
     """Aggregates per key and session, dropped once the session's end is older than the retention."""
 
     def __init__(self, name: str, retention_period: int) -> None:
-        self._name = name
-        self._retention_period = retention_period
-        self._segments: dict[int, _Segment] = {}
-        self._ends: list[int] = []
+        super().__init__(name, retention_period)
         # (end, -start) of each key: in ascending order that is the order of a forward fetch.
         self._sessions_of_key: dict[bytes, list[tuple[int, int]]] = {}
-        self._orders = Orders()
-        self._observed_stream_time = -1
-        self._expired = ExpiredRecords()
-        self._open = False
-
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._name
-
-    @property
-    def persistent(self) -> bool:
-        """Memory is gone with `close`."""
-        return False
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the store can be used now."""
-        return self._open
-
-    @property
-    def observed_stream_time(self) -> int:
-        """The latest session end that was put; -1 before the first."""
-        return self._observed_stream_time
-
-    @property
-    def expired_records(self) -> int:
-        """How many puts came too late."""
-        return self._expired.count
-
-    def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Register the restore of the changelog."""
-        self._expired.bind(context)
-        context.register(root, self._restore)
-        self._open = True
 
     def close(self) -> None:
         """Forget everything."""
-        self._segments.clear()
-        self._ends.clear()
+        super().close()
         self._sessions_of_key.clear()
-        self._orders.clear()
-        self._observed_stream_time = -1
-        self._open = False
 
     def num_entries(self) -> int:
         """How many sessions there are."""
@@ -99,17 +58,12 @@ class InMemorySessionStore(SessionStore[bytes, bytes]):
         key, start, end = session_key.key, session_key.window.start, session_key.window.end
         segment = self._segments.get(end)
         starts = None if segment is None else segment.get(key)
-        if segment is None or starts is None or start not in starts:
+        if starts is None or start not in starts:
             return
         del starts[start]
         self._forget_session(key, start, end)
         if not starts:
-            del segment[key]
-            self._orders.removed(end, key)
-            if not segment:
-                self._orders.forget(end)
-                del self._segments[end]
-                del self._ends[bisect_left(self._ends, end)]
+            self._remove_key(end, key)
 
     def fetch_session(self, key: bytes, session_start: int, session_end: int) -> bytes | None:
         """The aggregate of exactly this session, or None."""
@@ -117,22 +71,6 @@ class InMemorySessionStore(SessionStore[bytes, bytes]):
             return None
         starts = self._segments.get(session_end, {}).get(key)
         return None if starts is None else starts.get(session_start)
-
-    def fetch(self, key: bytes) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All sessions of a key, oldest first."""
-        return self.find_sessions(key, 0, MAX_TIMESTAMP)
-
-    def backward_fetch(self, key: bytes) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All sessions of a key, newest first."""
-        return self.backward_find_sessions(key, 0, MAX_TIMESTAMP)
-
-    def fetch_key_range(self, key_from: bytes | None, key_to: bytes | None) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All sessions of the keys in a range."""
-        return self.find_sessions_key_range(key_from, key_to, 0, MAX_TIMESTAMP)
-
-    def backward_fetch_key_range(self, key_from: bytes | None, key_to: bytes | None) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self.backward_find_sessions_key_range(key_from, key_to, 0, MAX_TIMESTAMP)
 
     def find_sessions(
         self, key: bytes, earliest_session_end: int, latest_session_start: int
@@ -167,18 +105,14 @@ class InMemorySessionStore(SessionStore[bytes, bytes]):
     @property
     def contents(self) -> tuple[list[int], dict[int, _Segment], dict[bytes, list[tuple[int, int]]], Orders]:
         """The ends in order, the keys of each, (end, -start) of each key, and the orders of keys: for those who read in parts."""
-        return self._ends, self._segments, self._sessions_of_key, self._orders
-
-    def min_live_end(self) -> int:
-        """The earliest end that is still kept."""
-        return self._observed_stream_time - self._retention_period + 1
+        return self._times, self._segments, self._sessions_of_key, self._orders
 
     def _of_key(self, key: bytes, earliest_session_end: int, latest_session_start: int) -> list[_Entry]:
         sessions = self._sessions_of_key.get(key)
         if sessions is None:
             return []
         # Of all pairs with this end, the one with the latest start sorts first; nothing sorts before minus infinity.
-        first = bisect_left(sessions, (max(earliest_session_end, self.min_live_end()), -MAX_TIMESTAMP))
+        first = bisect_left(sessions, (max(earliest_session_end, self.min_live_time()), -MAX_TIMESTAMP))
         segments = self._segments
         return [
             (Windowed(key, SessionWindow(-negated, end)), segments[end][key][-negated])
@@ -197,18 +131,11 @@ class InMemorySessionStore(SessionStore[bytes, bytes]):
     ) -> PeekingIterator[Windowed[bytes], bytes]:
         if is_inverted(key_from, key_to):
             return empty_iterator(self._name)
-        ends = self._ends
-        first = bisect_left(ends, max(earliest_end, self.min_live_end()))
-        found = [(end, self._segments[end]) for end in ends[first:] if end <= latest_end]
-        if not forward:
-            found.reverse()
+        found = self._segments_between(earliest_end, latest_end, forward)
         return PeekingIterator(_sessions(found, key_from, key_to, latest_start, forward), self._name)
 
     def _set(self, key: bytes, start: int, end: int, aggregate: bytes) -> None:
-        segment = self._segments.get(end)
-        if segment is None:
-            segment = self._segments[end] = {}
-            insort(self._ends, end)
+        segment = self._segment_of(end)
         if self._orders and key not in segment:
             self._orders.added(end, key)
         starts = segment.setdefault(key, {})
@@ -223,20 +150,13 @@ class InMemorySessionStore(SessionStore[bytes, bytes]):
         else:
             del sessions[bisect_left(sessions, (end, -start))]
 
-    def _remove_expired_segments(self) -> None:
-        ends = self._ends
-        min_live_end = self.min_live_end()
-        if not ends or ends[0] >= min_live_end:
-            return
-        expired = bisect_left(ends, min_live_end)
-        for end in ends[:expired]:
-            self._orders.forget(end)
-            for key, starts in self._segments.pop(end).items():
-                for start in starts:
-                    self._forget_session(key, start, end)
-        del ends[:expired]
+    def _forget_segment(self, time: int, segment: Mapping[bytes, Any]) -> None:
+        for key, starts in segment.items():
+            for start in starts:
+                self._forget_session(key, start, time)
 
-    def _restore(self, records: Sequence[RawRecord]) -> None:
+    def restore_batch(self, records: Sequence[RawRecord]) -> None:
+        """Put records of the changelog back."""
         for record in records:
             assert record.key is not None  # every record of a changelog has one
             self.put(SessionKeySchema.from_binary(record.key), record.value)

@@ -32,7 +32,7 @@ class _Sessions(SegmentParts):
 
     def earliest(self) -> int:
         """The earliest end that is still kept."""
-        return self._store.min_live_end()
+        return self._store.min_live_time()
 
     def entries_of(self, time: int, segment: Mapping[bytes, Any], keys: list[bytes]) -> list[Any]:
         """The sessions of these keys that end at a time."""
@@ -57,7 +57,7 @@ class _SessionsOfKey(PartReader):
         """The next part."""
         _, segments, sessions_of_key, _ = self._store.contents
         sessions = sessions_of_key.get(self._key, [])
-        first = bisect_left(sessions, (max(self._earliest_end, self._store.min_live_end()), -MAX_TIMESTAMP))
+        first = bisect_left(sessions, (max(self._earliest_end, self._store.min_live_time()), -MAX_TIMESTAMP))
         if self._forward:
             if self._last is not None:
                 first = max(first, bisect_right(sessions, self._last))

@@ -3,84 +3,16 @@
 from __future__ import annotations
 
 from penstock.state.engines.segmented import SegmentedBytesStore
-from penstock.state.iterators import PeekingIterator
+from penstock.state.engines.segmented_sessions import SegmentedSessionStore
 from penstock.state.keys.session import SessionKeySchema
-from penstock.state.layers.wrapped import WrappedStateStore
-from penstock.state.store import SessionStore
-from penstock.windows import MAX_TIMESTAMP, Windowed
-
-_to_binary = SessionKeySchema.to_binary
-_windowed_to_binary = SessionKeySchema.windowed_to_binary
-_from_binary = SessionKeySchema.from_binary
 
 
-class RocksDBSessionStore(WrappedStateStore, SessionStore[bytes, bytes]):
-    """Aggregates per key and session, in segments of the sessions' ends."""
+class RocksDBSessionStore(SegmentedSessionStore):
+    """Sessions in the order of their keys within each segment."""
 
+    _keys = SessionKeySchema
     _wrapped: SegmentedBytesStore
 
     def __init__(self, bytes_store: SegmentedBytesStore) -> None:
         super().__init__(bytes_store)
         self.with_headers = bytes_store.with_headers
-
-    @property
-    def observed_stream_time(self) -> int:
-        """The latest session end that was put; -1 before the first."""
-        return self._wrapped.observed_stream_time
-
-    @property
-    def expired_records(self) -> int:
-        """How many puts came too late."""
-        return self._wrapped.expired_records
-
-    def put(self, session_key: Windowed[bytes], aggregate: bytes | None) -> None:
-        """Set the aggregate of a session; None deletes."""
-        self._wrapped.put(_windowed_to_binary(session_key), aggregate)
-
-    def remove(self, session_key: Windowed[bytes]) -> None:
-        """Remove a session."""
-        self._wrapped.remove(_windowed_to_binary(session_key))
-
-    def fetch_session(self, key: bytes, session_start: int, session_end: int) -> bytes | None:
-        """The aggregate of exactly this session, or None."""
-        return self._wrapped.get(_to_binary(key, session_start, session_end))
-
-    def fetch(self, key: bytes) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All sessions of a key, oldest first."""
-        return self.find_sessions(key, 0, MAX_TIMESTAMP)
-
-    def backward_fetch(self, key: bytes) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All sessions of a key, newest first."""
-        return self.backward_find_sessions(key, 0, MAX_TIMESTAMP)
-
-    def fetch_key_range(self, key_from: bytes | None, key_to: bytes | None) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All sessions of the keys in a range: segment by segment, in a segment in the order of keys."""
-        return self.find_sessions_key_range(key_from, key_to, 0, MAX_TIMESTAMP)
-
-    def backward_fetch_key_range(self, key_from: bytes | None, key_to: bytes | None) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self.backward_find_sessions_key_range(key_from, key_to, 0, MAX_TIMESTAMP)
-
-    def find_sessions(
-        self, key: bytes, earliest_session_end: int, latest_session_start: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Sessions of a key with end >= the first and start <= the second bound."""
-        return self._wrapped.fetch(key, earliest_session_end, latest_session_start, True, _from_binary)
-
-    def backward_find_sessions(
-        self, key: bytes, earliest_session_end: int, latest_session_start: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, newest first."""
-        return self._wrapped.fetch(key, earliest_session_end, latest_session_start, False, _from_binary)
-
-    def find_sessions_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same for a range of keys."""
-        return self._wrapped.fetch_key_range(key_from, key_to, earliest_session_end, latest_session_start, True, _from_binary)
-
-    def backward_find_sessions_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same for a range of keys, backwards."""
-        return self._wrapped.fetch_key_range(key_from, key_to, earliest_session_end, latest_session_start, False, _from_binary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.state.engines.segmented_sessions import SegmentedSessionStore
 from penstock.state.engines.time_ordered import TimeOrderedSegmentedBytesStore
 from penstock.state.iterators import PeekingIterator
 from penstock.state.keys.prefixed_session import (
@@ -11,8 +12,6 @@ from penstock.state.keys.prefixed_session import (
     index_key_to_base_key,
 )
 from penstock.state.keys.schema import ACCEPT, SKIP
-from penstock.state.layers.wrapped import WrappedStateStore
-from penstock.state.store import SessionStore
 from penstock.windows import MAX_TIMESTAMP, Windowed
 
 _to_base_key = TimeFirstSessionKeySchema.to_binary
@@ -25,7 +24,7 @@ class TimeOrderedSessionSegmentedBytesStore(TimeOrderedSegmentedBytesStore):
 
     def __init__(self, name: str, retention_period: int, segment_interval: int, with_index: bool) -> None:
         index_schema = KeyFirstSessionKeySchema() if with_index else None
-        super().__init__(name, retention_period, segment_interval, TimeFirstSessionKeySchema(), index_schema, min_age=1)
+        super().__init__(name, retention_period, segment_interval, TimeFirstSessionKeySchema(), index_schema, is_window=False)
 
     def to_index_key(self, base_key: bytes) -> bytes:
         """The index key that stands for a base key."""
@@ -35,7 +34,7 @@ class TimeOrderedSessionSegmentedBytesStore(TimeOrderedSegmentedBytesStore):
         """The base key that an index key stands for."""
         return index_key_to_base_key(index_key)
 
-    def changelog_to_base_key(self, changelog_key: bytes) -> bytes:
+    def to_store_key(self, changelog_key: bytes) -> bytes:
         """The base key of a key of the changelog."""
         return TimeFirstSessionKeySchema.from_non_prefix_session_key(changelog_key)
 
@@ -52,80 +51,16 @@ class TimeOrderedSessionSegmentedBytesStore(TimeOrderedSegmentedBytesStore):
         return self._scan(prefixes, lower, upper, match, True, _from_base_key)
 
 
-class RocksDBTimeOrderedSessionStore(WrappedStateStore, SessionStore[bytes, bytes]):
+class RocksDBTimeOrderedSessionStore(SegmentedSessionStore):
     """Aggregates per session end, start and key."""
 
+    _keys = TimeFirstSessionKeySchema
     _wrapped: TimeOrderedSessionSegmentedBytesStore
-
-    def __init__(self, bytes_store: TimeOrderedSessionSegmentedBytesStore) -> None:
-        super().__init__(bytes_store)
 
     @property
     def has_index(self) -> bool:
         """Whether there is an index by key."""
         return self._wrapped.has_index
-
-    @property
-    def observed_stream_time(self) -> int:
-        """The latest session end that was put; -1 before the first."""
-        return self._wrapped.observed_stream_time
-
-    @property
-    def expired_records(self) -> int:
-        """How many puts came too late."""
-        return self._wrapped.expired_records
-
-    def put(self, session_key: Windowed[bytes], aggregate: bytes | None) -> None:
-        """Set the aggregate of a session; None deletes."""
-        self._wrapped.put(_to_base_key(session_key.key, session_key.window.start, session_key.window.end), aggregate)
-
-    def remove(self, session_key: Windowed[bytes]) -> None:
-        """Remove a session."""
-        self._wrapped.remove(_to_base_key(session_key.key, session_key.window.start, session_key.window.end))
-
-    def fetch_session(self, key: bytes, session_start: int, session_end: int) -> bytes | None:
-        """The aggregate of exactly this session, or None."""
-        return self._wrapped.get(_to_base_key(key, session_start, session_end))
-
-    def fetch(self, key: bytes) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All sessions of a key, oldest first."""
-        return self.find_sessions(key, 0, MAX_TIMESTAMP)
-
-    def backward_fetch(self, key: bytes) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All sessions of a key, newest first."""
-        return self.backward_find_sessions(key, 0, MAX_TIMESTAMP)
-
-    def fetch_key_range(self, key_from: bytes | None, key_to: bytes | None) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All sessions of the keys in a range."""
-        return self.find_sessions_key_range(key_from, key_to, 0, MAX_TIMESTAMP)
-
-    def backward_fetch_key_range(self, key_from: bytes | None, key_to: bytes | None) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self.backward_find_sessions_key_range(key_from, key_to, 0, MAX_TIMESTAMP)
-
-    def find_sessions(
-        self, key: bytes, earliest_session_end: int, latest_session_start: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Sessions of a key with end >= the first and start <= the second bound."""
-        return self._wrapped.fetch(key, earliest_session_end, latest_session_start, True, _from_base_key)
-
-    def backward_find_sessions(
-        self, key: bytes, earliest_session_end: int, latest_session_start: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, newest first."""
-        return self._wrapped.fetch(key, earliest_session_end, latest_session_start, False, _from_base_key)
-
-    def find_sessions_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same for a range of keys."""
-        return self._wrapped.fetch_key_range(key_from, key_to, earliest_session_end, latest_session_start, True, _from_base_key)
-
-    def backward_find_sessions_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same for a range of keys, backwards."""
-        return self._wrapped.fetch_key_range(key_from, key_to, earliest_session_end, latest_session_start, False, _from_base_key)
 
     def find_sessions_by_end(self, earliest_session_end: int, latest_session_end: int) -> PeekingIterator[Windowed[bytes], bytes]:
         """Sessions of all keys that end in a range of time, in the order of their ends."""

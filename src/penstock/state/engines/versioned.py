@@ -10,21 +10,16 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from penstock.errors import InvalidStateStoreError
-from penstock.ids import TopicPartition
 from penstock.record import RawRecord
-from penstock.state.engines.expired import ExpiredRecords
-from penstock.state.engines.rocksdb import RocksDBStore
-from penstock.state.engines.segments import LATEST_VALUES_PREFIX, PREFIX_SIZE, Progress, Segments
+from penstock.state.engines.segmented_base import SegmentedEngine
+from penstock.state.engines.segments import LATEST_VALUES_PREFIX, PREFIX_SIZE
 from penstock.state.engines.versioned_segment_value import SegmentValue, min_timestamp, next_timestamp
 from penstock.state.store import (
     PUT_RETURN_CODE_NOT_PUT,
     PUT_RETURN_CODE_VALID_TO_UNDEFINED,
-    StateStore,
-    StateStoreContext,
     VersionedKeyValueStore,
     VersionedRecord,
 )
@@ -36,39 +31,13 @@ _TIMESTAMP: Final = struct.Struct(">q")
 _MIN_TIMESTAMP: Final = -(2**63)
 
 
-class RocksDBVersionedStore(VersionedKeyValueStore[bytes, bytes]):
+class RocksDBVersionedStore(SegmentedEngine, VersionedKeyValueStore[bytes, bytes]):
     """Every version of a value within the history retention, which is also how late a put may come."""
 
     versioned = True
 
     def __init__(self, name: str, history_retention: int, segment_interval: int) -> None:
-        self._name = name
-        self._history_retention = history_retention
-        self._db = RocksDBStore(name, store_format="versioned")
-        self._segments = Segments(self._db, history_retention, segment_interval)
-        self._observed_stream_time = -1
-        self._expired = ExpiredRecords()
-        self._open = False
-
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._name
-
-    @property
-    def persistent(self) -> bool:
-        """What was committed is on disk."""
-        return True
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the store can be used now."""
-        return self._open
-
-    @property
-    def db(self) -> RocksDBStore:
-        """The RocksDB below."""
-        return self._db
+        super().__init__(name, history_retention, segment_interval, "versioned")
 
     def scan_latest(self) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
         """The latest version of every key, in the order of the keys."""
@@ -77,49 +46,10 @@ class RocksDBVersionedStore(VersionedKeyValueStore[bytes, bytes]):
             for key, latest in entries:
                 yield key[PREFIX_SIZE:], VersionedRecord(_value_of(latest), _timestamp_of(latest))
 
-    @property
-    def observed_stream_time(self) -> int:
-        """The latest timestamp that was put; -1 before the first."""
-        return self._observed_stream_time
-
-    @property
-    def expired_records(self) -> int:
-        """How many puts came too late."""
-        return self._expired.count
-
-    def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Open the RocksDB, find its segments, register the restore of the changelog."""
-        self._db.open_db(context.app_configs, context.state_dir)
-        self._observed_stream_time = self._segments.open_existing().observed_stream_time
-        self._expired.bind(context)
-        context.register(root, self.restore_batch)
-        self._open = True
-
-    def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
-        """Write everything since the last commit, and the changelog position, in one step."""
-        self._validate_open()
-        self._segments.prepare_commit(Progress(self._observed_stream_time, 0))
-        self._db.commit(changelog_offsets)
-
-    def committed_offset(self, partition: TopicPartition) -> int | None:
-        """The changelog position saved with the last commit; None where there is none."""
-        return self._db.committed_offset(partition)
-
-    def catch_up(self) -> None:
-        """See what the writer has committed meanwhile; for a reader beside the process that writes."""
-        self._db.catch_up()
-        self._observed_stream_time = self._segments.open_existing().observed_stream_time
-
-    def close(self) -> None:
-        """Close without committing."""
-        self._open = False
-        self._segments.close()
-        self._db.close()
-
     def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
         """Add a version; returns the time it is valid to, or one of the PUT_RETURN_CODE values."""
         self._validate_open()
-        if timestamp < self._observed_stream_time - self._history_retention:
+        if timestamp < self._observed_stream_time - self._retention_period:
             self._expired.record("Skipping record for expired put.")
             return PUT_RETURN_CODE_NOT_PUT
         self._observed_stream_time = max(self._observed_stream_time, timestamp)
@@ -128,7 +58,7 @@ class RocksDBVersionedStore(VersionedKeyValueStore[bytes, bytes]):
     def delete(self, key: bytes, timestamp: int) -> VersionedRecord[bytes] | None:
         """Add a tombstone; returns the version that was valid then."""
         self._validate_open()
-        if timestamp < self._observed_stream_time - self._history_retention:
+        if timestamp < self._observed_stream_time - self._retention_period:
             self._expired.record("Skipping record for expired delete.")
             return None
         existing = self.get(key, timestamp)
@@ -146,7 +76,7 @@ class RocksDBVersionedStore(VersionedKeyValueStore[bytes, bytes]):
                 return VersionedRecord(_value_of(latest), timestamp)
         if as_of is None:
             return None
-        if as_of < self._observed_stream_time - self._history_retention:
+        if as_of < self._observed_stream_time - self._retention_period:
             log.warning("Returning None for an expired get of store %s.", self._name)
             return None
         for prefix in self._segments.search(as_of, MAX_TIMESTAMP, forward=False):
@@ -169,7 +99,7 @@ class RocksDBVersionedStore(VersionedKeyValueStore[bytes, bytes]):
         latest = self._db.get(LATEST_VALUES_PREFIX + key)
         if latest is not None and _timestamp_of(latest) <= to_time:
             found.append(VersionedRecord(_value_of(latest), _timestamp_of(latest)))
-        if to_time >= self._observed_stream_time - self._history_retention:
+        if to_time >= self._observed_stream_time - self._retention_period:
             for prefix in self._segments.all(forward=False):
                 row = self._db.get(prefix + key)
                 if row is not None:
@@ -190,7 +120,7 @@ class RocksDBVersionedStore(VersionedKeyValueStore[bytes, bytes]):
         """
         self._validate_open()
         for record in records:
-            if record.key is not None and record.timestamp >= self._observed_stream_time - self._history_retention:
+            if record.key is not None and record.timestamp >= self._observed_stream_time - self._retention_period:
                 self._observed_stream_time = max(self._observed_stream_time, record.timestamp)
                 self._put(record.key, record.value, record.timestamp)
 
@@ -290,10 +220,6 @@ class RocksDBVersionedStore(VersionedKeyValueStore[bytes, bytes]):
         # A version that is put, or ends where one is put, is not older than the retention.
         assert prefix is not None
         return prefix
-
-    def _validate_open(self) -> None:
-        if not self._open:
-            raise InvalidStateStoreError(f"Store {self._name} is currently closed")
 
 
 def _timestamp_of(latest: bytes) -> int:

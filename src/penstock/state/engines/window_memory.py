@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.record import RawRecord
-from penstock.state.engines.expired import ExpiredRecords
+from penstock.state.engines.base import InMemorySegments
 from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
 from penstock.state.keys.schema import in_key_range
 from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema, time_window_for_size
 from penstock.state.parts import Orders
-from penstock.state.store import StateStore, StateStoreContext, WindowStore
-from penstock.windows import Windowed
+from penstock.state.store import WindowStore
+from penstock.windows import MAX_TIMESTAMP, Windowed
 
 _pack_seqnum = struct.Struct(">i").pack
 
@@ -26,65 +26,23 @@ _pack_seqnum = struct.Struct(">i").pack
 _Segment = dict[bytes, Any]
 
 
-class InMemoryWindowStore(WindowStore[bytes, bytes]):
+class InMemoryWindowStore(InMemorySegments, WindowStore[bytes, bytes]):
     """Values per key and window start, dropped once they are older than the retention."""
 
     def __init__(self, name: str, retention_period: int, window_size: int, retain_duplicates: bool) -> None:
-        self._name = name
-        self._retention_period = retention_period
+        super().__init__(name, retention_period)
         self._window_size = window_size
         self._retain_duplicates = retain_duplicates
-        self._segments: dict[int, _Segment] = {}
-        self._times: list[int] = []
         self._times_of_key: dict[bytes, list[int]] = {}
-        self._orders = Orders()
         self._seqnum = 0
-        self._observed_stream_time = -1
-        self._expired = ExpiredRecords()
-        self._open = False
         self.changelog_seqnum = 0
         """The sequence number of the last changelog record that was put back."""
 
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._name
-
-    @property
-    def persistent(self) -> bool:
-        """Memory is gone with `close`."""
-        return False
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the store can be used now."""
-        return self._open
-
-    @property
-    def observed_stream_time(self) -> int:
-        """The latest window start that was put; -1 before the first."""
-        return self._observed_stream_time
-
-    @property
-    def expired_records(self) -> int:
-        """How many puts came too late."""
-        return self._expired.count
-
-    def init(self, context: StateStoreContext, root: StateStore) -> None:
-        """Register the restore of the changelog."""
-        self._expired.bind(context)
-        context.register(root, self._restore)
-        self._open = True
-
     def close(self) -> None:
         """Forget everything."""
-        self._segments.clear()
-        self._times.clear()
+        super().close()
         self._times_of_key.clear()
-        self._orders.clear()
-        self._observed_stream_time = -1
         self._seqnum = self.changelog_seqnum = 0
-        self._open = False
 
     def num_entries(self) -> int:
         """How many entries there are; those of one key and start count once."""
@@ -145,11 +103,11 @@ class InMemoryWindowStore(WindowStore[bytes, bytes]):
 
     def all(self) -> PeekingIterator[Windowed[bytes], bytes]:
         """All windows that are still kept."""
-        return self._range(None, None, 0, None, forward=True)
+        return self._range(None, None, 0, MAX_TIMESTAMP, forward=True)
 
     def backward_all(self) -> PeekingIterator[Windowed[bytes], bytes]:
         """The same, backwards."""
-        return self._range(None, None, 0, None, forward=False)
+        return self._range(None, None, 0, MAX_TIMESTAMP, forward=False)
 
     @property
     def contents(self) -> tuple[list[int], dict[int, _Segment], dict[bytes, list[int]], Orders]:
@@ -166,11 +124,6 @@ class InMemoryWindowStore(WindowStore[bytes, bytes]):
         """Whether one key and start can have many values."""
         return self._retain_duplicates
 
-    def min_live_time(self) -> int:
-        """The earliest start that is still kept."""
-        # A record is gone exactly `retention` ms after its own time.
-        return self._observed_stream_time - self._retention_period + 1
-
     def _of_key(self, key: bytes, time_from: int, time_to: int) -> list[tuple[int, bytes]]:
         times = self._times_of_key.get(key)
         if times is None:
@@ -183,17 +136,11 @@ class InMemoryWindowStore(WindowStore[bytes, bytes]):
         return [(time, segments[time][key]) for time in found]
 
     def _range(
-        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int | None, forward: bool
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int, forward: bool
     ) -> PeekingIterator[Windowed[bytes], bytes]:
         if is_inverted(key_from, key_to):
             return empty_iterator(self._name)
-        times = self._times
-        first = bisect_left(times, max(time_from, self.min_live_time()))
-        last = len(times) if time_to is None else bisect_right(times, time_to)
-        # The segments themselves, so that an iterator goes on over what expires while it is open.
-        found = [(time, self._segments[time]) for time in times[first:last]]
-        if not forward:
-            found.reverse()
+        found = self._segments_between(time_from, time_to, forward)
         return PeekingIterator(self._windows(found, key_from, key_to, forward), self._name)
 
     def _windows(
@@ -215,10 +162,7 @@ class InMemoryWindowStore(WindowStore[bytes, bytes]):
         return [(key, value) for _, key, value in duplicates]
 
     def _segment_for(self, key: bytes, window_start: int) -> _Segment:
-        segment = self._segments.get(window_start)
-        if segment is None:
-            segment = self._segments[window_start] = {}
-            insort(self._times, window_start)
+        segment = self._segment_of(window_start)
         if key not in segment:
             if self._orders:
                 self._orders.added(window_start, key)
@@ -233,13 +177,8 @@ class InMemoryWindowStore(WindowStore[bytes, bytes]):
         segment = self._segments.get(window_start)
         if segment is None or key not in segment:
             return
-        del segment[key]
-        self._orders.removed(window_start, key)
+        self._remove_key(window_start, key)
         self._forget_time(key, window_start)
-        if not segment:
-            self._orders.forget(window_start)
-            del self._segments[window_start]
-            del self._times[bisect_left(self._times, window_start)]
 
     def _forget_time(self, key: bytes, window_start: int) -> None:
         times = self._times_of_key[key]
@@ -248,19 +187,12 @@ class InMemoryWindowStore(WindowStore[bytes, bytes]):
         else:
             del times[bisect_left(times, window_start)]
 
-    def _remove_expired_segments(self) -> None:
-        times = self._times
-        min_live_time = self.min_live_time()
-        if not times or times[0] >= min_live_time:
-            return
-        expired = bisect_left(times, min_live_time)
-        for time in times[:expired]:
-            self._orders.forget(time)
-            for key in self._segments.pop(time):
-                self._forget_time(key, time)
-        del times[:expired]
+    def _forget_segment(self, time: int, segment: Mapping[bytes, Any]) -> None:
+        for key in segment:
+            self._forget_time(key, time)
 
-    def _restore(self, records: Sequence[RawRecord]) -> None:
+    def restore_batch(self, records: Sequence[RawRecord]) -> None:
+        """Put records of the changelog back; its sequence numbers go on from the last of them."""
         extract_key = WindowKeySchema.extract_store_key_bytes
         extract_timestamp = WindowKeySchema.extract_store_timestamp
         for record in records:

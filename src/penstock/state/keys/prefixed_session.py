@@ -78,11 +78,6 @@ class TimeFirstSessionKeySchema(KeySchema):
         return _TIME_PREFIX.pack(0, end, start) + key
 
     @staticmethod
-    def extract_key_bytes(binary: bytes) -> bytes:
-        """The record key."""
-        return binary[_PREFIX_AND_TIMES_SIZE:]
-
-    @staticmethod
     def extract_end_timestamp(binary: bytes) -> int:
         """The session's end."""
         end: int = _TIME_PREFIX.unpack_from(binary)[1]
@@ -157,11 +152,6 @@ class KeyFirstSessionKeySchema(KeySchema):
     def to_binary(key: bytes, start: int, end: int) -> bytes:
         """The bytes of a key in the store."""
         return KEY_FIRST_PREFIX + SessionKeySchema.to_binary(key, start, end)
-
-    @staticmethod
-    def extract_key_bytes(binary: bytes) -> bytes:
-        """The record key."""
-        return binary[1:-SUFFIX_SIZE]
 
     @staticmethod
     def extract_end_timestamp(binary: bytes) -> int:

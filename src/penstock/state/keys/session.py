@@ -81,11 +81,6 @@ class SessionKeySchema(KeySchema):
         return windowed.key + _pack(window.end, window.start)
 
     @staticmethod
-    def extract_key_bytes(binary: bytes) -> bytes:
-        """The record key."""
-        return binary[:-SUFFIX_SIZE]
-
-    @staticmethod
     def extract_end_timestamp(binary: bytes) -> int:
         """The session's end."""
         end: int = _unpack_from(binary, len(binary) - SUFFIX_SIZE)[0]

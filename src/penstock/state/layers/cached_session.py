@@ -41,22 +41,6 @@ class CachingSessionStore(CachingSegmentedStore, SessionStore[bytes, bytes]):
         aggregate: bytes | None = self._wrapped.fetch_session(key, session_start, session_end)
         return aggregate
 
-    def fetch(self, key: bytes) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All sessions of a key, oldest first."""
-        return self.find_sessions(key, 0, MAX_TIMESTAMP)
-
-    def backward_fetch(self, key: bytes) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All sessions of a key, newest first."""
-        return self.backward_find_sessions(key, 0, MAX_TIMESTAMP)
-
-    def fetch_key_range(self, key_from: bytes | None, key_to: bytes | None) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All sessions of the keys in a range."""
-        return self.find_sessions_key_range(key_from, key_to, 0, MAX_TIMESTAMP)
-
-    def backward_fetch_key_range(self, key_from: bytes | None, key_to: bytes | None) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self.backward_find_sessions_key_range(key_from, key_to, 0, MAX_TIMESTAMP)
-
     def find_sessions(
         self, key: bytes, earliest_session_end: int, latest_session_start: int
     ) -> PeekingIterator[Windowed[bytes], bytes]:

@@ -12,23 +12,20 @@ from typing import Any
 from penstock.record import RecordContext
 from penstock.state.cache import CacheEntry, DirtyEntry
 from penstock.state.engines.window_time_ordered import RocksDBTimeOrderedWindowStore
-from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
+from penstock.state.iterators import PeekingIterator
 from penstock.state.keys.prefixed_window import (
     KeyFirstWindowKeySchema,
     TimeFirstWindowKeySchema,
     index_key_to_base_key,
     is_time_first_schema_key,
 )
-from penstock.state.keys.schema import KeySchema
 from penstock.state.keys.window import WindowKeySchema
-from penstock.state.layers.cached_places import CachedPlaces
 from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachedEntry
+from penstock.state.layers.cached_window import CachingWindowStore
 from penstock.state.layers.wrapped import WrappedStateStore
-from penstock.state.layers.wrapped_window import Place
-from penstock.state.store import StoreIterator, WindowStore
+from penstock.state.store import StoreIterator
 from penstock.windows import MAX_TIMESTAMP, Windowed
 
-_to_base_key = TimeFirstWindowKeySchema.to_store_key_binary
 _to_index_key = KeyFirstWindowKeySchema.to_store_key_binary
 _key_of = TimeFirstWindowKeySchema.extract_store_key_bytes
 _timestamp_of = TimeFirstWindowKeySchema.extract_store_timestamp
@@ -36,24 +33,19 @@ _timestamp_of = TimeFirstWindowKeySchema.extract_store_timestamp
 _Below = StoreIterator[tuple[Windowed[bytes], bytes]]
 
 
-class TimeOrderedCachingWindowStore(CachedPlaces, WindowStore[bytes, bytes]):
+class TimeOrderedCachingWindowStore(CachingWindowStore):
     """Later puts of a window replace earlier ones until they are flushed."""
 
+    _keys = TimeFirstWindowKeySchema
+
     def __init__(self, wrapped: Any, window_size: int, segment_interval: int) -> None:
-        super().__init__(wrapped, segment_interval)
+        super().__init__(wrapped, window_size, segment_interval)
         engine = find_time_ordered_store(wrapped)
         if engine is None:
             raise ValueError("TimeOrderedCachingWindowStore only supports RocksDBTimeOrderedWindowStore backed store")
         self._has_index = engine.has_index
-        self._window_size = window_size
-        self._base = TimeFirstWindowKeySchema()
-        self._key_schema: KeySchema = KeyFirstWindowKeySchema() if self._has_index else self._base
-
-    def _binary_keys(self, places: Iterable[Place]) -> list[bytes]:
-        return TimeFirstWindowKeySchema.store_keys(places)
-
-    def _places_of(self, binary_keys: Iterable[bytes]) -> list[Place]:
-        return TimeFirstWindowKeySchema.places(binary_keys)
+        if self._has_index:
+            self._key_schema = KeyFirstWindowKeySchema()
 
     def _cached_range(self, time_from: int, time_to: int) -> tuple[bytes, bytes | None]:
         if time_to >= MAX_TIMESTAMP:
@@ -65,7 +57,7 @@ class TimeOrderedCachingWindowStore(CachedPlaces, WindowStore[bytes, bytes]):
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
         """Set the value of a key's window; None waits as a deletion."""
         # The base first: an index entry that is evicted on the way finds its value in the cache.
-        context = self._put_cached(_to_base_key(key, window_start, 0), window_start, value)
+        context = self._put_cached(self._keys.to_store_key_binary(key, window_start, 0), window_start, value)
         if self._has_index:
             pointer = RecordContext(
                 context.timestamp, context.offset, context.partition, "", (), context.source_raw_key, context.source_raw_value
@@ -73,98 +65,14 @@ class TimeOrderedCachingWindowStore(CachedPlaces, WindowStore[bytes, bytes]):
             cache_key = self._cache_key(_to_index_key(key, window_start, 0), window_start)
             self._cache.put(self._cache_name, cache_key, CacheEntry(b"", pointer, True))
 
-    def fetch(self, key: bytes, time: int) -> bytes | None:  # type: ignore[override]  # single windows: see WindowStore
-        """The value of the window that starts at `time`, or None."""
-        entry = self._get_cached(_to_base_key(key, time, 0), time)
-        if entry is not None:
-            return entry.value
-        value: bytes | None = self._wrapped.fetch(key, time)
-        return value
-
-    def fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
-        """`(window_start, value)` of one key's windows, oldest first."""
-        return self._of_key(self._wrapped.fetch_range(key, time_from, time_to), key, time_from, time_to, forward=True)
-
-    def backward_fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
-        """The same, newest first."""
-        return self._of_key(self._wrapped.backward_fetch_range(key, time_from, time_to), key, time_from, time_to, forward=False)
-
-    def fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
+    def _windows_of_keys(
+        self, cached: Iterable[CachedEntry], below: _Below, forward: bool
     ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Windows of the keys in a range, in the order of the store below."""
-        if is_inverted(key_from, key_to):
-            return empty_iterator(self._name)
-        below = self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to)
-        return self._of_keys(below, key_from, key_to, time_from, time_to, forward=True)
+        if not self._has_index:
+            return self._windows(cached, below, forward)
+        return self._merged(self._with_values(cached), below, self._index_cache_key_of, self._windowed_of_index, forward)
 
-    def backward_fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        if is_inverted(key_from, key_to):
-            return empty_iterator(self._name)
-        below = self._wrapped.backward_fetch_key_range(key_from, key_to, time_from, time_to)
-        return self._of_keys(below, key_from, key_to, time_from, time_to, forward=False)
-
-    def fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Windows of all keys that start in a range of time, in the order of time."""
-        return self._of_all(self._wrapped.fetch_all(time_from, time_to), time_from, time_to, forward=True)
-
-    def backward_fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self._of_all(self._wrapped.backward_fetch_all(time_from, time_to), time_from, time_to, forward=False)
-
-    def all(self) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All windows that are still kept, in the order of time."""
-        return self._of_all(self._wrapped.all(), 0, MAX_TIMESTAMP, forward=True)
-
-    def backward_all(self) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self._of_all(self._wrapped.backward_all(), 0, MAX_TIMESTAMP, forward=False)
-
-    def _of_key(
-        self, below: StoreIterator[tuple[int, bytes]], key: bytes, time_from: int, time_to: int, forward: bool
-    ) -> PeekingIterator[int, bytes]:
-        self.validate_store_open()
-        schema = self._key_schema
-        cached = self._cached_of_keys(
-            schema.lower_range_fixed_size(key, time_from),
-            schema.upper_range_fixed_size(key, time_to),
-            time_from,
-            time_to,
-            schema.matcher(key, key, time_from, time_to, forward),
-            forward,
-        )
-        segment_timestamp = schema.segment_timestamp
-        times = ((segment_timestamp(key[SEGMENT_ID_SIZE:]), value) for key, value in self._through_index(cached))
-        return self._merged(times, below, _same, _same, forward)
-
-    def _of_keys(
-        self, below: _Below, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int, forward: bool
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        self.validate_store_open()
-        schema = self._key_schema
-        cached = self._cached_of_keys(
-            schema.lower_range(key_from, time_from),
-            schema.upper_range(key_to, time_to),
-            time_from,
-            time_to,
-            schema.matcher(key_from, key_to, time_from, time_to, forward),
-            forward,
-        )
-        if self._has_index:
-            entries = self._through_index(cached)
-            return self._merged(entries, below, self._index_cache_key_of, self._windowed_of_index, forward)
-        return self._merged(cached, below, self._base_cache_key_of, self._windowed_of_base, forward)
-
-    def _of_all(self, below: _Below, time_from: int, time_to: int, forward: bool) -> PeekingIterator[Windowed[bytes], bytes]:
-        self.validate_store_open()
-        match = self._base.matcher(None, None, time_from, time_to, forward)
-        cached = self._cached_between(time_from, time_to, match, forward)
-        return self._merged(cached, below, self._base_cache_key_of, self._windowed_of_base, forward)
-
-    def _through_index(self, cached: Iterable[CachedEntry]) -> Iterator[CachedEntry]:
+    def _with_values(self, cached: Iterable[CachedEntry]) -> Iterator[CachedEntry]:
         if not self._has_index:
             yield from cached
             return
@@ -175,16 +83,9 @@ class TimeOrderedCachingWindowStore(CachedPlaces, WindowStore[bytes, bytes]):
             if entry is not None:
                 yield cache_key, entry.value
 
-    def _base_cache_key_of(self, windowed: Windowed[bytes]) -> bytes:
-        start = windowed.window.start
-        return self._cache_key(_to_base_key(windowed.key, start, 0), start)
-
     def _index_cache_key_of(self, windowed: Windowed[bytes]) -> bytes:
         start = windowed.window.start
         return self._cache_key(_to_index_key(windowed.key, start, 0), start)
-
-    def _windowed_of_base(self, cache_key: bytes) -> Windowed[bytes]:
-        return TimeFirstWindowKeySchema.from_store_bytes_key(cache_key[SEGMENT_ID_SIZE:], self._window_size)
 
     def _windowed_of_index(self, cache_key: bytes) -> Windowed[bytes]:
         return KeyFirstWindowKeySchema.from_store_bytes_key(cache_key[SEGMENT_ID_SIZE:], self._window_size)
@@ -210,20 +111,9 @@ class TimeOrderedCachingWindowStore(CachedPlaces, WindowStore[bytes, bytes]):
     def _listener_key(self, binary_key: bytes) -> bytes:
         return WindowKeySchema.to_store_key_binary(_key_of(binary_key), _timestamp_of(binary_key), 0)
 
-    def _fetch_below(self, binary_key: bytes) -> bytes | None:
-        value: bytes | None = self._wrapped.fetch(_key_of(binary_key), _timestamp_of(binary_key))
-        return value
-
-    def _put_below(self, binary_key: bytes, value: bytes | None) -> None:
-        self._wrapped.put(_key_of(binary_key), value, _timestamp_of(binary_key))
-
 
 def find_time_ordered_store(store: Any) -> RocksDBTimeOrderedWindowStore | None:
     """The time-ordered engine at the bottom of a stack of layers; None where there is another."""
     if isinstance(store, RocksDBTimeOrderedWindowStore):
         return store
     return store.find_inner(RocksDBTimeOrderedWindowStore) if isinstance(store, WrappedStateStore) else None
-
-
-def _same(key: Any) -> Any:
-    return key

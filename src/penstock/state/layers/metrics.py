@@ -48,11 +48,6 @@ class StoreMetrics:
         if self._registry is not None:
             self._register_iterator_metrics()
 
-    @property
-    def open_iterators(self) -> int:
-        """How many iterators were opened and neither read to their end nor closed."""
-        return len(self._opened)
-
     def time_calls(self, store: Any, methods: Sequence[str]) -> None:
         """Measure these methods of a store, if the recording level asks for it, and what RocksDB tells, where it has one."""
         for method in methods:

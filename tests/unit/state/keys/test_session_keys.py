@@ -69,7 +69,6 @@ def test_should_bound_ranges_without_keys() -> None:
 def test_should_read_back_what_was_written(schema: type, session: tuple[bytes, int, int]) -> None:
     key, start, end = session
     binary = schema.to_binary(key, start, end)
-    assert schema.extract_key_bytes(binary) == key
     assert schema.extract_start_timestamp(binary) == start
     assert schema.extract_end_timestamp(binary) == end
     assert schema().segment_timestamp(binary) == end

@@ -47,11 +47,6 @@ class Lightest:
         """The lightest member."""
         return self.find(_anybody)
 
-    def weight_of_first(self) -> tuple[float, ...] | None:
-        """The weight of the lightest member."""
-        first = self.first()
-        return None if first is None else self._weight(first)
-
 
 class AssignmentDraft:
     """Which member has which unit, with the loads that follow from it."""

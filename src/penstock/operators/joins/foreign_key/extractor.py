@@ -29,8 +29,3 @@ def from_function(function: Callable[[Any], Any]) -> ForeignKeyExtractor:
     'c'
     """
     return ExtractFromValue(function)
-
-
-def from_bi_function(function: Callable[[Any, Any], Any]) -> ForeignKeyExtractor:
-    """An extractor that looks at the key and the value."""
-    return function

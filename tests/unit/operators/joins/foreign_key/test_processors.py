@@ -18,7 +18,7 @@ from penstock.operators import (
     SubscriptionSendProcessorSupplier,
     SubscriptionWrapper,
 )
-from penstock.operators.joins.foreign_key.extractor import from_bi_function, from_function
+from penstock.operators.joins.foreign_key.extractor import from_function
 from penstock.operators.joins.foreign_key.subscription_wrapper import Instruction
 from penstock.serdes.serde import Serdes
 from penstock.state.store import ValueAndTimestamp
@@ -253,7 +253,3 @@ def test_should_drop_an_answer_to_an_earlier_value_of_the_row() -> None:
 
     assert runner.pipe("pk", SubscriptionResponseWrapper(murmur3_hash128(b"before"), "r"), 5) == []
     assert runner.context.dropped == [""]
-
-
-def test_should_extract_from_the_key_as_well() -> None:
-    assert from_bi_function(lambda key, value: key + value)("a", "b") == "ab"

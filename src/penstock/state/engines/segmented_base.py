@@ -1,0 +1,68 @@
+"""What the engines on RocksDB share that keep their contents in segments: windows, sessions and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.ids import TopicPartition
+from penstock.state.engines.base import ExpiringEngine
+from penstock.state.engines.rocksdb import RocksDBStore
+from penstock.state.engines.segments import Progress, Segments
+from penstock.state.store import StateStore, StateStoreContext
+
+
+class SegmentedEngine(ExpiringEngine):
+    """One RocksDB, its segments, and what is written with each commit: stream time and the last sequence number."""
+
+    def __init__(
+        self, name: str, retention_period: int, segment_interval: int, store_format: str, timestamped: bool = False
+    ) -> None:
+        super().__init__(name, retention_period)
+        self._db = RocksDBStore(name, timestamped=timestamped, store_format=store_format)
+        self._segments = Segments(self._db, retention_period, segment_interval)
+        self.seqnum = 0
+        """The last sequence number given to a duplicate, here or in the changelog."""
+
+    @property
+    def persistent(self) -> bool:
+        """True: what was committed is on disk."""
+        return True
+
+    @property
+    def db(self) -> RocksDBStore:
+        """The RocksDB below."""
+        return self._db
+
+    @property
+    def segments(self) -> Segments:
+        """The live segments."""
+        return self._segments
+
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """Open the RocksDB, find its segments, register the restore of the changelog."""
+        self._db.open_db(context.app_configs, context.state_dir)
+        self._observed_stream_time, self.seqnum = self._segments.open_existing()
+        self._expired.bind(context)
+        context.register(root, self.restore_batch)
+        self._open = True
+
+    def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
+        """Write everything since the last commit, and the changelog position, in one step."""
+        self._validate_open()
+        self._segments.prepare_commit(Progress(self._observed_stream_time, self.seqnum))
+        self._db.commit(changelog_offsets)
+
+    def committed_offset(self, partition: TopicPartition) -> int | None:
+        """The changelog position saved with the last commit; None where there is none."""
+        return self._db.committed_offset(partition)
+
+    def catch_up(self) -> None:
+        """See what the writer has committed meanwhile; for a reader beside the process that writes."""
+        self._db.catch_up()
+        self._observed_stream_time, self.seqnum = self._segments.open_existing()
+
+    def close(self) -> None:
+        """Close without committing."""
+        self._open = False
+        self._segments.close()
+        self._db.close()

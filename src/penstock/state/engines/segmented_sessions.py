@@ -1,0 +1,74 @@
+"""The face of the session stores on RocksDB, whatever their keys look like."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from penstock.state.engines.segmented import AbstractSegmentedBytesStore
+from penstock.state.iterators import PeekingIterator
+from penstock.state.keys.prefixed_session import TimeFirstSessionKeySchema
+from penstock.state.keys.session import SessionKeySchema
+from penstock.state.layers.wrapped import WrappedStateStore
+from penstock.state.store import SessionStore
+from penstock.windows import Windowed
+
+
+class SegmentedSessionStore(WrappedStateStore, SessionStore[bytes, bytes]):
+    """Aggregates per key and session, in segments of the sessions' ends."""
+
+    _keys: ClassVar[type[SessionKeySchema | TimeFirstSessionKeySchema]]
+    _wrapped: AbstractSegmentedBytesStore
+
+    @property
+    def observed_stream_time(self) -> int:
+        """The latest session end that was put; -1 before the first."""
+        return self._wrapped.observed_stream_time
+
+    @property
+    def expired_records(self) -> int:
+        """How many puts came too late."""
+        return self._wrapped.expired_records
+
+    def put(self, session_key: Windowed[bytes], aggregate: bytes | None) -> None:
+        """Set the aggregate of a session; None deletes."""
+        self._wrapped.put(self._binary(session_key), aggregate)
+
+    def remove(self, session_key: Windowed[bytes]) -> None:
+        """Remove a session."""
+        self._wrapped.remove(self._binary(session_key))
+
+    def fetch_session(self, key: bytes, session_start: int, session_end: int) -> bytes | None:
+        """The aggregate of exactly this session, or None."""
+        return self._wrapped.get(self._keys.to_binary(key, session_start, session_end))
+
+    def find_sessions(
+        self, key: bytes, earliest_session_end: int, latest_session_start: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """Sessions of a key with end >= the first and start <= the second bound."""
+        return self._wrapped.fetch(key, earliest_session_end, latest_session_start, True, self._keys.from_binary)
+
+    def backward_find_sessions(
+        self, key: bytes, earliest_session_end: int, latest_session_start: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, newest first."""
+        return self._wrapped.fetch(key, earliest_session_end, latest_session_start, False, self._keys.from_binary)
+
+    def find_sessions_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same for a range of keys."""
+        return self._wrapped.fetch_key_range(
+            key_from, key_to, earliest_session_end, latest_session_start, True, self._keys.from_binary
+        )
+
+    def backward_find_sessions_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same for a range of keys, backwards."""
+        return self._wrapped.fetch_key_range(
+            key_from, key_to, earliest_session_end, latest_session_start, False, self._keys.from_binary
+        )
+
+    def _binary(self, session_key: Windowed[bytes]) -> bytes:
+        window = session_key.window
+        return self._keys.to_binary(session_key.key, window.start, window.end)

@@ -1,0 +1,134 @@
+"""The face of the window stores on RocksDB, whatever their keys look like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from penstock.state.engines.segmented import AbstractSegmentedBytesStore
+from penstock.state.iterators import PeekingIterator
+from penstock.state.keys.prefixed_window import TimeFirstWindowKeySchema
+from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema
+from penstock.state.layers.wrapped import WrappedStateStore
+from penstock.state.store import WindowStore
+from penstock.windows import Windowed
+
+
+class SegmentedWindowStore(WrappedStateStore, WindowStore[bytes, bytes]):
+    """Values per key and window start, in segments of time.
+
+    With `retain_duplicates` every put adds a value, told apart by a sequence number; a put of None does nothing.
+    """
+
+    _keys: ClassVar[type[WindowKeySchema | TimeFirstWindowKeySchema]]
+    _wrapped: AbstractSegmentedBytesStore
+
+    def __init__(self, bytes_store: AbstractSegmentedBytesStore, retain_duplicates: bool, window_size: int) -> None:
+        super().__init__(bytes_store)
+        self.timestamped = bytes_store.timestamped
+        self.retain_duplicates = retain_duplicates
+        self._window_size = window_size
+        self._last_put_seqnum: int | None = None
+
+    @property
+    def observed_stream_time(self) -> int:
+        """The latest window start that was put; -1 before the first."""
+        return self._wrapped.observed_stream_time
+
+    @property
+    def expired_records(self) -> int:
+        """How many puts came too late."""
+        return self._wrapped.expired_records
+
+    @property
+    def changelog_seqnum(self) -> int:
+        """The sequence number of the last change, which the changelog counts on from."""
+        return self._wrapped.seqnum
+
+    @changelog_seqnum.setter
+    def changelog_seqnum(self, seqnum: int) -> None:
+        self._wrapped.seqnum = seqnum
+
+    def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
+        """Set the value of a key's window; None deletes, but not where duplicates are kept."""
+        store = self._wrapped
+        if not self.retain_duplicates:
+            store.put(self._keys.to_store_key_binary(key, window_start, 0), value)
+        elif value is not None:
+            store.seqnum = self._last_put_seqnum = (store.seqnum + 1) & MAX_SEQNUM
+            store.put(self._keys.to_store_key_binary(key, window_start, store.seqnum), value)
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether a window is one entry of the RocksDB, and so can be put and found among many."""
+        return not self.retain_duplicates
+
+    def put_places(
+        self, places: Sequence[tuple[bytes, int]], values: Sequence[bytes | None], record_times: Sequence[int]
+    ) -> None:
+        """Set the values of many keys and window starts, in their order."""
+        starts = [start for _, start in places]
+        self._wrapped.put_all(zip(self._keys.store_keys(places), values, starts))
+
+    def fetch_places(self, places: Sequence[tuple[bytes, int]]) -> list[bytes | None]:
+        """The values of many keys and window starts."""
+        starts = [start for _, start in places]
+        store = self._wrapped
+        return store.get_all(zip(self._keys.store_keys(places), starts), store.oldest(store.observed_stream_time))
+
+    def oldest_after(self, window_start: int) -> int:
+        """The earliest window that can be found when one that starts then has been put."""
+        return self._wrapped.oldest(max(window_start, self._wrapped.observed_stream_time))
+
+    def places_between(self, time_from: int, time_to: int) -> tuple[list[tuple[bytes, int]], list[bytes]]:
+        """Key, window start and value of all windows that start in a range of time."""
+        with self._wrapped.fetch_all(time_from, time_to, True, bytes) as found:
+            entries = list(found)
+        return self._keys.places(key for key, _ in entries), [value for _, value in entries]
+
+    def fetch(self, key: bytes, time: int) -> bytes | None:  # type: ignore[override]  # single windows: see WindowStore
+        """The value of the window that starts at `time`; with duplicates only the last one put can be found."""
+        seqnum = 0
+        if self.retain_duplicates:
+            # A deletion takes a number in the changelog, but none here.
+            seqnum = self._wrapped.seqnum if self._last_put_seqnum is None else self._last_put_seqnum
+        return self._wrapped.get(self._keys.to_store_key_binary(key, time, seqnum))
+
+    def fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
+        """`(window_start, value)` of one key's windows, oldest first."""
+        return self._wrapped.fetch(key, time_from, time_to, True, self._keys.extract_store_timestamp)
+
+    def backward_fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
+        """The same, newest first."""
+        return self._wrapped.fetch(key, time_from, time_to, False, self._keys.extract_store_timestamp)
+
+    def fetch_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """Windows of the keys in a range, in the order of the keys of the store."""
+        return self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to, True, self._windowed_of)
+
+    def backward_fetch_key_range(
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
+    ) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, backwards."""
+        return self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to, False, self._windowed_of)
+
+    def fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
+        """Windows of all keys that start in a range of time."""
+        return self._wrapped.fetch_all(time_from, time_to, True, self._windowed_of)
+
+    def backward_fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, backwards."""
+        return self._wrapped.fetch_all(time_from, time_to, False, self._windowed_of)
+
+    def all(self) -> PeekingIterator[Windowed[bytes], bytes]:
+        """All windows that are still kept."""
+        return self._wrapped.all(True, self._windowed_of)
+
+    def backward_all(self) -> PeekingIterator[Windowed[bytes], bytes]:
+        """The same, backwards."""
+        return self._wrapped.all(False, self._windowed_of)
+
+    def _windowed_of(self, key: bytes) -> Windowed[bytes]:
+        return self._keys.from_store_bytes_key(key, self._window_size)
