@@ -12,8 +12,9 @@ from penstock.record import RawRecord
 from penstock.state.engines.expired import ExpiredRecords
 from penstock.state.engines.rocksdb import RocksDBStore
 from penstock.state.engines.segments import PREFIX_SIZE, Progress, Segments, next_prefix
-from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
+from penstock.state.iterators import ByteEntry, PeekingIterator, empty_iterator, is_inverted
 from penstock.state.keys.schema import ACCEPT, SKIP, KeySchema, Matcher
+from penstock.state.keys.session import SUFFIX_SIZE as SESSION_SUFFIX_SIZE
 from penstock.state.keys.window import MAX_SEQNUM, SUFFIX_SIZE, WindowKeySchema
 from penstock.state.store import StateStore, StateStoreContext
 from penstock.windows import MAX_TIMESTAMP
@@ -74,6 +75,11 @@ class AbstractSegmentedBytesStore(StateStore):
     def segments(self) -> Segments:
         """The live segments."""
         return self._segments
+
+    @property
+    def retention_period(self) -> int:
+        """How long entries can be found, in milliseconds of stream time."""
+        return self._retention_period
 
     @property
     def observed_stream_time(self) -> int:
@@ -137,7 +143,10 @@ class AbstractSegmentedBytesStore(StateStore):
             else:
                 live.append((prefix + key, value))
         self._observed_stream_time = observed
-        self._db.put_all(live)
+        self._put_live(live)
+
+    def _put_live(self, entries: list[tuple[bytes, bytes | None]]) -> None:
+        self._db.put_all(entries)
 
     def get_all(self, entries: Iterable[tuple[bytes, int]], oldest: int) -> list[bytes | None]:
         """The values of many keys, each with its time; None where there is none, or where its time is before the oldest."""
@@ -212,6 +221,7 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
         super().__init__(name, retention_period, segment_interval, store_format, timestamped, with_headers)
         self._schema = key_schema
         self._is_window = is_window
+        self._found_from: int | None = None
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Set the value of a key of the schema; None deletes, an expired key is counted and dropped."""
@@ -224,6 +234,10 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
             self._expired.record("Skipping record for expired segment.")
         else:
             self._db.put(prefix + key, value)
+
+    def find_expired(self) -> None:
+        """From now on find entries of single keys also when they have expired since, until their segment goes."""
+        self._found_from = self.oldest(self._observed_stream_time)
 
     def oldest(self, stream_time: int) -> int:
         """The lowest time that can be found when stream time has come this far."""
@@ -255,7 +269,7 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
 
     def fetch(self, key: bytes, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
         """The entries of one record key in a range of time, with what `convert` makes of their keys."""
-        actual_from = self._actual_from(from_)
+        actual_from = self._actual_from_of_key(from_)
         schema = self._schema
         if self._is_window:
             if to < max(0, actual_from):
@@ -298,6 +312,57 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
                 if of_key:
                     found.setdefault(key, []).extend(of_key)
         return found
+
+    def fetch_ranges(self, ranges: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[ByteEntry]]:
+        """Key of the schema and value of the entries of many record keys, each in a range of time of its own.
+
+        They are those of `fetch`; record keys that have none are left out.
+        """
+        self._validate_open()
+        if not ranges or not self._segments.ids:
+            return {}
+        schema = self._schema
+        earliest = self._actual_from_of_key(min(from_ for from_, _ in ranges.values()))
+        prefixes = self._segments.search(*schema.segments_to_search(earliest, max(to for _, to in ranges.values())))
+        if self._db.approximate_num_entries() < _SCANNED_FOR_A_SEEK * len(ranges):
+            return self._scan_ranges(ranges, prefixes)
+        found: dict[bytes, list[ByteEntry]] = {}
+        ordered = sorted(ranges)
+        for prefix in prefixes:
+            bounds = [
+                (
+                    prefix + schema.lower_range_fixed_size(key, self._actual_from_of_key(ranges[key][0])),
+                    prefix + schema.upper_range_fixed_size(key, ranges[key][1]),
+                )
+                for key in ordered
+            ]
+            for key, entries in zip(ordered, self._db.scan_many(bounds)):
+                if entries:
+                    self._add_matching(found, key, ranges[key], entries)
+        return found
+
+    def _scan_ranges(self, ranges: Mapping[bytes, tuple[int, int]], prefixes: list[bytes]) -> dict[bytes, list[ByteEntry]]:
+        """What `fetch_ranges` finds, by reading whole segments."""
+        suffix = -SUFFIX_SIZE if self._is_window else -SESSION_SUFFIX_SIZE
+        found: dict[bytes, list[ByteEntry]] = {}
+        for prefix in prefixes:
+            of_key: dict[bytes, list[ByteEntry]] = {}
+            with self._db.scan(prefix, next_prefix(prefix), to_inclusive=False) as entries:
+                for entry in entries:
+                    key = entry[0][PREFIX_SIZE:suffix]
+                    if key in ranges:
+                        of_key.setdefault(key, []).append(entry)
+            for key, some in of_key.items():
+                self._add_matching(found, key, ranges[key], some)
+        return found
+
+    def _add_matching(
+        self, found: dict[bytes, list[ByteEntry]], key: bytes, bounds: tuple[int, int], entries: Sequence[ByteEntry]
+    ) -> None:
+        match = self._schema.matcher(key, key, self._actual_from_of_key(bounds[0]), bounds[1], True)
+        of_key = [(binary[PREFIX_SIZE:], value) for binary, value in entries if match(binary[PREFIX_SIZE:]) == ACCEPT]
+        if of_key:
+            found.setdefault(key, []).extend(of_key)
 
     def _scan_for(
         self, keys: Container[bytes], prefixes: list[bytes], from_: int, to: int
@@ -359,6 +424,9 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
                 put(prefix + key, value)
         if self._is_window:
             self.seqnum = WindowKeySchema.extract_store_sequence(restored[-1][0])
+
+    def _actual_from_of_key(self, from_: int) -> int:
+        return self._actual_from(from_) if self._found_from is None else max(from_, self._found_from)
 
     def _actual_from(self, from_: int) -> int:
         # A record is gone exactly `retention` ms after its own time, even while its segment is still there.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from penstock.state.engines.time_ordered import TimeOrderedSegmentedBytesStore
 from penstock.state.iterators import PeekingIterator
 from penstock.state.keys.prefixed_session import (
@@ -74,6 +76,38 @@ class RocksDBTimeOrderedSessionStore(WrappedStateStore, SessionStore[bytes, byte
     def expired_records(self) -> int:
         """How many puts came too late."""
         return self._wrapped.expired_records
+
+    @property
+    def retention_period(self) -> int:
+        """How long sessions can be found after their end, in milliseconds of stream time."""
+        return self._wrapped.retention_period
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether many sessions can be put and found at once."""
+        return True
+
+    def sessions_of(self, bounds: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[tuple[int, int, bytes]]]:
+        """Start, end and aggregate of the sessions that `find_sessions` finds for many keys."""
+        found = {}
+        for key, (earliest_end, latest_start) in bounds.items():
+            with self.find_sessions(key, earliest_end, latest_start) as entries:
+                of_key = [(session.window.start, session.window.end, aggregate) for session, aggregate in entries]
+            if of_key:
+                found[key] = of_key
+        return found
+
+    def put_sessions(
+        self, sessions: Sequence[tuple[bytes, int, int]], aggregates: Sequence[bytes | None], record_times: Sequence[int]
+    ) -> None:
+        """Set (None removes) the aggregates of many sessions, in their order."""
+        base_keys = [_to_base_key(*session) for session in sessions]
+        self._wrapped.put_all(zip(base_keys, aggregates, [end for _, _, end in sessions]))
+
+    def discard_sessions(self, sessions: Sequence[tuple[bytes, int, int]]) -> None:
+        """Take out sessions that have expired."""
+        for session in sessions:
+            self._wrapped.remove(_to_base_key(*session))
 
     def put(self, session_key: Windowed[bytes], aggregate: bytes | None) -> None:
         """Set the aggregate of a session; None deletes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from penstock.state.engines.segmented import SegmentedBytesStore
 from penstock.state.iterators import PeekingIterator
@@ -82,6 +82,15 @@ class RocksDBWindowStore(WrappedStateStore, WindowStore[bytes, bytes]):
     def takes_rows(self) -> bool:
         """Whether a window is one entry of the RocksDB, and so can be put and found among many."""
         return not self.retain_duplicates
+
+    def find_expired(self) -> None:
+        """From now on find windows of single keys also when they have expired since, until their segment goes."""
+        self._wrapped.find_expired()
+
+    def windows_of(self, bounds: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[tuple[int, bytes]]]:
+        """`(window_start, value)` that `fetch_range` finds for many keys."""
+        found = self._wrapped.fetch_ranges(bounds)
+        return {key: [(_timestamp_of(binary), value) for binary, value in entries] for key, entries in found.items()}
 
     def oldest_after(self, window_start: int) -> int:
         """The earliest window that can be found when one that starts then has been put."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from penstock.record import RawRecord
 from penstock.state.engines.time_ordered import TimeOrderedSegmentedBytesStore
@@ -105,8 +105,18 @@ class RocksDBTimeOrderedWindowStore(WrappedStateStore, WindowStore[bytes, bytes]
 
     @property
     def takes_rows(self) -> bool:
-        """Whether a window is one entry of the RocksDB, and so can be put and found among many."""
-        return not self._retain_duplicates and not self.has_index
+        """Whether a window has one value, and so can be put and found among many."""
+        return not self._retain_duplicates
+
+    def windows_of(self, bounds: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[tuple[int, bytes]]]:
+        """`(window_start, value)` that `fetch_range` finds for many keys."""
+        found = {}
+        for key, (time_from, time_to) in bounds.items():
+            with self.fetch_range(key, time_from, time_to) as entries:
+                of_key = list(entries)
+            if of_key:
+                found[key] = of_key
+        return found
 
     def oldest_after(self, window_start: int) -> int:
         """The earliest window that can be found when one that starts then has been put."""

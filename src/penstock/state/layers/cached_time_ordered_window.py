@@ -49,6 +49,11 @@ class TimeOrderedCachingWindowStore(CachedPlaces, WindowStore[bytes, bytes]):
         self._base = TimeFirstWindowKeySchema()
         self._key_schema: KeySchema = KeyFirstWindowKeySchema() if self._has_index else self._base
 
+    @property
+    def takes_rows(self) -> bool:
+        """Whether the cache has one entry of a window."""
+        return super().takes_rows and not self._has_index
+
     def _binary_keys(self, places: Iterable[Place]) -> list[bytes]:
         return TimeFirstWindowKeySchema.store_keys(places)
 
