@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.columnar import ColumnProcessor
-from penstock.columns import Columns
+from penstock.columns.columns import Columns
+from penstock.columns.operator import ColumnProcessor
 from penstock.operators.skipped import skip_record
 from penstock.operators.time_tracker import EmitThrottle
 from penstock.record import Record

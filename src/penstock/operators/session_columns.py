@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from penstock.change import Change
-from penstock.columns import Columns
+from penstock.columns.columns import Columns
 from penstock.operators.columns_on_close import ColumnsOnClose
 from penstock.operators.skipped import skip_expired
 from penstock.operators.table_columns import DistinctKeys

@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from penstock.columns import Columns
+from penstock.columns.columns import Columns
 from penstock.operators.table_columns import DistinctKeys
 from penstock.operators.window_columns import Changed, WindowResults
 from penstock.state.store import ValueAndTimestamp

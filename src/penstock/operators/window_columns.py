@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from penstock.change import Change
-from penstock.columns import Columns
+from penstock.columns.columns import Columns
 from penstock.operators.columns_on_close import ColumnsOnClose
 from penstock.operators.functions import count_aggregator, count_initializer
 from penstock.operators.skipped import skip_expired
