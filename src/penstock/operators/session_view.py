@@ -28,6 +28,8 @@ class PlainSessionView:
 
     __slots__ = ("_store", "remove", "set_flush_listener")
 
+    takes_rows = False
+
     def __init__(self, store: Any) -> None:
         self._store = store
         self.remove = store.remove

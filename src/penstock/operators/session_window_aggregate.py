@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.change import Change
 from penstock.columns.operator import Operator
 from penstock.operators.forwarding import TimestampedTupleForwarder
 from penstock.operators.node_metrics import EmitFinalMetrics
+from penstock.operators.session_columns import SessionColumns
 from penstock.operators.session_view import plain_sessions, session_flush_listener
 from penstock.operators.skipped import skip_expired, skip_record
 from penstock.operators.time_tracker import EMIT_INTERVAL_WINDOWED_AGGREGATION, EmitThrottle, StreamTime
@@ -55,7 +56,7 @@ class KStreamSessionWindowAggregate(Operator):
         return SessionWindowValueGetterSupplier(self.store_name)
 
 
-class KStreamSessionWindowAggregateProcessor(Processor[Any, Any, "Windowed[Any]", "Change[Any]"]):
+class KStreamSessionWindowAggregateProcessor(SessionColumns, Processor[Any, Any, "Windowed[Any]", "Change[Any]"]):
     """Merges sessions, forwards each change or, with `EmitStrategy.on_window_close()`, the final results."""
 
     def __init__(self, supplier: KStreamSessionWindowAggregate) -> None:
@@ -88,6 +89,7 @@ class KStreamSessionWindowAggregateProcessor(Processor[Any, Any, "Windowed[Any]"
             )
         sends_at_once = self._send_old_values and not self._emit_final and not self._forwarder.caching_enabled
         self._kept = old_value_keeper(self._store, sends_at_once)
+        self._take_columns(self._forwarder.waits_for_flush)
 
     def process(self, record: Record[Any, Any]) -> None:
         """Aggregate one record; a null value is aggregated like any other."""
@@ -97,15 +99,11 @@ class KStreamSessionWindowAggregateProcessor(Processor[Any, Any, "Windowed[Any]"
             return
         stream_time = self._stream_time.observe(timestamp)
         close_time = stream_time - self._grace_and_gap_ms
-        start = end = timestamp
-        aggregate = self._initializer()
         with self._store.find_sessions(key, timestamp - self._gap_ms, timestamp + self._gap_ms) as sessions:
             merged = list(sessions)
         old_values = [self._kept(value) for _, value in merged]
-        for session, value in merged:
-            aggregate = self._merger(key, aggregate, value)
-            start = min(start, session.window.start)
-            end = max(end, session.window.end)
+        found = ((session.window.start, session.window.end, value) for session, value in merged)
+        start, end, aggregate = self._merged(key, timestamp, found)
         if end < close_time:
             skip_expired(self._context, timestamp, f"[{start},{end}]", close_time, stream_time)
         else:
@@ -119,6 +117,18 @@ class KStreamSessionWindowAggregateProcessor(Processor[Any, Any, "Windowed[Any]"
             self._store.put(session_key, aggregate)
             self._maybe_forward_update(session_key, None, aggregate)
         self._maybe_forward_final_result(record, close_time)
+
+    def _merged(self, key: Any, timestamp: int, sessions: Iterable[tuple[int, int, Any]]) -> tuple[int, int, Any]:
+        """Start, end and aggregate of the sessions that a record brings together."""
+        start = end = timestamp
+        aggregate = self._initializer()
+        for session_start, session_end, value in sessions:
+            aggregate = self._merger(key, aggregate, value)
+            if session_start < start:
+                start = session_start
+            if session_end > end:
+                end = session_end
+        return start, end, aggregate
 
     def _maybe_forward_update(self, session: Windowed[Any], old: Any, new: Any) -> None:
         if not self._emit_final:
@@ -136,14 +146,24 @@ class KStreamSessionWindowAggregateProcessor(Processor[Any, Any, "Windowed[Any]"
         if upper < 0 or upper < lower:
             return
         started = time.monotonic()
-        emitted = 0
-        with self._store.find_sessions_by_end(lower, upper) as closed:
-            for session, aggregate in closed:
-                emitted += 1
-                self._forwarder.maybe_forward(Record(session, Change(aggregate, None), session.window.end, record.headers))
+        emitted = self._forward_all_closed(record, lower, upper)
         self._emit_metrics.record(emitted, time.monotonic() - started)
         self._last_emit_window_close_time = close_time
         self._context.add_processor_metadata_key_value(self._store_name, close_time)
+
+    def _forward_all_closed(self, record: Record[Any, Any], lower: int, upper: int) -> int:
+        """Forward the sessions that end between two times; returns how many."""
+        with self._store.find_sessions_by_end(lower, upper) as found:
+            if self._emitting is not None:
+                closed = list(found)
+                keys, times = [session for session, _ in closed], [session.window.end for session, _ in closed]
+                self._forward_closed(keys, [Change(aggregate, None) for _, aggregate in closed], times, record)
+                return len(keys)
+            emitted = 0
+            for session, aggregate in found:
+                emitted += 1
+                self._forwarder.maybe_forward(Record(session, Change(aggregate, None), session.window.end, record.headers))
+        return emitted
 
 
 class SessionWindowValueGetterSupplier(KTableValueGetterSupplier):

@@ -8,18 +8,17 @@ whether a window that was found also serves a neighbour.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.columns.operator import Operator
 from penstock.operators.skipped import skip_expired, skip_record
-from penstock.operators.time_window_processor import TimeWindowAggregateProcessor, WindowAggregateValueGetterSupplier
+from penstock.operators.sliding_columns import Aggregate, SlidingColumns, WindowsOfKey
+from penstock.operators.time_window_processor import WindowAggregateValueGetterSupplier
 from penstock.operators.untouched import keeper
 from penstock.record import NO_TIMESTAMP, Record
 from penstock.state.store import ValueAndTimestamp
 from penstock.windows import EmitStrategy, SlidingWindows, TimeWindow
-
-_Aggregate = ValueAndTimestamp[Any]
 
 
 class KStreamSlidingWindowAggregate(Operator):
@@ -54,21 +53,61 @@ class KStreamSlidingWindowAggregate(Operator):
         return WindowAggregateValueGetterSupplier(self.store_name)
 
 
-class _FoundWindows:
-    """What the windows that were already there mean for the ones a record still needs."""
+class _StoredWindows:
+    """The windows of a record's key in the store; what is put is forwarded where no cache waits."""
 
-    __slots__ = ("left_aggregate", "left_exists", "previous_timestamp", "right_aggregate", "right_exists", "starts")
+    __slots__ = ("_processor", "_record", "_store")
 
-    def __init__(self) -> None:
+    def __init__(self, processor: KStreamSlidingWindowAggregateProcessor, store: Any, record: Record[Any, Any]) -> None:
+        self._processor = processor
+        self._store = store
+        self._record = record
+
+    def oldest_first(self, time_from: int, time_to: int) -> Iterator[tuple[int, Aggregate]]:
+        with self._store.fetch_range(self._record.key, time_from, time_to) as windows:
+            yield from windows
+
+    def newest_first(self, time_from: int, time_to: int) -> Iterator[tuple[int, Aggregate]]:
+        with self._store.backward_fetch_range(self._record.key, time_from, time_to) as windows:
+            yield from windows
+
+    def put(self, start: int, old: Any, new: Any, timestamp: int) -> None:
+        self._store.put(self._record.key, None if new is None else ValueAndTimestamp(new, timestamp), start)
+        self._processor.updated(self._record, start, old, new, timestamp)
+
+
+class _Fold:
+    """A record on its way into windows, and what those that were already there mean for the ones it still needs."""
+
+    __slots__ = (
+        "close_time",
+        "key",
+        "left_aggregate",
+        "left_exists",
+        "previous_timestamp",
+        "right_aggregate",
+        "right_exists",
+        "starts",
+        "timestamp",
+        "value",
+        "windows",
+    )
+
+    def __init__(self, windows: WindowsOfKey, key: Any, value: Any, timestamp: int, close_time: int) -> None:
+        self.windows = windows
+        self.key = key
+        self.value = value
+        self.timestamp = timestamp
+        self.close_time = close_time
         self.starts: set[int] = set()
-        self.left_aggregate: _Aggregate | None = None
-        self.right_aggregate: _Aggregate | None = None
+        self.left_aggregate: Aggregate | None = None
+        self.right_aggregate: Aggregate | None = None
         self.left_exists = False
         self.right_exists = False
         self.previous_timestamp: int | None = None
 
 
-class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
+class KStreamSlidingWindowAggregateProcessor(SlidingColumns):
     """Updates the windows a record falls into and creates those that it makes necessary."""
 
     def __init__(self, supplier: KStreamSlidingWindowAggregate) -> None:
@@ -89,116 +128,122 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
         if record.key is None or record.value is None:
             skip_record(self._context, "null key or value")
             return
-        stream_time = self._stream_time.observe(timestamp)
-        close_time = stream_time - self._grace_ms
+        self._fold(_StoredWindows(self, self._store, record), record.key, record.value, timestamp)
+        close_time = self._stream_time.now - self._grace_ms
+        # Final results wait for a record that is not late, and whose left window does not begin before time 0.
+        if timestamp >= self._difference_ms and timestamp + self._difference_ms >= close_time:
+            self._maybe_forward_final_result(record, close_time)
+
+    def updated(self, record: Record[Any, Any], start: int, old: Any, new: Any, timestamp: int) -> None:
+        """Forward what a single record has changed, unless a cache or the end of the window is waited for."""
+        self._maybe_forward_update(record, TimeWindow(start, start + self._difference_ms), old, new, timestamp)
+
+    def _fold(self, windows: WindowsOfKey, key: Any, value: Any, timestamp: int) -> None:
+        """Fold a record into the windows of its key."""
+        close_time = self._stream_time.observe(timestamp) - self._grace_ms
         if timestamp + self._difference_ms < close_time:
-            window = f"[{timestamp},{timestamp + self._difference_ms}]"
-            skip_expired(self._context, timestamp, window, close_time, stream_time)
+            self._skip_expired(timestamp, timestamp, close_time)
             return
+        fold = _Fold(windows, key, value, timestamp, close_time)
         if timestamp < self._difference_ms:
-            # Its left window would begin before time 0. Final results wait for a record of after that.
-            self._process_early(record, close_time)
-            return
-        self._process(record, close_time)
-        self._maybe_forward_final_result(record, close_time)
+            self._fold_early(fold)
+        else:
+            self._fold_full(fold)
 
-    def _process(self, record: Record[Any, Any], close_time: int) -> None:
-        timestamp, difference = record.timestamp, self._difference_ms
-        found = _FoundWindows()
+    def _fold_full(self, fold: _Fold) -> None:
+        timestamp, difference = fold.timestamp, self._difference_ms
         # One past the record's own time, to see its right window as well.
-        earliest = max(0, timestamp - 2 * difference)
-        with self._store.backward_fetch_range(record.key, earliest, timestamp + 1) as windows:
-            for start, aggregate in windows:
-                found.starts.add(start)
-                end = start + difference
-                latest_timestamp = aggregate.timestamp
-                if start == timestamp + 1:
-                    found.right_exists = True
-                elif end > timestamp:
-                    if found.right_aggregate is None:
-                        found.right_aggregate = self._copied(aggregate)
-                    self._update_window(start, aggregate, record, close_time)
-                elif end == timestamp:
-                    found.left_exists = True
-                    self._update_window(start, aggregate, record, close_time)
-                    if latest_timestamp >= timestamp:
-                        # A record of this very time was here before: every window it makes necessary exists.
-                        return
-                    found.previous_timestamp = latest_timestamp
-                else:
-                    found.left_aggregate = aggregate
-                    found.previous_timestamp = latest_timestamp
-                    break
-        self._create_windows(record, close_time, found)
+        for start, aggregate in fold.windows.newest_first(max(0, timestamp - 2 * difference), timestamp + 1):
+            fold.starts.add(start)
+            end = start + difference
+            latest_timestamp = aggregate.timestamp
+            if start == timestamp + 1:
+                fold.right_exists = True
+            elif end > timestamp:
+                if fold.right_aggregate is None:
+                    fold.right_aggregate = self._copied(aggregate)
+                self._update_window(fold, start, aggregate)
+            elif end == timestamp:
+                fold.left_exists = True
+                self._update_window(fold, start, aggregate)
+                if latest_timestamp >= timestamp:
+                    # A record of this very time was here before: every window it makes necessary exists.
+                    return
+                fold.previous_timestamp = latest_timestamp
+            else:
+                fold.left_aggregate = aggregate
+                fold.previous_timestamp = latest_timestamp
+                break
+        self._create_windows(fold)
 
-    def _process_early(self, record: Record[Any, Any], close_time: int) -> None:
+    def _fold_early(self, fold: _Fold) -> None:
         """Records of before the first full window share the window [0, d], as their left windows cannot begin before 0."""
-        timestamp = record.timestamp
-        combined: _Aggregate | None = None
-        found = _FoundWindows()
-        with self._store.fetch_range(record.key, 0, timestamp + 1) as windows:
-            for start, aggregate in windows:
-                found.starts.add(start)
-                if start == 0:
-                    combined = aggregate
-                    if aggregate.timestamp < timestamp:
-                        found.previous_timestamp = aggregate.timestamp
-                elif start <= timestamp:
-                    found.right_aggregate = self._copied(aggregate)
-                    self._update_window(start, aggregate, record, close_time)
-                else:
-                    found.right_exists = True
-        if found.right_aggregate is None and combined is not None and combined.timestamp > timestamp:
+        timestamp = fold.timestamp
+        combined: Aggregate | None = None
+        for start, aggregate in fold.windows.oldest_first(0, timestamp + 1):
+            fold.starts.add(start)
+            if start == 0:
+                combined = aggregate
+                if aggregate.timestamp < timestamp:
+                    fold.previous_timestamp = aggregate.timestamp
+            elif start <= timestamp:
+                fold.right_aggregate = self._copied(aggregate)
+                self._update_window(fold, start, aggregate)
+            else:
+                fold.right_exists = True
+        if fold.right_aggregate is None and combined is not None and combined.timestamp > timestamp:
             # Without a window in between, all that [0, d] holds came after this record.
-            found.right_aggregate = self._copied(combined)
-        self._maybe_create_right_window(record, found)
-        if found.previous_timestamp is not None and found.previous_timestamp + 1 not in found.starts:
-            self._update_window(found.previous_timestamp + 1, self._initial(timestamp), record, close_time)
-        self._update_window(0, self._initial(timestamp) if combined is None else combined, record, close_time)
+            fold.right_aggregate = self._copied(combined)
+        self._maybe_create_right_window(fold)
+        if fold.previous_timestamp is not None and fold.previous_timestamp + 1 not in fold.starts:
+            self._update_window(fold, fold.previous_timestamp + 1, self._initial(timestamp))
+        self._update_window(fold, 0, self._initial(timestamp) if combined is None else combined)
 
-    def _create_windows(self, record: Record[Any, Any], close_time: int, found: _FoundWindows) -> None:
-        timestamp, difference = record.timestamp, self._difference_ms
-        previous = found.previous_timestamp
-        if previous is not None and previous + 1 not in found.starts and previous + 1 + difference >= timestamp:
-            self._update_window(previous + 1, self._initial(timestamp), record, close_time)
-        if not found.left_exists:
+    def _create_windows(self, fold: _Fold) -> None:
+        timestamp, difference = fold.timestamp, self._difference_ms
+        previous = fold.previous_timestamp
+        if previous is not None and previous + 1 not in fold.starts and previous + 1 + difference >= timestamp:
+            self._update_window(fold, previous + 1, self._initial(timestamp))
+        if not fold.left_exists:
             if previous is not None and timestamp - difference <= previous:
-                assert found.left_aggregate is not None
-                aggregate: _Aggregate | None = ValueAndTimestamp(found.left_aggregate.value, timestamp)
+                assert fold.left_aggregate is not None
+                aggregate: Aggregate | None = ValueAndTimestamp(fold.left_aggregate.value, timestamp)
             else:
                 aggregate = self._initial(timestamp)
-            self._update_window(timestamp - difference, aggregate, record, close_time)
-        self._maybe_create_right_window(record, found)
+            self._update_window(fold, timestamp - difference, aggregate)
+        self._maybe_create_right_window(fold)
 
-    def _maybe_create_right_window(self, record: Record[Any, Any], found: _FoundWindows) -> None:
-        right, timestamp = found.right_aggregate, record.timestamp
-        if found.right_exists or right is None or right.timestamp <= timestamp:
-            return
-        window = TimeWindow(timestamp + 1, timestamp + 1 + self._difference_ms)
-        self._store.put(record.key, right, window.start)
-        self._maybe_forward_update(record, window, None, right.value, right.timestamp)
+    def _maybe_create_right_window(self, fold: _Fold) -> None:
+        right = fold.right_aggregate
+        if not fold.right_exists and right is not None and right.timestamp > fold.timestamp:
+            fold.windows.put(fold.timestamp + 1, None, right.value, right.timestamp)
 
-    def _initial(self, timestamp: int) -> _Aggregate | None:
+    def _initial(self, timestamp: int) -> Aggregate | None:
         value = self._initializer()
         return None if value is None else ValueAndTimestamp(value, timestamp)
 
-    def _copied(self, aggregate: _Aggregate) -> _Aggregate:
+    def _copied(self, aggregate: Aggregate) -> Aggregate:
         """What another window begins with, before the function that may change it in place gets it for this one."""
         return ValueAndTimestamp(self._copy(aggregate.value), aggregate.timestamp)
 
-    def _update_window(self, start: int, aggregate: _Aggregate | None, record: Record[Any, Any], close_time: int) -> None:
-        window = TimeWindow(start, start + self._difference_ms)
-        timestamp = record.timestamp
-        if window.end < close_time:
-            text = f"[{window.start},{window.end}]"
-            skip_expired(self._context, timestamp, text, close_time, self._stream_time.now)
+    def _update_window(self, fold: _Fold, start: int, aggregate: Aggregate | None) -> None:
+        if start + self._difference_ms < fold.close_time:
+            self._skip_expired(fold.timestamp, start, fold.close_time)
             return
+        timestamp = fold.timestamp
         old = None if aggregate is None else aggregate.value
         kept = self._kept(old)
-        new = self._aggregator(record.key, record.value, old)
-        new_timestamp = timestamp if old is None or aggregate is None else max(timestamp, aggregate.timestamp)
-        self._store.put(record.key, None if new is None else ValueAndTimestamp(new, new_timestamp), start)
-        self._maybe_forward_update(record, window, kept, new, new_timestamp)
+        new = self._aggregator(fold.key, fold.value, old)
+        if old is not None and aggregate is not None and aggregate.timestamp > timestamp:
+            timestamp = aggregate.timestamp
+        fold.windows.put(start, kept, new, timestamp)
+
+    def _skip_expired(self, timestamp: int, start: int, close_time: int) -> None:
+        if self._row is not None:
+            columns, row = self._row
+            self._context.record_context = columns.context(row)
+        window = f"[{start},{start + self._difference_ms}]"
+        skip_expired(self._context, timestamp, window, close_time, self._stream_time.now)
 
     def _emit_range_lower_bound(self) -> int:
         if self._last_emit_window_close_time == NO_TIMESTAMP:

@@ -17,14 +17,13 @@ import numpy as np
 
 from penstock.change import Change
 from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor
+from penstock.operators.columns_on_close import ColumnsOnClose
 from penstock.operators.functions import count_aggregator, count_initializer
-from penstock.operators.skipped import skip_expired, skip_record
+from penstock.operators.skipped import skip_expired
 from penstock.operators.table_columns import DistinctKeys
 from penstock.operators.time_window_processor import TimeWindowAggregateProcessor
 from penstock.record import Record
 from penstock.state.keys.window import time_window_for_size
-from penstock.state.layers.metered_window import MeteredTimestampedWindowStore
 from penstock.state.layers.wrapped_window import Place
 from penstock.state.store import ValueAndTimestamp
 from penstock.state.value_and_timestamp import Row
@@ -44,7 +43,7 @@ class _Cells(NamedTuple):
     starts: Numbers
 
 
-class _Changed(NamedTuple):
+class Changed(NamedTuple):
     """Windows in the order of their last changes: the row that made it, the window, what it holds now and what it held."""
 
     last: list[int]
@@ -53,7 +52,63 @@ class _Changed(NamedTuple):
     stored: list[Row | None]
 
 
-class WindowColumns(ColumnProcessor, TimeWindowAggregateProcessor):
+class WindowResults(ColumnsOnClose, TimeWindowAggregateProcessor):
+    """Writes and forwards what a turn has made of windows."""
+
+    def _write(self, columns: Columns, keys: DistinctKeys, changed: Changed) -> None:
+        if not changed.places:  # every row has failed
+            return
+        if not self._store.takes_rows or not self._context.is_only_run:
+            for number, (_, start), row in zip(changed.last, changed.places, changed.rows):
+                self._context.record_context = columns.context(number)
+                self._store.put(columns.keys[number], None if row is None else ValueAndTimestamp(*row), start)
+            return
+        if not self._emit_final and None in changed.rows:
+            changed = self._that_were_there(changed)
+        taken = columns.take(changed.last)
+        self._store.write_rows_through(changed.places, changed.rows, taken.timestamps)
+        if not self._emit_final:
+            self._forward(taken, self._windowed(taken.keys if keys.are_keys else None, changed.places), changed)
+
+    def _that_were_there(self, changed: Changed) -> Changed:
+        """Without those that came and went between two commits: they were never there for anybody."""
+        stored = self._store.rows_at(changed.places)
+        kept = [window for window, rows in enumerate(zip(changed.rows, stored)) if rows != (None, None)]
+        return Changed(*([column[window] for window in kept] for column in changed))  # type: ignore[arg-type]
+
+    def _forward(self, rows: Columns, keys: list[Windowed[Any]], changed: Changed) -> None:
+        send_old = self._send_old_values
+        changes = [
+            Change(None if new is None else new[0], old[0] if send_old and old is not None else None)
+            for new, old in zip(changed.rows, changed.stored)
+        ]
+        times = [at if new is None else new[1] for new, at in zip(changed.rows, rows.timestamps)]
+        self._context.forward_columns(Columns(keys, changes, times, rows.headers, rows.origin, rows.sources))
+
+    def _windowed(self, keys: Sequence[Any] | None, places: list[Place]) -> list[Windowed[Any]]:
+        size: int = self._store.window_size
+        windows: dict[int, Window] = {start: time_window_for_size(start, size) for start in {start for _, start in places}}
+        typed = self._store.keys_of(places) if keys is None else keys
+        return [Windowed(key, windows[start]) for key, (_, start) in zip(typed, places)]
+
+    def _fetch_and_emit(self, record: Record[Any, Any], window_close_time: int, lower: int, upper: int) -> None:
+        if self._emitting is None or not self._store.takes_rows:
+            super()._fetch_and_emit(record, window_close_time, lower, upper)
+            return
+        started = time.monotonic()
+        places, rows = self._store.rows_between(lower, upper)
+        changes = [Change(None if held is None else held[0], None) for held in rows]
+        times = [record.timestamp if held is None else held[1] for held in rows]
+        self._forward_closed(self._windowed(None, places), changes, times, record)
+        self._emitted(len(places), time.monotonic() - started, window_close_time)
+
+    def _emitted(self, windows: int, seconds: float, window_close_time: int) -> None:
+        super()._emitted(windows, seconds, window_close_time)
+        if self.takes_columns:
+            self._store.forget_before(self._emit_range_lower_bound())
+
+
+class WindowColumns(WindowResults):
     """Folds records into windows, many at a time."""
 
     _windows: Windows
@@ -64,19 +119,13 @@ class WindowColumns(ColumnProcessor, TimeWindowAggregateProcessor):
     def init(self, context: Any) -> None:
         """Keep the context and the store."""
         super().init(context)
-        self._emitting: tuple[Columns, int] | None = None
-        takes_rows = isinstance(self._store, MeteredTimestampedWindowStore)
-        self.takes_columns = takes_rows and (self._emit_final or self._forwarder.waits_for_flush)
+        self.takes_columns = self._store.keeps_rows and (self._emit_final or self._forwarder.waits_for_flush)
         if self.takes_columns:
             self._store.forget_before(self._emit_range_lower_bound())
 
     def process_columns(self, columns: Columns) -> None:
-        """With results on close, closed windows are looked for after the first record of a turn, as with single records.
-
-        The clock does not move within a turn, and they are looked for once in an interval of it.
-        """
-        first = self._until_emitted(columns) if self._emit_final else 0
-        columns = self._with_keys(columns.rows(first, len(columns)) if first else columns)
+        """Fold many records."""
+        columns = self._rest(columns)
         if not len(columns):
             return
         cells = self._open_windows(columns)
@@ -88,32 +137,6 @@ class WindowColumns(ColumnProcessor, TimeWindowAggregateProcessor):
         else:
             changed = self._fold(columns, keys, cells)
         self._write(columns, keys, changed)
-
-    def _until_emitted(self, columns: Columns) -> int:
-        """Process records one by one while closed windows are due to be looked for; returns how many."""
-        context, first = self._context, 0
-        node = context.current_node
-        while first < len(columns) and self._throttle.is_due(context.current_system_time_ms()):
-            context.record_context = columns.context(first)
-            self._emitting = columns, first
-            try:
-                self.process(columns.record(first))
-            except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                context.current_node = node
-                context.row_failed(columns, first, exc)
-            finally:
-                self._emitting = None
-            first += 1
-        return first
-
-    def _with_keys(self, columns: Columns) -> Columns:
-        if None not in columns.keys:
-            return columns
-        for row, key in enumerate(columns.keys):
-            if key is None:
-                self._context.record_context = columns.context(row)
-                skip_record(self._context, "null key")
-        return columns.take([row for row, key in enumerate(columns.keys) if key is not None])
 
     # -- which windows -------------------------------------------------------------------------------------------------
 
@@ -136,7 +159,7 @@ class WindowColumns(ColumnProcessor, TimeWindowAggregateProcessor):
 
     # -- folding -------------------------------------------------------------------------------------------------------
 
-    def _count(self, columns: Columns, keys: DistinctKeys, cells: _Cells) -> _Changed:
+    def _count(self, columns: Columns, keys: DistinctKeys, cells: _Cells) -> Changed:
         """A count needs to know of a window how many rows it got and which were the latest."""
         numbers = {identity: number for number, identity in enumerate(keys.distinct)}
         key_numbers = np.fromiter(map(numbers.__getitem__, keys.identities), np.int64, len(columns))[cells.rows]
@@ -157,7 +180,7 @@ class WindowColumns(ColumnProcessor, TimeWindowAggregateProcessor):
         rows: list[Row | None] = [
             (count, at) if row is None else (row[0] + count, row[1] if row[1] > at else at) for row, count, at in counted
         ]
-        return _Changed(last, places, rows, stored)
+        return Changed(last, places, rows, stored)
 
     def _folded(self, key: Any, value: Any, timestamp: int, row: Row | None) -> tuple[Any, Any, int]:
         """A window's new aggregate, the old one as a change shows it, and the new one's time."""
@@ -169,7 +192,7 @@ class WindowColumns(ColumnProcessor, TimeWindowAggregateProcessor):
         kept = self._kept(old)
         return self._aggregator(key, value, old), kept, timestamp
 
-    def _fold(self, columns: Columns, keys: DistinctKeys, cells: _Cells) -> _Changed:
+    def _fold(self, columns: Columns, keys: DistinctKeys, cells: _Cells) -> Changed:
         """Call the aggregator row by row; one that fails leaves out the rest of its row's windows.
 
         An aggregate is kept as it would come back from the store, unless its serde is known to give back what it got: the next
@@ -202,70 +225,7 @@ class WindowColumns(ColumnProcessor, TimeWindowAggregateProcessor):
         stored: list[Row | None] = [None] * len(ordered)
         if self._send_old_values:
             stored = self._store.rows_at(places)  # again: the function may have changed them in place
-        return _Changed(last_rows, places, [rows[window] for window, _ in ordered], stored)
-
-    # -- writing and forwarding ----------------------------------------------------------------------------------------
-
-    def _write(self, columns: Columns, keys: DistinctKeys, changed: _Changed) -> None:
-        if not changed.places:  # every row has failed
-            return
-        if not self._store.takes_rows or not self._context.is_only_run:
-            for number, (_, start), row in zip(changed.last, changed.places, changed.rows):
-                self._context.record_context = columns.context(number)
-                self._store.put(columns.keys[number], None if row is None else ValueAndTimestamp(*row), start)
-            return
-        if not self._emit_final and None in changed.rows:
-            changed = self._that_were_there(changed)
-        taken = columns.take(changed.last)
-        self._store.write_rows_through(changed.places, changed.rows, taken.timestamps)
-        if not self._emit_final:
-            self._forward(taken, self._windowed(taken.keys if keys.are_keys else None, changed.places), changed)
-
-    def _that_were_there(self, changed: _Changed) -> _Changed:
-        """Without those that came and went between two commits: they were never there for anybody."""
-        stored = self._store.rows_at(changed.places)
-        kept = [window for window, rows in enumerate(zip(changed.rows, stored)) if rows != (None, None)]
-        return _Changed(*([column[window] for window in kept] for column in changed))  # type: ignore[arg-type]
-
-    def _forward(self, rows: Columns, keys: list[Windowed[Any]], changed: _Changed) -> None:
-        send_old = self._send_old_values
-        changes = [
-            Change(None if new is None else new[0], old[0] if send_old and old is not None else None)
-            for new, old in zip(changed.rows, changed.stored)
-        ]
-        times = [at if new is None else new[1] for new, at in zip(changed.rows, rows.timestamps)]
-        self._context.forward_columns(Columns(keys, changes, times, rows.headers, rows.origin, rows.sources))
-
-    def _windowed(self, keys: Sequence[Any] | None, places: list[Place]) -> list[Windowed[Any]]:
-        size: int = self._store.window_size
-        windows: dict[int, Window] = {start: time_window_for_size(start, size) for start in {start for _, start in places}}
-        typed = self._store.keys_of(places) if keys is None else keys
-        return [Windowed(key, windows[start]) for key, (_, start) in zip(typed, places)]
-
-    def _fetch_and_emit(self, record: Record[Any, Any], window_close_time: int, lower: int, upper: int) -> None:
-        if self._emitting is None or not self._store.takes_rows:
-            super()._fetch_and_emit(record, window_close_time, lower, upper)
-            return
-        started = time.monotonic()
-        places, rows = self._store.rows_between(lower, upper)
-        columns, row = self._emitting
-        source = row if columns.sources is None else columns.sources[row]
-        self._context.forward_columns(
-            Columns(
-                self._windowed(None, places),
-                [Change(None if held is None else held[0], None) for held in rows],
-                [record.timestamp if held is None else held[1] for held in rows],
-                [record.headers] * len(places) if record.headers else None,
-                columns.origin,
-                [source] * len(places),
-            )
-        )
-        self._emitted(len(places), time.monotonic() - started, window_close_time)
-
-    def _emitted(self, windows: int, seconds: float, window_close_time: int) -> None:
-        super()._emitted(windows, seconds, window_close_time)
-        if self.takes_columns:
-            self._store.forget_before(self._emit_range_lower_bound())
+        return Changed(last_rows, places, [rows[window] for window, _ in ordered], stored)
 
 
 def _windows_of(windows: Windows, timestamps: Numbers) -> tuple[Numbers, Numbers, Numbers]:

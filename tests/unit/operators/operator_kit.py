@@ -109,6 +109,9 @@ class Runner:
 class FakeWindowStore:
     """Values by key and start; with `duplicates` each put adds one."""
 
+    keeps_rows = False
+    takes_rows = False
+
     def __init__(self, window_size: int, duplicates: bool = False) -> None:
         self._size = window_size
         self._duplicates = duplicates
@@ -148,6 +151,8 @@ class FakeWindowStore:
 
 class FakeSessionStore:
     """Aggregates by session."""
+
+    takes_rows = False
 
     def __init__(self) -> None:
         self.entries: dict[tuple[Any, int, int], Any] = {}

@@ -50,6 +50,11 @@ class ExpiringEngine(StoreEngine):
         self._expired = ExpiredRecords()
 
     @property
+    def retention_period(self) -> int:
+        """How long entries can be found, in milliseconds of stream time."""
+        return self._retention_period
+
+    @property
     def observed_stream_time(self) -> int:
         """The latest time that was put; -1 before the first."""
         return self._observed_stream_time

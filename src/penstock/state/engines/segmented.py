@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from penstock.record import RawRecord
 from penstock.state.engines.segmented_base import SegmentedEngine
 from penstock.state.engines.segments import PREFIX_SIZE, next_prefix
-from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
+from penstock.state.iterators import ByteEntry, PeekingIterator, empty_iterator, is_inverted
 from penstock.state.keys.schema import ACCEPT, SKIP, KeySchema, Matcher
+from penstock.state.keys.session import SUFFIX_SIZE as SESSION_SUFFIX_SIZE
 from penstock.state.keys.window import MAX_SEQNUM, SUFFIX_SIZE, WindowKeySchema
 from penstock.windows import MAX_TIMESTAMP
 
@@ -94,6 +95,19 @@ class AbstractSegmentedBytesStore(SegmentedEngine):
     def fetch(self, key: bytes, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
         """The entries of one record key in a range of time, with what `convert` makes of their keys."""
 
+    def fetch_ranges(self, ranges: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[ByteEntry]]:
+        """Key of the schema and value of the entries of many record keys, each in a range of time of its own.
+
+        They are those of `fetch`; record keys that have none are left out.
+        """
+        found: dict[bytes, list[ByteEntry]] = {}
+        for key, (from_, to) in ranges.items():
+            with self.fetch(key, from_, to, True, bytes) as entries:
+                of_key = list(entries)
+            if of_key:
+                found[key] = of_key
+        return found
+
     @abstractmethod
     def fetch_key_range(
         self, key_from: bytes | None, key_to: bytes | None, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]
@@ -145,7 +159,10 @@ class AbstractSegmentedBytesStore(SegmentedEngine):
             else:
                 live.append((prefix + key, value))
         self._observed_stream_time = observed
-        self._db.put_all(live)
+        self._put_live(live)
+
+    def _put_live(self, entries: list[tuple[bytes, bytes | None]]) -> None:
+        self._db.put_all(entries)
 
     def get_all(self, entries: Iterable[tuple[bytes, int]], oldest: int) -> list[bytes | None]:
         """The values of many keys, each with its time; None where there is none, or where its time is before the oldest."""
@@ -230,6 +247,11 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
             timestamped=timestamped,
             with_headers=with_headers,
         )
+        self._found_from: int | None = None
+
+    def find_expired(self) -> None:
+        """From now on find entries of single keys also when they have expired since, until their segment goes."""
+        self._found_from = self.oldest(self._observed_stream_time)
 
     def is_live(self, timestamp: int, stream_time: int) -> bool:
         """Whether a put at a time is kept when stream time has come this far."""
@@ -237,7 +259,7 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
 
     def fetch(self, key: bytes, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
         """The entries of one record key in a range of time, with what `convert` makes of their keys."""
-        actual_from = self._actual_from(from_)
+        actual_from = self._actual_from_of_key(from_)
         schema = self._schema
         if self._is_window:
             if to < max(0, actual_from):
@@ -281,6 +303,54 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
                     found.setdefault(key, []).extend(of_key)
         return found
 
+    def fetch_ranges(self, ranges: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[ByteEntry]]:
+        """See `AbstractSegmentedBytesStore.fetch_ranges`; found in one go."""
+        self._validate_open()
+        if not ranges or not self._segments.ids:
+            return {}
+        schema = self._schema
+        earliest = self._actual_from_of_key(min(from_ for from_, _ in ranges.values()))
+        prefixes = self._segments.search(*schema.segments_to_search(earliest, max(to for _, to in ranges.values())))
+        if self._db.approximate_num_entries() < _SCANNED_FOR_A_SEEK * len(ranges):
+            return self._scan_ranges(ranges, prefixes)
+        found: dict[bytes, list[ByteEntry]] = {}
+        ordered = sorted(ranges)
+        for prefix in prefixes:
+            bounds = [
+                (
+                    prefix + schema.lower_range_fixed_size(key, self._actual_from_of_key(ranges[key][0])),
+                    prefix + schema.upper_range_fixed_size(key, ranges[key][1]),
+                )
+                for key in ordered
+            ]
+            for key, entries in zip(ordered, self._db.scan_many(bounds)):
+                if entries:
+                    self._add_matching(found, key, ranges[key], entries)
+        return found
+
+    def _scan_ranges(self, ranges: Mapping[bytes, tuple[int, int]], prefixes: list[bytes]) -> dict[bytes, list[ByteEntry]]:
+        """What `fetch_ranges` finds, by reading whole segments."""
+        suffix = -SUFFIX_SIZE if self._is_window else -SESSION_SUFFIX_SIZE
+        found: dict[bytes, list[ByteEntry]] = {}
+        for prefix in prefixes:
+            of_key: dict[bytes, list[ByteEntry]] = {}
+            with self._db.scan(prefix, next_prefix(prefix), to_inclusive=False) as entries:
+                for entry in entries:
+                    key = entry[0][PREFIX_SIZE:suffix]
+                    if key in ranges:
+                        of_key.setdefault(key, []).append(entry)
+            for key, some in of_key.items():
+                self._add_matching(found, key, ranges[key], some)
+        return found
+
+    def _add_matching(
+        self, found: dict[bytes, list[ByteEntry]], key: bytes, bounds: tuple[int, int], entries: Sequence[ByteEntry]
+    ) -> None:
+        match = self._schema.matcher(key, key, self._actual_from_of_key(bounds[0]), bounds[1], True)
+        of_key = [(binary[PREFIX_SIZE:], value) for binary, value in entries if match(binary[PREFIX_SIZE:]) == ACCEPT]
+        if of_key:
+            found.setdefault(key, []).extend(of_key)
+
     def _scan_for(
         self, keys: Container[bytes], prefixes: list[bytes], from_: int, to: int
     ) -> dict[bytes, list[tuple[int, bytes]]]:
@@ -321,6 +391,9 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
             return empty_iterator(self._name)
         match = self._schema.matcher(None, None, actual_from, to, forward)
         return self._scan(self._segments.search(actual_from, to, forward), None, None, match, forward, convert)
+
+    def _actual_from_of_key(self, from_: int) -> int:
+        return self._actual_from(from_) if self._found_from is None else max(from_, self._found_from)
 
 
 def _of_length(length: int) -> Matcher:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from penstock.state.engines.segmented import AbstractSegmentedBytesStore
@@ -28,6 +29,33 @@ class SegmentedSessionStore(WrappedStateStore, SessionStore[bytes, bytes]):
     def expired_records(self) -> int:
         """How many puts came too late."""
         return self._wrapped.expired_records
+
+    @property
+    def retention_period(self) -> int:
+        """How long sessions can be found after their end, in milliseconds of stream time."""
+        return self._wrapped.retention_period
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether many sessions can be put and found at once."""
+        return True
+
+    def sessions_of(self, bounds: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[tuple[int, int, bytes]]]:
+        """Start, end and aggregate of the sessions that `find_sessions` finds for many keys."""
+        times = self._keys.times
+        found = self._wrapped.fetch_ranges(bounds)
+        return {key: [(*times(binary), aggregate) for binary, aggregate in entries] for key, entries in found.items()}
+
+    def put_sessions(
+        self, sessions: Sequence[tuple[bytes, int, int]], aggregates: Sequence[bytes | None], record_times: Sequence[int]
+    ) -> None:
+        """Set (None removes) the aggregates of many sessions, in their order."""
+        self._wrapped.put_all(zip(self._keys.store_keys(sessions), aggregates, [end for _, _, end in sessions]))
+
+    def discard_sessions(self, sessions: Sequence[tuple[bytes, int, int]]) -> None:
+        """Take out sessions that have expired."""
+        for binary in self._keys.store_keys(sessions):
+            self._wrapped.remove(binary)
 
     def put(self, session_key: Windowed[bytes], aggregate: bytes | None) -> None:
         """Set the aggregate of a session; None deletes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from penstock.state.engines.segmented import AbstractSegmentedBytesStore
@@ -60,7 +60,7 @@ class SegmentedWindowStore(WrappedStateStore, WindowStore[bytes, bytes]):
 
     @property
     def takes_rows(self) -> bool:
-        """Whether a window is one entry of the RocksDB, and so can be put and found among many."""
+        """Whether a window has one value, and so can be put and found among many."""
         return not self.retain_duplicates
 
     def put_places(
@@ -75,6 +75,12 @@ class SegmentedWindowStore(WrappedStateStore, WindowStore[bytes, bytes]):
         starts = [start for _, start in places]
         store = self._wrapped
         return store.get_all(zip(self._keys.store_keys(places), starts), store.oldest(store.observed_stream_time))
+
+    def windows_of(self, bounds: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[tuple[int, bytes]]]:
+        """`(window_start, value)` that `fetch_range` finds for many keys."""
+        timestamp_of = self._keys.extract_store_timestamp
+        found = self._wrapped.fetch_ranges(bounds)
+        return {key: [(timestamp_of(binary), value) for binary, value in entries] for key, entries in found.items()}
 
     def oldest_after(self, window_start: int) -> int:
         """The earliest window that can be found when one that starts then has been put."""

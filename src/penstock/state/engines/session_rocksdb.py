@@ -16,3 +16,7 @@ class RocksDBSessionStore(SegmentedSessionStore):
     def __init__(self, bytes_store: SegmentedBytesStore) -> None:
         super().__init__(bytes_store)
         self.with_headers = bytes_store.with_headers
+
+    def find_expired(self) -> None:
+        """From now on find sessions of single keys also when they have expired since, until their segment goes."""
+        self._wrapped.find_expired()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from penstock.state.engines.segmented import AbstractSegmentedBytesStore
+from penstock.state.engines.segments import PREFIX_SIZE
 from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
 from penstock.state.keys.schema import KeySchema, Matcher
 
@@ -124,6 +125,14 @@ class TimeOrderedSegmentedBytesStore(AbstractSegmentedBytesStore):
         if self._index is not None:
             self._db.put(prefix + self.to_index_key(base_key), None if value is None else _INDEXED)
         self._db.put(prefix + base_key, value)
+
+    def _put_live(self, entries: list[tuple[bytes, bytes | None]]) -> None:
+        if self._index is not None:
+            to_index = self.to_index_key
+            super()._put_live(
+                [(key[:PREFIX_SIZE] + to_index(key[PREFIX_SIZE:]), None if value is None else _INDEXED) for key, value in entries]
+            )
+        super()._put_live(entries)
 
     def _base_entries(self, base_keys: Iterator[tuple[bytes, bytes]], convert: Callable[[bytes], K]) -> Iterator[tuple[K, bytes]]:
         for base_key, _ in base_keys:

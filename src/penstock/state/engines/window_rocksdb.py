@@ -39,7 +39,6 @@ class RocksDBWindowStore(SegmentedWindowStore):
         store.put_all([entry for entry in zip(store_keys, values, timestamps) if entry[1] is not None])
         return store_keys
 
-    @property
-    def takes_rows(self) -> bool:
-        """Whether a window is one entry of the RocksDB, and so can be put and found among many."""
-        return not self.retain_duplicates
+    def find_expired(self) -> None:
+        """From now on find windows of single keys also when they have expired since, until their segment goes."""
+        self._wrapped.find_expired()

@@ -45,8 +45,3 @@ class RocksDBTimeOrderedWindowStore(SegmentedWindowStore):
     def has_index(self) -> bool:
         """Whether there is an index by key."""
         return self._wrapped.has_index
-
-    @property
-    def takes_rows(self) -> bool:
-        """Whether a window is one entry of the RocksDB, and so can be put and found among many."""
-        return not self.retain_duplicates and not self.has_index

@@ -7,6 +7,7 @@ As with windows, two layouts share a store. The base holds the aggregates in the
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Final
 
 from penstock.state.keys.prefixed_window import KEY_FIRST_PREFIX, TIME_FIRST_PREFIX
@@ -76,6 +77,18 @@ class TimeFirstSessionKeySchema(KeySchema):
     def to_binary(key: bytes, start: int, end: int) -> bytes:
         """The bytes of a key in the store."""
         return _TIME_PREFIX.pack(0, end, start) + key
+
+    @staticmethod
+    def store_keys(places: Iterable[tuple[bytes, int, int]]) -> list[bytes]:
+        """The bytes of many keys with the start and end of a session."""
+        pack = _TIME_PREFIX.pack
+        return [pack(0, end, start) + key for key, start, end in places]
+
+    @staticmethod
+    def times(binary: bytes) -> tuple[int, int]:
+        """The session's start and end."""
+        _, end, start = _TIME_PREFIX.unpack_from(binary)
+        return start, end
 
     @staticmethod
     def extract_end_timestamp(binary: bytes) -> int:

@@ -7,6 +7,7 @@ later, lie next to each other.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Final
 
 from penstock.state.keys.schema import ACCEPT, SKIP, KeySchema, Matcher, ordered_upper_range
@@ -79,6 +80,22 @@ class SessionKeySchema(KeySchema):
         """The same of a windowed key."""
         window = windowed.window
         return windowed.key + _pack(window.end, window.start)
+
+    @staticmethod
+    def store_keys(places: Iterable[tuple[bytes, int, int]]) -> list[bytes]:
+        """The bytes of many keys with the start and end of a session."""
+        return [key + _pack(end, start) for key, start, end in places]
+
+    @staticmethod
+    def times(binary: bytes) -> tuple[int, int]:
+        """The session's start and end."""
+        end, start = _unpack_from(binary, len(binary) - SUFFIX_SIZE)
+        return start, end
+
+    @staticmethod
+    def extract_key_bytes(binary: bytes) -> bytes:
+        """The record key."""
+        return binary[:-SUFFIX_SIZE]
 
     @staticmethod
     def extract_end_timestamp(binary: bytes) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.state.cache import DirtyEntry
 from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachingSegmentedStore
 from penstock.state.layers.wrapped_window import Place
+from penstock.state.store import StoreIterator
 from penstock.windows import MAX_TIMESTAMP
 
 
@@ -46,6 +47,26 @@ class CachedPlaces(CachingSegmentedStore):
         below = self._wrapped.fetch_places(missing) if missing else []
         found = iter(below)
         return [next(found) if entry is None else entry.value for entry in entries]
+
+    def windows_of(self, bounds: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[tuple[int, bytes]]]:
+        """What `fetch_range` finds for many keys, cached windows over those below."""
+        if not self._open:
+            self.validate_store_open()
+        found: dict[bytes, list[tuple[int, bytes]]]
+        if not len(self._entries):
+            found = self._wrapped.windows_of(bounds)
+            return found
+        found = {}
+        for key, (time_from, time_to) in bounds.items():
+            with self.fetch_range(key, time_from, time_to) as entries:
+                of_key = list(entries)
+            if of_key:
+                found[key] = of_key
+        return found
+
+    @abstractmethod
+    def fetch_range(self, key: bytes, time_from: int, time_to: int) -> StoreIterator[tuple[int, bytes]]:
+        """`(window_start, value)` of one key's windows, oldest first."""
 
     def put_places(self, places: Sequence[Place], values: Sequence[bytes | None], record_times: Sequence[int]) -> None:
         """Set many at once in the store below; what waits in the cache goes first."""

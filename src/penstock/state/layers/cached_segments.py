@@ -86,6 +86,9 @@ class CachingSegmentedStore(WrappedStateStore):
     def _put_below(self, binary_key: bytes, value: bytes | None) -> None:
         """Put the value of a cached key into the wrapped store."""
 
+    def _came_and_went(self, binary_key: bytes) -> None:
+        """Hook: an entry is not written, since the store below has none, or none any more."""
+
     def _listener_key(self, binary_key: bytes) -> bytes:
         """The key of the changelog's layout, which the flush listener gets."""
         return binary_key
@@ -173,6 +176,7 @@ class CachingSegmentedStore(WrappedStateStore):
                 old_value = self._fetch_below(binary_key)
             # The key was neither in the store nor is it now: it came and went between two flushes.
             if new_value is None and old_value is None:
+                self._came_and_went(binary_key)
                 return
         context = self._context
         current = context.record_context

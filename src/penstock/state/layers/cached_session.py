@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
 from penstock.state.keys.session import SessionKeySchema
 from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachedEntry, CachingSegmentedStore
+from penstock.state.layers.wrapped_session import FoundSession, Session
 from penstock.state.store import SessionStore, StoreIterator
 from penstock.windows import MAX_TIMESTAMP, SessionWindow, Windowed
 
@@ -32,6 +33,43 @@ class CachingSessionStore(CachingSegmentedStore, SessionStore[bytes, bytes]):
     def remove(self, session_key: Windowed[bytes]) -> None:
         """Remove a session."""
         self.put(session_key, None)
+
+    def sessions_of(self, bounds: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[FoundSession]]:
+        """What `find_sessions` finds for many keys, cached sessions over those below."""
+        self.validate_store_open()
+        found: dict[bytes, list[FoundSession]]
+        if not len(self._entries):
+            found = self._wrapped.sessions_of(bounds)
+            return found
+        found = {}
+        for key, (earliest_end, latest_start) in bounds.items():
+            with self.find_sessions(key, earliest_end, latest_start) as entries:
+                of_key = [(session.window.start, session.window.end, aggregate) for session, aggregate in entries]
+            if of_key:
+                found[key] = of_key
+        return found
+
+    def put_sessions(self, sessions: Sequence[Session], aggregates: Sequence[bytes | None], record_times: Sequence[int]) -> None:
+        """Set the aggregates of many sessions at once in the store below; what waits in the cache goes first."""
+        self.validate_store_open()
+        if len(self._entries):
+            self.flush_cache()
+            self.clear_cache()
+        self._wrapped.put_sessions(sessions, aggregates, record_times)
+
+    def discard_sessions(self, sessions: Sequence[Session]) -> None:
+        """Take out sessions that have expired, without a trace."""
+        self._wrapped.discard_sessions(sessions)
+
+    @property
+    def observed_stream_time(self) -> int:
+        """The latest session end that was put below; -1 before the first."""
+        return int(self._wrapped.observed_stream_time)
+
+    @property
+    def retention_period(self) -> int:
+        """How long sessions can be found below after their end, in milliseconds of stream time."""
+        return int(self._wrapped.retention_period)
 
     def fetch_session(self, key: bytes, session_start: int, session_end: int) -> bytes | None:
         """The aggregate of exactly this session, or None."""
@@ -125,6 +163,12 @@ class CachingSessionStore(CachingSegmentedStore, SessionStore[bytes, bytes]):
         session = _from_binary(binary_key)
         aggregate: bytes | None = self._wrapped.fetch_session(session.key, session.window.start, session.window.end)
         return aggregate
+
+    def _came_and_went(self, binary_key: bytes) -> None:
+        if self.takes_rows:
+            # It may be there all the same, and be found although it has expired.
+            start, end = SessionKeySchema.times(binary_key)
+            self._wrapped.discard_sessions([(SessionKeySchema.extract_key_bytes(binary_key), start, end)])
 
     def _put_below(self, binary_key: bytes, value: bytes | None) -> None:
         self._wrapped.put(_from_binary(binary_key), value)

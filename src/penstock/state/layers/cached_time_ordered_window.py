@@ -47,6 +47,11 @@ class TimeOrderedCachingWindowStore(CachingWindowStore):
         if self._has_index:
             self._key_schema = KeyFirstWindowKeySchema()
 
+    @property
+    def takes_rows(self) -> bool:
+        """Whether the cache has one entry of a window."""
+        return super().takes_rows and not self._has_index
+
     def _cached_range(self, time_from: int, time_to: int) -> tuple[bytes, bytes | None]:
         if time_to >= MAX_TIMESTAMP:
             return super()._cached_range(time_from, time_to)

@@ -99,6 +99,8 @@ class MeteredWindowStoreWithHeaders(MeteredWindowStore[K, ValueTimestampHeaders[
 class MeteredSessionStoreWithHeaders(MeteredSessionStore[K, AggregationWithHeaders[V]], Generic[K, V]):
     """Aggregates come and go as `AggregationWithHeaders`."""
 
+    takes_rows = False  # aggregates come and go with their headers, one by one
+
     def _raw_from_value(self, value: AggregationWithHeaders[Any] | None) -> bytes | None:
         if value is None or value.aggregation is None:
             return None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock.state.keys.session import SessionKeySchema
-from penstock.state.layers.wrapped_session import WrappedSessionStore
+from penstock.state.layers.wrapped_session import Session, WrappedSessionStore
 from penstock.state.store import StateStore, StateStoreContext
 from penstock.windows import Windowed
 
@@ -31,6 +31,11 @@ class ChangeLoggingSessionStore(WrappedSessionStore):
         """Remove a session."""
         self._wrapped.remove(session_key)
         self._log(session_key, None)
+
+    def put_sessions(self, sessions: Sequence[Session], aggregates: Sequence[bytes | None], record_times: Sequence[int]) -> None:
+        """Set the aggregates of many sessions, and log them at once."""
+        self._wrapped.put_sessions(sessions, aggregates, record_times)
+        self._context.log_columns(self._name, SessionKeySchema.store_keys(sessions), list(aggregates), list(record_times))
 
     def _log(self, session_key: Windowed[bytes], aggregate: bytes | None) -> None:
         record_context = self._context.record_context

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.change import Change
@@ -11,7 +12,7 @@ from penstock.state.iterators import PeekingIterator
 from penstock.state.keys.session import SessionKeySchema
 from penstock.state.layers.metrics import StoreMetrics
 from penstock.state.layers.serdes import StoreSerdes
-from penstock.state.layers.wrapped_session import WrappedSessionStore
+from penstock.state.layers.wrapped_session import Session, WrappedSessionStore
 from penstock.state.store import SessionStore, StateStore, StateStoreContext, StoreIterator
 from penstock.windows import Windowed
 
@@ -77,6 +78,37 @@ class MeteredSessionStore(WrappedSessionStore, SessionStore[K, V], Generic[K, V]
     def remove(self, session_key: Windowed[K]) -> None:
         """Remove a session."""
         self._wrapped.remove(self._raw_session(session_key))
+
+    def raw_keys(self, keys: Sequence[K]) -> list[bytes]:
+        """Many keys as bytes."""
+        return self._serdes.raw_keys(keys)
+
+    def keys_from(self, raw: Sequence[bytes]) -> list[K]:
+        """Many keys from their bytes."""
+        known = {one: self._key_from(one) for one in dict.fromkeys(raw)}
+        return [known[one] for one in raw]
+
+    def kept_sessions_of(self, bounds: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[tuple[int, int, Any]]]:
+        """Start, end and aggregate, as `keep` keeps it, of what `find_sessions` finds for many keys; where `takes_rows`."""
+        found = self._wrapped.sessions_of(bounds)
+        kept = iter(self._serdes.kept_from([raw for of_key in found.values() for _, _, raw in of_key]))
+        return {key: [(start, end, next(kept)) for start, end, _ in of_key] for key, of_key in found.items()}
+
+    def keep(self, aggregate: V | None) -> Any:
+        """An aggregate as it is kept between the records of a turn (`StoreSerdes.keep`)."""
+        return self._serdes.keep(aggregate)
+
+    def give(self, kept: Any) -> V:
+        """The aggregate that `keep` has kept."""
+        return self._serdes.give(kept)  # type: ignore[no-any-return]
+
+    def give_all(self, kept: list[Any]) -> list[V | None]:
+        """The same of many; None stays None."""
+        return self._serdes.give_all(kept)
+
+    def write_sessions_through(self, sessions: Sequence[Session], kept: Sequence[Any], record_times: Sequence[int]) -> None:
+        """Set (None removes) what `keep` has kept of many sessions past the cache; the caller tells of the changes itself."""
+        self._wrapped.put_sessions(sessions, self._serdes.raw_from_kept(kept), record_times)
 
     def fetch_session(self, key: K, session_start: int, session_end: int) -> V | None:
         """The aggregate of exactly this session, or None."""

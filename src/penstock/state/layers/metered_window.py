@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from penstock.change import Change
@@ -16,7 +16,7 @@ from penstock.state.layers.timestamped import TimestampedValues
 from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.layers.wrapped_window import Place
 from penstock.state.store import StateStore, StateStoreContext, StoreIterator, ValueAndTimestamp, WindowStore
-from penstock.state.value_and_timestamp import Row
+from penstock.state.value_and_timestamp import TIMESTAMP_SIZE, Row
 from penstock.windows import Windowed
 
 K = TypeVar("K")
@@ -28,6 +28,8 @@ _METERED = ("put", "fetch", "commit")
 class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
     """What a processor gets: keys and values of the user's types over a store of bytes."""
 
+    keeps_rows = False
+    """Whether values are pairs of a value and its timestamp, which come and go many at a time."""
     _serdes: StoreSerdes
     _metrics: StoreMetrics
 
@@ -185,11 +187,39 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
 class MeteredTimestampedWindowStore(TimestampedValues[K, V], MeteredWindowStore[K, ValueAndTimestamp[V]], Generic[K, V]):
     """Values come and go as `ValueAndTimestamp`; the bytes are eight of timestamp and then the value's own."""
 
+    keeps_rows = True
+
     def rows_at(self, places: Sequence[Place]) -> list[Row | None]:
         """What windows hold, as plain pairs; None where there is nothing, or nothing any more."""
         if self.takes_rows:
             return self.rows_from(self._wrapped.fetch_places(places))
         return self.rows_from([self._wrapped.fetch(key, start) for key, start in places])
+
+    def kept_rows_of(self, bounds: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[tuple[int, Any, int]]]:
+        """Start, value as `keep` keeps it, and timestamp of what `fetch_range` finds for many keys; where `takes_rows`."""
+        found = self._wrapped.windows_of(bounds)
+        kept = iter(self._serdes.kept_from([raw[TIMESTAMP_SIZE:] for of_key in found.values() for _, raw in of_key]))
+        read = int.from_bytes
+        return {
+            key: [(start, next(kept), read(raw[:TIMESTAMP_SIZE], "big", signed=True)) for start, raw in of_key]
+            for key, of_key in found.items()
+        }
+
+    def keep(self, value: V | None) -> Any:
+        """A value as it is kept between the records of a turn (`StoreSerdes.keep`)."""
+        return self._serdes.keep(value)
+
+    def give(self, kept: Any) -> V:
+        """The value that `keep` has kept."""
+        return self._serdes.give(kept)  # type: ignore[no-any-return]
+
+    def give_all(self, kept: list[Any]) -> list[V | None]:
+        """The same of many; None stays None."""
+        return self._serdes.give_all(kept)
+
+    def oldest_after(self, window_start: int) -> int:
+        """The earliest window that can be found when one that starts then has been put; where `takes_rows`."""
+        return int(self._wrapped.oldest_after(window_start))
 
     def write_rows_through(self, places: Sequence[Place], rows: Sequence[Row | None], record_times: Sequence[int]) -> None:
         """Set what windows hold past the cache; no flush listener hears of it, the caller tells of the changes itself.

@@ -40,6 +40,36 @@ class StoreSerdes:
         """What comes back of a value that is written and read."""
         return self.value_from(self.raw_value(value))
 
+    def keep(self, value: Any) -> Any:
+        """A value as it is kept between the records of a turn, for `give` to give it as it would come from the store.
+
+        It is kept as its bytes, which no function can change in place, unless it is a number that its serde leaves as it is.
+        """
+        if value is None:
+            return None
+        if self.exact_type is None:
+            return self.raw_value(value)
+        return value if type(value) is self.exact_type else self.through_bytes(value)
+
+    def give(self, kept: Any) -> Any:
+        """The value that `keep` has kept."""
+        return kept if self.exact_type is not None else self.value_from(kept)
+
+    def give_all(self, kept: list[Any]) -> list[Any]:
+        """The same of many; None stays None."""
+        if self.exact_type is not None:
+            return kept
+        there = iter(self.values_from([one for one in kept if one is not None]))
+        return [None if one is None else next(there) for one in kept]
+
+    def kept_from(self, raw: list[bytes]) -> list[Any]:
+        """What `keep` would have kept of values that are bytes."""
+        return raw if self.exact_type is None else self.values_from(raw)
+
+    def raw_from_kept(self, kept: Sequence[Any]) -> list[bytes | None]:
+        """The bytes of what was kept; None stays None."""
+        return list(kept) if self.exact_type is None else self.raw_values(kept)
+
     def raw_keys(self, keys: Sequence[Any]) -> list[bytes]:
         """Many keys as bytes."""
         try:

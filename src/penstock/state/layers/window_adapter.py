@@ -80,6 +80,8 @@ class ConvertingWindowStore(WrappedWindowStore):
 class SessionToHeadersAdapter(WrappedSessionStore):
     """A plain store for `AggregationWithHeaders`: headers come back as none."""
 
+    takes_rows = False  # what it takes off does not come back
+
     def put(self, session_key: Windowed[bytes], aggregate: bytes | None) -> None:
         """Set the aggregate of a session; None deletes."""
         self._wrapped.put(session_key, plain_aggregation(aggregate))

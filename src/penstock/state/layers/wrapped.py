@@ -82,6 +82,14 @@ class WrappedStateStore(StateStore):
         if isinstance(self._wrapped, WrappedStateStore):
             self._wrapped.forget_before(time)
 
+    def find_expired(self) -> None:
+        """Find entries of a key also when they have expired since now, for as long as their segment is there.
+
+        A cache has them for as long as it has room; who goes past it with many rows at a time has to find them as well.
+        """
+        if isinstance(self._wrapped, WrappedStateStore):
+            self._wrapped.find_expired()
+
     @property
     def takes_rows(self) -> bool:
         """Whether reads and writes of many rows at once give the results of single ones: what is put comes back as it was."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.state.layers.wrapped import WrappedStateStore
@@ -30,6 +30,14 @@ class WrappedWindowStore(WrappedStateStore, WindowStore[Any, Any]):
         """The values of many keys and window starts; where `takes_rows`."""
         values: list[bytes | None] = self._wrapped.fetch_places(places)
         return values
+
+    def windows_of(self, bounds: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[tuple[int, bytes]]]:
+        """What `fetch_range` finds for many keys, each with bounds of its own; keys without any are left out.
+
+        Where `takes_rows`.
+        """
+        found: dict[bytes, list[tuple[int, bytes]]] = self._wrapped.windows_of(bounds)
+        return found
 
     def put_places(self, places: Sequence[Place], values: Sequence[bytes | None], record_times: Sequence[int]) -> None:
         """Set the values of many keys and window starts, by records of these times, without waiting in a cache.
