@@ -21,10 +21,8 @@ class Operator:
     keeps_join_side = False
     """Whether it keeps one side of a join of two streams, for the other to look into."""
 
-    @property
-    def joins_columns(self) -> bool:
-        """Whether it is a side of such a join, and the rows of both can be joined at once."""
-        return False
+    joins_columns = False
+    """Whether it is a side of such a join, and the rows of both can be joined at once."""
 
 
 class ColumnProcessor:
