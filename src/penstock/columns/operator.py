@@ -38,6 +38,11 @@ class ColumnProcessor:
     splits_text = False
     """Whether values are better left in Arrow arrays, as text."""
 
+    @property
+    def waits_for_flush(self) -> bool:
+        """Whether rows that are not a turn's only ones stay in a cache, and leave with its next flush, record by record."""
+        return False
+
     @abstractmethod
     def process_columns(self, columns: Columns) -> None:
         """Process many records, with the results of processing each."""

@@ -140,6 +140,16 @@ def join_streams(
     return build
 
 
+def join_tables(kind: str, result: Materialized[Any, Any] | None = None) -> Build:
+    def build(builder: StreamsBuilder) -> None:
+        left = builder.table("in", Consumed(STRING, STRING))
+        right = builder.table("rows", Consumed(STRING, STRING))
+        joined = getattr(left, kind)(right, lambda a, b: f"{a and picky(a)}-{b}", *([] if result is None else [result]))
+        joined.to_stream().to("out", TEXT)
+
+    return build
+
+
 def count_text(stream: Any) -> Any:
     grouped_again = stream.group_by_key(Grouped(None, STRING, STRING))
     return grouped_again.count(table(caching=False)).to_stream().map_values(str)
@@ -211,6 +221,10 @@ CASES: dict[str, Build] = {
     "inner join of records out of order": join_streams(windows=JoinWindows(0, grace=0, before=20, after=-3)),
     "inner join before others": join_streams(after=lambda s: count_text(s.map_values(picky))),
     "inner join with a picky joiner": join_streams(joiner=lambda a, b: picky(a) + picky(b), serde=JSON),
+    "joined tables": join_tables("join"),
+    "joined tables with a store": join_tables("join", table(STRING)),
+    "left joined tables": join_tables("left_join"),
+    "outer joined tables": join_tables("outer_join"),
     "left join": join_streams("left_join"),
     "left join after others": join_streams("left_join", lambda s: s.flat_map_values(yields_and_fails)),
     "left join of records out of order": join_streams("left_join", windows=JoinWindows(0, grace=0, before=20, after=-3)),
