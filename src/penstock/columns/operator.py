@@ -24,10 +24,8 @@ class Operator:
     keeps_join_side = False
     """Whether it keeps one side of a join of two streams, for the other to look into."""
 
-    @property
-    def joins_columns(self) -> bool:
-        """Whether it is a side of such a join, and the rows of both can be joined at once."""
-        return False
+    joins_columns = False
+    """Whether it is a side of such a join, and the rows of both can be joined at once."""
 
 
 class ColumnProcessor:
@@ -39,6 +37,11 @@ class ColumnProcessor:
     takes_columns = True
     splits_text = False
     """Whether values are better left in Arrow arrays, as text."""
+
+    @property
+    def waits_for_flush(self) -> bool:
+        """Whether rows that are not a turn's only ones stay in a cache, and leave with its next flush, record by record."""
+        return False
 
     @abstractmethod
     def process_columns(self, columns: Columns) -> None:

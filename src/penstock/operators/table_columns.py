@@ -41,6 +41,11 @@ class TableColumns(ColumnProcessor):
             self._table = store
             self.takes_columns = True
 
+    @property
+    def waits_for_flush(self) -> bool:
+        """Whether rows stay in the cache."""
+        return self.takes_columns and self._forwarder.waits_for_flush
+
     @abstractmethod
     def _folded(self, key: Any, value: Any, row: Row | None) -> tuple[Any, Any]:
         """The new aggregate, and the old one as a change shows it."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from penstock.columns.columns import Columns, RawColumns
 from penstock.operators.joins.joined_columns import Side, join_columns
+from penstock.operators.joins.waiting_columns import join_waiting_columns
 from penstock.runtime.nodes import Node, ProcessorNode, SourceNode
-from penstock.state.layers.window_rows import WindowRows
 
 if TYPE_CHECKING:
     from penstock.runtime.context import InternalProcessorContext
@@ -21,8 +21,9 @@ Arrival = tuple[SourceNode, Columns, list[int]]
 class MergedJoin:
     """Runs both sides up to their windows, joins them in order, and hands on what comes of it."""
 
-    def __init__(self, sides: Sequence[tuple[ProcessorNode, ProcessorNode, WindowRows, SourceNode]]) -> None:
+    def __init__(self, sides: Sequence[tuple[ProcessorNode, ProcessorNode, SourceNode]]) -> None:
         self._sides = sides
+        self._join = join_columns if sides[0][1].processor.outer_store is None else join_waiting_columns
 
     @classmethod
     def of(cls, topology: ProcessorTopology) -> MergedJoin | None:
@@ -35,11 +36,11 @@ class MergedJoin:
             window, join = by_name[window_name], by_name[join_name]
             assert isinstance(window, ProcessorNode)
             assert isinstance(join, ProcessorNode)
-            store = WindowRows.of(window.processor.store)
-            source = next(source for source in topology.sources if _leads_to(source, window))
-            if store is None:
+            waits_in = join.processor.outer_store
+            if not window.processor.store.takes_duplicates or (waits_in is not None and not waits_in.takes_rows):
                 return None
-            sides.append((window, join, store, source))
+            source = next(source for source in topology.sources if _leads_to(source, window))
+            sides.append((window, join, source))
         return cls(sides)
 
     def run(self, context: InternalProcessorContext, arrivals: Sequence[Arrival]) -> None:
@@ -49,15 +50,15 @@ class MergedJoin:
             context.forward_columns(columns)
         places_of = {id(source): (columns.origin, places) for source, columns, places in arrivals}
         sides = []
-        for window, join, store, source in self._sides:
+        for window, join, source in self._sides:
             rows: Columns | None = window.processor.arrived
             window.processor.arrived = None
             origin, places = places_of.get(id(source), (RawColumns("", 0, [], [], [], []), []))
             if rows is None:
                 rows = Columns([], [], [], None, origin, [])
             at = places if rows.sources is None else [places[source_row] for source_row in rows.sources]
-            sides.append(Side(rows, at, store, join.processor, join))
-        joined = join_columns(sides[0], sides[1], context)
+            sides.append(Side(rows, at, window.processor.store, join.processor, join))
+        joined = self._join(sides[0], sides[1], context)
         context.current_node = self._sides[0][1]
         context.forward_columns(joined)
 

@@ -28,6 +28,7 @@ from penstock.handlers import deserialization_exception_handler, processing_exce
 from penstock.ids import TaskId, TopicPartition
 from penstock.processor import Cancellable, PunctuationType, Punctuator
 from penstock.record import RawRecord, RecordContext
+from penstock.runtime.cached_tables import CachedTables
 from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from penstock.runtime.collector import PartitionsFor, RecordCollector
 from penstock.runtime.context import InternalProcessorContext
@@ -137,7 +138,7 @@ class StreamTask:
         self._takes_columns = False
         self.column_threshold = ColumnThreshold()
         self.processed_as_columns = 0
-        self._join: MergedJoin | None = None
+        self._merged: MergedJoin | CachedTables | None = None
         self._next_offsets: dict[TopicPartition, int] = {}
         self._passed: set[TopicPartition] = set()
         """Partitions that were read on without a record: there was nothing but the ends of transactions, or aborted ones."""
@@ -191,12 +192,14 @@ class StreamTask:
         # At DEBUG every record is looked at.
         if all(queue.trusts_record for queue in queues) and self.metrics.record_lateness is None:
             self._takes_columns = self.topology.takes_columns
-            self._join = MergedJoin.of(self.topology) if len(queues) == 2 else None
+            if not self._takes_columns:
+                join = MergedJoin.of(self.topology) if len(queues) == 2 else None
+                self._merged = join or CachedTables.of([queue.source for queue in queues])
 
     @property
     def takes_columns(self) -> bool:
         """Whether records may be processed many at a time."""
-        return self._takes_columns or self._join is not None
+        return self._takes_columns or self._merged is not None
 
     # 3. to 5.: work
 
@@ -264,7 +267,7 @@ class StreamTask:
         group, timers = self.partition_group, self.timers
         processed = 0
         if self.takes_columns and max_records is None and self._is_worth_columns():
-            processed, all_taken = self._process_runs(now) if self._join is None else self._process_joined(self._join, now)
+            processed, all_taken = self._process_runs(now) if self._merged is None else self._process_merged(self._merged, now)
             if all_taken:
                 self.metrics.process.record(processed)
                 self.processed_as_columns += processed
@@ -362,8 +365,8 @@ class StreamTask:
             processed += len(raw)
         return processed, True
 
-    def _process_joined(self, join: MergedJoin, now: int) -> tuple[int, bool]:
-        """Process what is ready of the two sides of a join; nothing, and False, where it has to go record by record."""
+    def _process_merged(self, merged: MergedJoin | CachedTables, now: int) -> tuple[int, bool]:
+        """Process what is ready of both inputs at once; nothing, and False, where it has to go record by record."""
         group, context = self.partition_group, self.context
         taken = group.take_merged(now)
         try:
@@ -375,7 +378,7 @@ class StreamTask:
             return 0, False
         context.system_time_ms, context.is_only_run = now, True
         with self._failures_of_columns():
-            join.run(context, [(queue.source, rows, places) for (queue, _, places), rows in zip(taken, columns)])
+            merged.run(context, [(queue.source, rows, places) for (queue, _, places), rows in zip(taken, columns)])
         for queue, raw, _ in taken:
             group.consumed(queue, raw)
         self._commit_needed = True

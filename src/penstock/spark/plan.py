@@ -72,7 +72,7 @@ class Plan:
     def inputs(self, task_id: TaskId) -> list[TopicPartition]:
         """What a task reads: its partition of each source topic, and through a shuffle its part of all that comes before it."""
         subtopology = self.subtopologies[task_id.subtopology]
-        own = (TopicPartition(topic, task_id.partition) for topic in self.topics_of(subtopology))
+        own = (TopicPartition(topic, task_id.partition) for topic in subtopology.source_topics if topic not in self.shuffled)
         found = [partition for partition in own if partition.partition < self.partitions[partition.topic]]
         for feeding in self.feeding(subtopology):
             found += [TopicPartition(topic, p) for topic in feeding.source_topics for p in range(self.partitions[topic])]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import cycle
 from typing import NamedTuple
 
@@ -220,6 +221,18 @@ class RecordCache:
         self.gets = 0
         self.evicts = 0
         self.flushes = 0
+        self._to_evict: dict[str, NamedCache] | None = None
+
+    @contextmanager
+    def evicting_later(self) -> Iterator[None]:
+        """Let what is put stay, and evict from the same caches at the end while the bound is exceeded."""
+        self._to_evict = {}
+        try:
+            yield
+        finally:
+            to_evict, self._to_evict = self._to_evict, None
+        for cache in to_evict.values():
+            self._maybe_evict(cache)
 
     @staticmethod
     def name_space(task_id: object, store_name: str) -> str:
@@ -343,6 +356,9 @@ class RecordCache:
             self._recount(cache)
 
     def _maybe_evict(self, cache: NamedCache) -> None:
+        if self._to_evict is not None:
+            self._to_evict[cache.name] = cache
+            return
         # An empty cache ends the loop: what its flush put into other caches is not evicted from here.
         while self.size_bytes > self._max_size and len(cache):
             self._evict_one(cache)

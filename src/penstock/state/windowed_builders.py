@@ -18,11 +18,10 @@ from penstock.state.layers.headers_windowed import (
     MeteredSessionStoreWithHeaders,
     MeteredWindowStoreWithHeaders,
 )
-from penstock.state.layers.list_value import ChangeLoggingListValueStore, ListValueStore
+from penstock.state.layers.list_value import ChangeLoggingListValueStore, ListValueStore, MeteredListValueStore
 from penstock.state.layers.logged_session import ChangeLoggingSessionStore
 from penstock.state.layers.logged_versioned import ChangeLoggingVersionedStore
 from penstock.state.layers.logged_window import ChangeLoggingTimestampedWindowStore, ChangeLoggingWindowStore
-from penstock.state.layers.metered_key_value import MeteredKeyValueStore
 from penstock.state.layers.metered_session import MeteredSessionStore
 from penstock.state.layers.metered_versioned import MeteredVersionedStore
 from penstock.state.layers.metered_window import MeteredTimestampedWindowStore, MeteredWindowStore
@@ -240,7 +239,7 @@ class ListValueStoreBuilder(AbstractStoreBuilder):
         return CachingKeyValueStore(inner)
 
     def _metered(self, inner: Any) -> Any:
-        return MeteredKeyValueStore(inner, self._supplier.metrics_scope, self._key_serde, self._value_serde)
+        return MeteredListValueStore(inner, self._supplier.metrics_scope, self._key_serde, self._value_serde)
 
 
 def _checked(supplier: Any) -> StoreSupplier:

@@ -56,7 +56,8 @@ def stream_join(nodes: Sequence[NodeSpec]) -> tuple[JoinSide, JoinSide] | None:
     """The sides of the stream-stream join whose rows can be joined at once; None where there is none, or more than that.
 
     Two sources run up to the windows of the join, and all that follows where its sides meet gets its rows in one order. The join
-    itself sees to the order between the sides; for all other nodes the rules of `takes_columns` hold, and no store is shared.
+    itself sees to the order between the sides; for all other nodes the rules of `takes_columns` hold, and no store is shared but
+    those of the join.
     """
     by_name = {node.name: node for node in nodes}
     joins = [node for node in nodes if isinstance(node, ProcessorSpec) and _operator(node).joins_columns]
@@ -74,7 +75,8 @@ def stream_join(nodes: Sequence[NodeSpec]) -> tuple[JoinSide, JoinSide] | None:
         return None
     used = Counter(store for node in nodes if isinstance(node, ProcessorSpec) for store in node.stores)
     kept = {store for window in windows if isinstance(window, ProcessorSpec) for store in window.stores}
-    if len(kept) != 2 or any(count != (2 if store in kept else 1) for store, count in used.items()):
+    of_both = kept | (set(joins[0].stores) & set(joins[1].stores))  # the second is where records wait for their partners
+    if len(kept) != 2 or any(count != (2 if store in of_both else 1) for store, count in used.items()):
         return None
     if not takes_columns([replace(node, parents=(joins[0].name,)) if node is meeting[0] else node for node in nodes]):
         return None

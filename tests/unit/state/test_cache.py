@@ -217,3 +217,16 @@ def test_should_put_only_where_absent() -> None:
 
     assert cache.get(SPACE, b"a") is first
     assert cache.get(SPACE, b"b") is second
+
+
+def test_should_evict_later_from_the_caches_that_were_put_into() -> None:
+    cache, flushed = _cache(120, SPACE, OTHER)
+    cache.put(OTHER, b"o", _dirty(b"o"))
+
+    with cache.evicting_later():
+        for key in (b"a", b"b", b"c"):
+            cache.put(SPACE, key, _dirty(key))
+        assert flushed == []
+
+    assert flushed == [(b"a", b"a"), (b"b", b"b"), (b"c", b"c")]
+    assert cache.get(OTHER, b"o") is not None

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.ids import TopicPartition
 from penstock.serdes.serde import Serdes
+from penstock.state.layers.list_value import appended
 from penstock.state.restore import StoreRestorer
 from penstock.state.suppliers import InMemoryKeyValueBytesStoreSupplier, RocksDBKeyValueBytesStoreSupplier
 from penstock.state.windowed_builders import ListValueStoreBuilder
@@ -97,3 +98,24 @@ def test_should_refuse_what_makes_no_sense_for_lists(supplier: Any, tmp_path: Pa
     for call in (lambda: store.delete("a"), lambda: store.range("a", "b"), lambda: store.put_all([("a", "b")])):
         with pytest.raises(NotImplementedError, match="it keeps a list under each key"):
             call()
+
+
+@suppliers
+def test_should_read_and_write_the_lists_of_many_keys_as_single_puts_would(supplier: Any, tmp_path: Path) -> None:
+    store, context = opened(supplier, tmp_path / "many")
+    single, logged = opened(supplier, tmp_path / "single")
+    logged.at(42)
+    for value in ("1", "22"):
+        single.put("a", value)
+    single.put("a", None)
+    single.put("b", "3")
+
+    assert store.takes_rows
+    a, b = store.raw_keys(["a", "b"])
+    assert store.lists_of([a, b]) == [None, None]
+    first = appended(None, store.raw_value("1"))
+    store.write_lists([a, a, a, b], [first, appended(first, b"22"), None, appended(None, b"3")], [42] * 4)
+
+    assert read(store.all()) == read(single.all()) == [("b", "3")]
+    assert store.lists_of([a, b]) == single.lists_of([a, b])
+    assert context.changes == logged.changes

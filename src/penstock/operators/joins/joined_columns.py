@@ -1,4 +1,4 @@
-"""The face for columns of an inner join of two streams: the rows of both sides at once.
+"""The face for columns of a join of two streams: the rows of both sides at once.
 
 One side after the other would not do: a record meets what the other side has kept before it, and nothing later. So both sides
 first run up to their windows, and here their rows are joined in the order in which their records came.
@@ -6,6 +6,8 @@ first run up to their windows, and here their rows are joined in the order in wh
 1. Read from both stores what the rows of the other side may meet: one pass each, over all their keys.
 2. Go through the rows in order: each finds its partners, and is found by those that follow.
 3. Put the rows of each side into its store and changelog, and call the joiner for the pairs.
+
+That is all of an inner join. In a left or outer one records may have to wait (`waiting_columns.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ import numpy as np
 
 from penstock.columns.columns import Columns, RawColumns, TwoOrigins
 from penstock.record import Headers
-from penstock.state.layers.window_rows import Entry, WindowRows
+from penstock.state.layers.headers_windowed import MeteredWindowStoreWithHeaders
+from penstock.state.layers.wrapped_window import Entry
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 _place = _time = itemgetter(0)
 
 _Meeting = tuple[int, bytes, int]
-"""The place of the later row in the common order, the bytes of its partner, the later time of both."""
+"""The place of the later row in the common order, the bytes of its partner, the time of the partner."""
 
 
 class Side(NamedTuple):
@@ -38,48 +41,52 @@ class Side(NamedTuple):
 
     columns: Columns
     places: list[int]
-    store: WindowRows
+    store: MeteredWindowStoreWithHeaders[Any, Any]
     processor: Any
     node: Any
 
 
-class _Rows:
+class Rows:
     """The rows of one side that have a key, and are kept; those without a value meet nobody."""
 
-    def __init__(self, side: Side, context: Any) -> None:
-        columns, places, self.store, self.processor, self.node = side
-        if None in columns.keys or None in columns.values:
-            without = [row for row, both in enumerate(zip(columns.keys, columns.values)) if None in both]
+    def __init__(self, side: Side) -> None:
+        self.all, self.all_places, self.store, self.processor, self.node = side
+        self.with_key: Sequence[int] = range(len(self.all))
+        """Which of all rows these are."""
+        self.columns, self.places = self.all, self.all_places
+        if None in self.all.keys:
+            self.with_key = [row for row, key in enumerate(self.all.keys) if key is not None]
+            self.columns, self.places = self.all.take(self.with_key), [self.all_places[row] for row in self.with_key]
+        self.keys = self.store.raw_keys(self.columns.keys)
+        self.raw_values: list[bytes | None] = self.store.raw_values(self.columns.values)
+
+    def drop_incomplete(self, context: Any) -> None:
+        """Tell of the rows that an inner join leaves out."""
+        if None in self.all.keys or None in self.all.values:
+            without = [row for row, both in enumerate(zip(self.all.keys, self.all.values)) if None in both]
             context.current_node = self.node
-            context.rows_dropped(columns, without, "null key or value")
-            with_key = [row for row, key in enumerate(columns.keys) if key is not None]
-            columns, places = columns.take(with_key), [places[row] for row in with_key]
-        self.columns, self.places = columns, places
-        self.keys = self.store.serdes.raw_keys(columns.keys)
-        self.raw_values: list[bytes | None] = self.store.serdes.raw_values(columns.values)
+            context.rows_dropped(self.all, without, "null key or value")
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def sources(self) -> range | list[int]:
-        """The row of the input that each was made of."""
-        return range(len(self)) if self.columns.sources is None else self.columns.sources
-
-    def entries_for(self, others: _Rows) -> dict[bytes, list[Entry]]:
+    def entries_for(self, others: Rows) -> dict[bytes, list[Entry]]:
         """What the store has that rows of the other side may meet."""
         if not len(others):
             return {}
         times, seeker = others.columns.timestamps, others.processor
-        return self.store.entries(set(others.keys), max(0, min(times) - seeker.before_ms), max(0, max(times) + seeker.after_ms))
+        return self.store.fetch_duplicates(
+            set(others.keys), max(0, min(times) - seeker.before_ms), max(0, max(times) + seeker.after_ms)
+        )
 
     def keep(self) -> None:
         """Put all rows into the store."""
         columns = self.columns
-        self.store.put_all(self.keys, self.raw_values, columns.timestamps, columns.headers)
+        self.store.put_duplicates(self.keys, self.raw_values, columns.timestamps, columns.headers)
 
 
-class _Met(NamedTuple):
-    """Pairs in the order in which they are found: the row of the later record, the bytes of the earlier, the later time."""
+class Met(NamedTuple):
+    """Pairs in the order in which they are found: the row of the later record, the bytes and the time of the earlier one."""
 
     rows: list[int]
     partners: list[bytes]
@@ -87,9 +94,11 @@ class _Met(NamedTuple):
 
 
 def join_columns(left: Side, right: Side, context: Any) -> Columns:
-    """Join and keep the rows of both sides; returns the joined rows."""
-    sides = _Rows(left, context), _Rows(right, context)
-    met = _meet(*sides)
+    """Join and keep the rows of both sides of an inner join; returns the joined rows."""
+    sides = Rows(left), Rows(right)
+    for side in sides:
+        side.drop_incomplete(context)
+    met = meet(*sides)
     for side in sides:
         side.keep()
     return _joined(sides, met, context)
@@ -102,7 +111,7 @@ class _Arrivals:
     is not `kept` is too old for its store, and met by nobody.
     """
 
-    def __init__(self, left: _Rows, right: _Rows) -> None:
+    def __init__(self, left: Rows, right: Rows) -> None:
         self.rows = np.argsort(np.concatenate((left.places, right.places)), kind="stable")
         self.keys = left.keys + right.keys
         self.raw_values = left.raw_values + right.raw_values
@@ -121,13 +130,13 @@ class _Arrivals:
             for place in np.flatnonzero(of_mine & self.kept & (times < stream_times)).tolist():
                 self.kept[place] = mine.store.is_kept(int(times[place]), int(stream_times[place]))
 
-    def _stream_times(self, side: _Rows, times: Numbers, of_side: Flags) -> Numbers:
+    def _stream_times(self, side: Rows, times: Numbers, of_side: Flags) -> Numbers:
         """How far stream time of a side has come when each row has been put."""
-        put = np.where(of_side & self.kept, times, side.store.stream_time)
-        return np.maximum.accumulate(np.maximum(put, side.store.stream_time))
+        put = np.where(of_side & self.kept, times, side.store.observed_stream_time)
+        return np.maximum.accumulate(np.maximum(put, side.store.observed_stream_time))
 
 
-def _meet(left: _Rows, right: _Rows) -> _Met:
+def meet(left: Rows, right: Rows) -> Met:
     """Who meets whom: each row the partners that came before it."""
     arrivals = _Arrivals(left, right)
     stored = left.entries_for(right), right.entries_for(left)
@@ -144,7 +153,7 @@ def _meet(left: _Rows, right: _Rows) -> _Met:
         met += _meet_many(arrivals, np.flatnonzero(others[key_numbers]), stored)
         met.sort(key=_place)  # stable: the partners of one row stay in their order
     rows = arrivals.rows.tolist()
-    return _Met([rows[place] for place, _, _ in met], [partner for _, partner, _ in met], [time for _, _, time in met])
+    return Met([rows[place] for place, _, _ in met], [partner for _, partner, _ in met], [time for _, _, time in met])
 
 
 def _meet_once(arrivals: _Arrivals, key_numbers: Numbers, is_pair: Flags) -> list[_Meeting]:
@@ -159,7 +168,7 @@ def _meet_once(arrivals: _Arrivals, key_numbers: Numbers, is_pair: Flags) -> lis
     in_order = np.argsort(second)
     first, second = first[in_order], second[in_order]
     partners: list[Any] = [arrivals.raw_values[row] for row in arrivals.rows[first].tolist()]
-    return list(zip(second.tolist(), partners, np.maximum(times[first], times[second]).tolist()))
+    return list(zip(second.tolist(), partners, times[first].tolist()))
 
 
 def _meet_many(
@@ -174,7 +183,7 @@ def _meet_many(
         if meets:
             for at, raw in stored[not is_right].get(key, ()):
                 if earliest <= at <= latest:
-                    met.append((place, raw, max(time, at)))
+                    met.append((place, raw, at))
         if kept:
             entries: list[Any] = stored[is_right].setdefault(key, [])
             if entries and entries[-1][0] > time:
@@ -190,21 +199,19 @@ def _are_there(values: Sequence[Any]) -> Flags:
     return np.fromiter((value is not None for value in values), bool, len(values))
 
 
-def _joined(sides: tuple[_Rows, _Rows], met: _Met, context: Any) -> Columns:
+def _joined(sides: tuple[Rows, Rows], met: Met, context: Any) -> Columns:
     left, right = sides
     first = len(left)
-    left_origin, right_origin = left.columns.origin, right.columns.origin
-    assert isinstance(left_origin, RawColumns)
-    assert isinstance(right_origin, RawColumns)
-    others = _partners(sides, met)
+    others = partners_of(sides, met)
     keys = [*left.columns.keys, *right.columns.keys]
     values = [*left.columns.values, *right.columns.values]
+    times = [*left.columns.timestamps, *right.columns.timestamps]
     joiners = left.processor.joiner, right.processor.joiner
     results: list[Any] = []
     rows: list[int] = []
-    times: list[int] = []
+    result_times: list[int] = []
     failed = -1
-    for row, other, time in zip(met.rows, others, met.times):
+    for row, other, other_time in zip(met.rows, others, met.times):
         if row == failed:
             continue
         is_right = row >= first
@@ -216,31 +223,46 @@ def _joined(sides: tuple[_Rows, _Rows], met: _Met, context: Any) -> Columns:
             context.row_failed(side.columns, row - first if is_right else row, exc)
             continue
         rows.append(row)
-        times.append(time)
-    sources = [*left.sources(), *(len(left_origin) + source for source in right.sources())]
-    headers = _headers(sides)
+        result_times.append(max(times[row], other_time))
+    return results_of(left.columns, right.columns, rows, [keys[row] for row in rows], results, result_times)
+
+
+def results_of(
+    left: Columns, right: Columns, rows: Sequence[int], keys: list[Any], values: list[Any], timestamps: list[int]
+) -> Columns:
+    """Joined rows, each made of a row of either side: those of the right are numbered behind those of the left."""
+    left_origin, right_origin = left.origin, right.origin
+    assert isinstance(left_origin, RawColumns)
+    assert isinstance(right_origin, RawColumns)
+    headers = _headers(left, right)
+    sources = [*_sources(left), *(len(left_origin) + source for source in _sources(right))]
     return Columns(
-        [keys[row] for row in rows],
-        results,
-        times,
+        keys,
+        values,
+        timestamps,
         None if headers is None else [headers[row] for row in rows],
         TwoOrigins(left_origin, right_origin),
         [sources[row] for row in rows],
     )
 
 
-def _partners(sides: tuple[_Rows, _Rows], met: _Met) -> list[Any]:
+def partners_of(sides: tuple[Rows, Rows], met: Met) -> list[Any]:
     """The values of the earlier records, each by the serde of the store it was found in."""
     first = len(sides[0])
     found: list[Any] = [None] * len(met.rows)
     for is_right, store in ((False, sides[1].store), (True, sides[0].store)):
         at = [number for number, row in enumerate(met.rows) if (row >= first) is is_right]
-        for number, value in zip(at, store.serdes.values_from([met.partners[number] for number in at])):
+        for number, value in zip(at, store.values_from([met.partners[number] for number in at])):
             found[number] = value
     return found
 
 
-def _headers(sides: tuple[_Rows, _Rows]) -> list[Headers] | None:
-    if all(side.columns.headers is None for side in sides):
+def _sources(columns: Columns) -> Sequence[int]:
+    """The row of the input that each was made of."""
+    return range(len(columns)) if columns.sources is None else columns.sources
+
+
+def _headers(left: Columns, right: Columns) -> list[Headers] | None:
+    if left.headers is None and right.headers is None:
         return None
-    return [some for side in sides for some in side.columns.headers or [()] * len(side)]
+    return [some for side in (left, right) for some in side.headers or [()] * len(side)]

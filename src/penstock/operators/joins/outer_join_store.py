@@ -9,6 +9,7 @@ Keys sort by time, so the records whose window closes first come first, and at e
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from penstock.errors import SerializationError
@@ -34,6 +35,17 @@ class TimestampedKeyAndJoinSide(NamedTuple):
     def make_right(cls, key: Any, timestamp: int) -> TimestampedKeyAndJoinSide:
         """A key of the right side."""
         return cls(key, timestamp, False)
+
+
+def waiting_key(raw_key: bytes, timestamp: int, is_left_side: bool) -> bytes:
+    """The bytes under which a record waits, from those of its key."""
+    return _TIME_AND_SIDE.pack(timestamp, is_left_side) + raw_key
+
+
+def raw_record_keys(store: Any, keys: Sequence[Any]) -> list[bytes]:
+    """The bytes of records' keys, as the shared store has them."""
+    size = _TIME_AND_SIDE.size
+    return [raw[size:] for raw in store.raw_keys([TimestampedKeyAndJoinSide(key, 0, True) for key in keys])]
 
 
 class LeftOrRightValue(NamedTuple):

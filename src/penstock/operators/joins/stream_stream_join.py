@@ -8,7 +8,9 @@ or equals it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from penstock.columns.operator import Operator
@@ -20,12 +22,16 @@ from penstock.record import Record
 from penstock.windows import JoinWindows
 
 Joiner = Callable[[Any, Any, Any], Any]
+Partners = AbstractContextManager[Iterable[tuple[int, Any]]]
+"""Times and values of the other side's records."""
+WaitingRecords = AbstractContextManager[Iterable[tuple[TimestampedKeyAndJoinSide, LeftOrRightValue]]]
 
 
 class KStreamKStreamJoin(Operator):
     """Makes the processor of one side; `joiner` takes the key, this side's value and the other side's."""
 
     is_left_side: bool
+    joins_columns = True
 
     def __init__(
         self,
@@ -42,11 +48,6 @@ class KStreamKStreamJoin(Operator):
         self.shared_time_tracker_supplier = shared_time_tracker_supplier
         self.other_window_store_name = other_window_store_name
         self.outer_join_window_store_name = outer_join_window_store_name
-
-    @property
-    def joins_columns(self) -> bool:
-        """Whether the rows of both sides can be joined at once; those of a left or outer join may have to wait."""
-        return not self.outer and self.outer_join_window_store_name is None
 
     def __call__(self) -> KStreamKStreamJoinProcessor:
         """Each task gets a processor of its own."""
@@ -65,19 +66,51 @@ class KStreamKStreamJoinRightSide(KStreamKStreamJoin):
     is_left_side = False
 
 
+class Arrival(ABC):
+    """What a side asks for and says while it joins one record, which comes by itself or among many."""
+
+    @abstractmethod
+    def skip(self) -> None:
+        """The record is dropped: it has no key, or no value."""
+
+    @abstractmethod
+    def emit(self, key: Any, value: Any, timestamp: int) -> None:
+        """A result, with the headers of the record."""
+
+    @abstractmethod
+    def partners(self, key: Any, time_from: int, time_to: int) -> Partners:
+        """What the other side has kept of a key in a range of time, in the order of times."""
+
+    @abstractmethod
+    def wait(self, key: TimestampedKeyAndJoinSide, value: LeftOrRightValue) -> None:
+        """The record waits for a partner."""
+
+    @abstractmethod
+    def stop_waiting(self, key: TimestampedKeyAndJoinSide) -> None:
+        """A record of the other side has found its partner; it may not have waited."""
+
+    @abstractmethod
+    def waiting(self) -> WaitingRecords:
+        """The records of both sides that wait, the earliest first."""
+
+    @abstractmethod
+    def remove(self, key: TimestampedKeyAndJoinSide) -> None:
+        """All that have waited under a key wait no longer."""
+
+
 class KStreamKStreamJoinProcessor(Processor[Any, Any, Any, Any]):
     """Joins the records of one side."""
 
     def __init__(self, supplier: KStreamKStreamJoin) -> None:
         windows = supplier.windows
-        self._is_left = supplier.is_left_side
-        self.before_ms = windows.before_ms if self._is_left else windows.after_ms
-        self.after_ms = windows.after_ms if self._is_left else windows.before_ms
+        self.is_left = supplier.is_left_side
+        self.before_ms = windows.before_ms if self.is_left else windows.after_ms
+        self.after_ms = windows.after_ms if self.is_left else windows.before_ms
         self._left_wait_ms = windows.after_ms + windows.grace_period_ms
         self._right_wait_ms = windows.before_ms + windows.grace_period_ms
         self._wait_ms = self.after_ms + windows.grace_period_ms
         self.joiner = supplier.joiner
-        self._outer = supplier.outer
+        self.outer = supplier.outer
         self._tracker_supplier = supplier.shared_time_tracker_supplier
         self._other_store_name = supplier.other_window_store_name
         self._outer_store_name = supplier.outer_join_window_store_name
@@ -87,47 +120,49 @@ class KStreamKStreamJoinProcessor(Processor[Any, Any, Any, Any]):
         """Keep the context, the other side's store and the shared one."""
         self.context = context
         self._context = context
-        self._forward = context.forward
-        self._fetch_range = context.get_state_store(self._other_store_name).fetch_range
-        self._outer_store = None if self._outer_store_name is None else context.get_state_store(self._outer_store_name)
+        other_store = context.get_state_store(self._other_store_name)
+        self.outer_store = None if self._outer_store_name is None else context.get_state_store(self._outer_store_name)
+        self._waits = self.outer_store is not None
         self._times = self._tracker_supplier.get(context.task_id)
         self._times.open(context, self._outer_store_name)
+        self._single = _SingleArrival(context, other_store, self.outer_store)
 
     def process(self, record: Record[Any, Any]) -> None:
         """Join one record with the other side."""
-        key, value, timestamp = record.key, record.value, record.timestamp
+        self._single.record = record
+        self.join(record.key, record.value, record.timestamp, self._single)
+
+    def join(self, key: Any, value: Any, timestamp: int, arrival: Arrival) -> None:
+        """Join a record that arrives."""
         times = self._times
         times.advance_stream_time(timestamp)
         if key is None or value is None:
-            if self._outer and value is not None:
-                self._forward(Record(None, self.joiner(None, value, None), timestamp, record.headers))
+            if self.outer and value is not None:
+                arrival.emit(None, self.joiner(None, value, None), timestamp)
             else:
-                skip_record(self._context, "null key or value")
+                arrival.skip()
             return
-        outer_store = self._outer_store
-        if outer_store is not None and timestamp == times.stream_time:
-            self._emit_non_joined(outer_store, record)
+        if self._waits and timestamp == times.stream_time:
+            self._emit_non_joined(arrival)
         time_to = max(0, timestamp + self.after_ms)
         found = False
-        with self._fetch_range(key, max(0, timestamp - self.before_ms), time_to) as others:
+        with arrival.partners(key, max(0, timestamp - self.before_ms), time_to) as others:
             for other_timestamp, other in others:
                 found = True
-                if outer_store is not None:
-                    # With None this removes the partner if it waits, and writes nothing if it does not.
-                    outer_store.put_if_absent(TimestampedKeyAndJoinSide(key, other_timestamp, not self._is_left), None)
-                joined = self.joiner(key, value, other.value)
-                self._forward(Record(key, joined, max(timestamp, other_timestamp), record.headers))
-        if found or not self._outer:
+                if self._waits:
+                    arrival.stop_waiting(TimestampedKeyAndJoinSide(key, other_timestamp, not self.is_left))
+                arrival.emit(key, self.joiner(key, value, other), max(timestamp, other_timestamp))
+        if found or not self.outer:
             return
-        if outer_store is None or time_to < times.stream_time:
+        if not self._waits or time_to < times.stream_time:
             # Too late for a partner that stream time has passed: there is nothing to wait for.
-            self._forward(Record(key, self.joiner(key, value, None), timestamp, record.headers))
+            arrival.emit(key, self.joiner(key, value, None), timestamp)
         else:
             times.set_min_time(min(times.min_time, timestamp))
-            waiting = LeftOrRightValue(value, None) if self._is_left else LeftOrRightValue(None, value)
-            outer_store.put(TimestampedKeyAndJoinSide(key, timestamp, self._is_left), waiting)
+            waiting = LeftOrRightValue(value, None) if self.is_left else LeftOrRightValue(None, value)
+            arrival.wait(TimestampedKeyAndJoinSide(key, timestamp, self.is_left), waiting)
 
-    def _emit_non_joined(self, store: Any, record: Record[Any, Any]) -> None:
+    def _emit_non_joined(self, arrival: Arrival) -> None:
         """Emit the waiting records of both sides whose window has closed, oldest first."""
         times = self._times
         stream_time = times.stream_time
@@ -138,7 +173,7 @@ class KStreamKStreamJoinProcessor(Processor[Any, Any, Any, Any]):
         min_time = NOTHING_SEEN
         left_window_open = right_window_open = False
         previous: TimestampedKeyAndJoinSide | None = None
-        with store.all() as waiting:
+        with arrival.waiting() as waiting:
             for waiting_key, waiting_value in waiting:
                 key, min_time, is_left_side = waiting_key
                 if left_window_open and right_window_open:
@@ -152,17 +187,67 @@ class KStreamKStreamJoinProcessor(Processor[Any, Any, Any, Any]):
                         right_window_open = True
                     continue
                 left_value, right_value = waiting_value
-                this_value, other_value = (left_value, right_value) if self._is_left else (right_value, left_value)
-                self._forward(Record(key, self.joiner(key, this_value, other_value), min_time, record.headers))
+                this_value, other_value = (left_value, right_value) if self.is_left else (right_value, left_value)
+                arrival.emit(key, self.joiner(key, this_value, other_value), min_time)
                 # A key may stand for several values, and removing it removes all: only once the next key has come.
                 if previous is not None and previous != waiting_key:
-                    store.put(previous, None)
+                    arrival.remove(previous)
                 previous = waiting_key
             if previous is not None:
-                store.put(previous, None)
+                arrival.remove(previous)
         times.set_min_time(min_time)
 
     def close(self) -> None:
         """Forget the task's times."""
         if self._context is not None:
             self._tracker_supplier.remove(self._context.task_id)
+
+
+class _SingleArrival(Arrival):
+    """A record by itself: results leave at once, and stores are asked for it alone."""
+
+    record: Record[Any, Any]
+
+    def __init__(self, context: Any, other_store: Any, outer_store: Any) -> None:
+        self._context = context
+        self._forward = context.forward
+        self._fetch_range = other_store.fetch_range
+        self._outer_store = outer_store
+
+    def skip(self) -> None:
+        skip_record(self._context, "null key or value")
+
+    def emit(self, key: Any, value: Any, timestamp: int) -> None:
+        self._forward(Record(key, value, timestamp, self.record.headers))
+
+    def partners(self, key: Any, time_from: int, time_to: int) -> Partners:
+        return _Values(self._fetch_range(key, time_from, time_to))
+
+    def wait(self, key: TimestampedKeyAndJoinSide, value: LeftOrRightValue) -> None:
+        self._outer_store.put(key, value)
+
+    def stop_waiting(self, key: TimestampedKeyAndJoinSide) -> None:
+        # With None this removes the partner if it waits, and writes nothing if it does not.
+        self._outer_store.put_if_absent(key, None)
+
+    def waiting(self) -> WaitingRecords:
+        records: WaitingRecords = self._outer_store.all()
+        return records
+
+    def remove(self, key: TimestampedKeyAndJoinSide) -> None:
+        self._outer_store.put(key, None)
+
+
+class _Values(AbstractContextManager[Iterable[tuple[int, Any]]]):
+    """The values alone of what a store has found."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Any) -> None:
+        self._entries = entries
+
+    def __enter__(self) -> Iterable[tuple[int, Any]]:
+        return ((timestamp, entry.value) for timestamp, entry in self._entries.__enter__())
+
+    def __exit__(self, *raised: Any) -> None:
+        self._entries.__exit__(*raised)

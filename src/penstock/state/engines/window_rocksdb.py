@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from penstock.record import Headers
 from penstock.state.engines.segmented import SegmentedBytesStore
 from penstock.state.engines.segmented_windows import SegmentedWindowStore
 from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema
@@ -21,16 +22,26 @@ class RocksDBWindowStore(SegmentedWindowStore):
         super().__init__(bytes_store, retain_duplicates, window_size)
         self.with_headers = bytes_store.with_headers
 
-    def put_all(
-        self, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int], trace: bool
-    ) -> list[bytes]:
-        """Put many in their order where duplicates are kept; returns their keys with time and sequence number.
+    @property
+    def takes_duplicates(self) -> bool:
+        """Whether several values of a window are kept, and nothing but the values."""
+        return self.retain_duplicates and not self.timestamped and not self.with_headers
 
-        With `trace` a put of None uses up a number too, as it does in the changelog.
+    def put_duplicates(
+        self,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[Headers] | None,
+        logged: bool = False,
+    ) -> list[bytes]:
+        """Add the values of many records in their order; returns the bytes of their keys with time and sequence number.
+
+        Where puts are logged one of None uses up a number too, as it does in the changelog.
         """
         store, seqnum, store_keys = self._wrapped, self._wrapped.seqnum, []
         for key, value, timestamp in zip(keys, values, timestamps):
-            if value is not None or trace:
+            if value is not None or logged:
                 seqnum = (seqnum + 1) & MAX_SEQNUM
             if value is not None:
                 self._last_put_seqnum = seqnum
@@ -38,6 +49,18 @@ class RocksDBWindowStore(SegmentedWindowStore):
         store.seqnum = seqnum
         store.put_all([entry for entry in zip(store_keys, values, timestamps) if entry[1] is not None])
         return store_keys
+
+    def fetch_duplicates(self, keys: Iterable[bytes], time_from: int, time_to: int) -> dict[bytes, list[tuple[int, bytes]]]:
+        """All values of many keys in a range of time, in the order of times and of puts; keys without any are left out."""
+        return self._wrapped.fetch_many(keys, time_from, time_to)
+
+    def oldest(self, stream_time: int) -> int:
+        """The lowest time that can be found when stream time has come this far."""
+        return self._wrapped.oldest(stream_time)
+
+    def is_kept(self, timestamp: int, stream_time: int) -> bool:
+        """Whether a put at a time is kept when stream time has come this far."""
+        return self._wrapped.is_live(timestamp, stream_time)
 
     def find_expired(self) -> None:
         """From now on find windows of single keys also when they have expired since, until their segment goes."""

@@ -21,6 +21,8 @@ class CachedPlaces(CachingSegmentedStore):
     Where somebody listens for flushes, results have left already, and the cache forgets them.
     """
 
+    takes_duplicates = False  # a cache keeps one value of a window
+
     def __init__(self, wrapped: Any, segment_interval: int) -> None:
         super().__init__(wrapped, segment_interval)
         self._goes_past = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.record import Headers
@@ -13,7 +13,7 @@ from penstock.state.layers.logged_window import ChangeLoggingWindowStore
 from penstock.state.layers.metered_session import MeteredSessionStore
 from penstock.state.layers.metered_window import MeteredWindowStore
 from penstock.state.layers.wrapped_session import WrappedSessionStore
-from penstock.state.layers.wrapped_window import WrappedWindowStore
+from penstock.state.layers.wrapped_window import Entry, WrappedWindowStore
 from penstock.state.value_and_timestamp import TIMESTAMP_SIZE, timestamp
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders, serialize_headers, split_headers
 from penstock.windows import Windowed
@@ -47,20 +47,23 @@ class ChangeLoggingWindowStoreWithHeaders(ChangeLoggingWindowStore):
             headers, rest = split_headers(value)
             self._log_change(self._name, key, rest[TIMESTAMP_SIZE:], timestamp(rest), headers)
 
-    def log_all(
+    def put_duplicates(
         self,
-        store_keys: Sequence[bytes],
+        keys: Sequence[bytes],
         values: Sequence[bytes | None],
         timestamps: Sequence[int],
         headers: Sequence[Headers] | None,
-    ) -> None:
-        """Log rows that were put past this layer; a deletion has the time and headers of its record too."""
+        logged: bool = False,
+    ) -> list[bytes]:
+        """Add the values of many records and log them; one that is None is logged with time and headers of its record too."""
+        store_keys = super().put_duplicates(keys, values, timestamps, headers, logged=True)
         self._seqnum = None  # the engine has counted on meanwhile
         if headers is None:
             self._context.log_columns(self._name, list(store_keys), list(values), list(timestamps))
         else:
             for key, value, time, some in zip(store_keys, values, timestamps, headers):
                 self._log_change(self._name, key, value, time, some)
+        return store_keys
 
 
 class ChangeLoggingSessionStoreWithHeaders(ChangeLoggingSessionStore):
@@ -94,6 +97,49 @@ class MeteredWindowStoreWithHeaders(MeteredWindowStore[K, ValueTimestampHeaders[
         headers, rest = split_headers(raw)
         value = self._serdes.value_from(rest[TIMESTAMP_SIZE:])
         return None if value is None else ValueTimestampHeaders(value, timestamp(rest), headers)
+
+    def raw_keys(self, keys: Sequence[K]) -> list[bytes]:
+        """Many keys as bytes."""
+        return self._serdes.raw_keys(keys)
+
+    def raw_values(self, values: Sequence[V | None]) -> list[bytes | None]:
+        """The bytes of many values alone; None stays None."""
+        return self._serdes.raw_values(values)
+
+    def values_from(self, raw: list[bytes]) -> list[V]:
+        """Many values from their bytes alone."""
+        return self._serdes.values_from(raw)
+
+    def put_duplicates(
+        self,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[Headers] | None,
+    ) -> None:
+        """Add the values of many records in their order, as single puts would; where `takes_duplicates`."""
+        self._wrapped.put_duplicates(keys, values, timestamps, headers)
+
+    def fetch_duplicates(self, keys: Iterable[bytes], time_from: int, time_to: int) -> dict[bytes, list[Entry]]:
+        """The bytes of all values of many keys in a range of time, in the order of times and of puts.
+
+        Keys that have none are left out. Where `takes_duplicates`.
+        """
+        found: dict[bytes, list[Entry]] = self._wrapped.fetch_duplicates(keys, time_from, time_to)
+        return found
+
+    @property
+    def observed_stream_time(self) -> int:
+        """The latest time that was put, -1 before the first; where `takes_duplicates`."""
+        return int(self._wrapped.observed_stream_time)
+
+    def oldest(self, stream_time: int) -> int:
+        """The lowest time that can be found when stream time has come this far; where `takes_duplicates`."""
+        return int(self._wrapped.oldest(stream_time))
+
+    def is_kept(self, timestamp: int, stream_time: int) -> bool:
+        """Whether a put at a time is kept when stream time has come this far; where `takes_duplicates`."""
+        return bool(self._wrapped.is_kept(timestamp, stream_time))
 
 
 class MeteredSessionStoreWithHeaders(MeteredSessionStore[K, AggregationWithHeaders[V]], Generic[K, V]):

@@ -95,6 +95,11 @@ class WrappedStateStore(StateStore):
         """Whether reads and writes of many rows at once give the results of single ones: what is put comes back as it was."""
         return bool(getattr(self._wrapped, "takes_rows", False))
 
+    @property
+    def takes_duplicates(self) -> bool:
+        """Whether many values can be put and found at once where a key and a time may have several, as joins of streams need."""
+        return bool(getattr(self._wrapped, "takes_duplicates", False))
+
     def validate_store_open(self) -> None:
         """Raise if the store is closed."""
         if not self._wrapped.is_open:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from penstock.record import Headers
 from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.store import StoreIterator, WindowStore
 
 Place = tuple[bytes, int]
 """The bytes of a key, and the start of one of its windows."""
+
+Entry = tuple[int, bytes]
+"""A time, and the bytes of a value that was put at it."""
 
 _Values = StoreIterator[tuple[int, Any]]
 _Windows = StoreIterator[tuple[Any, Any]]
@@ -54,6 +58,43 @@ class WrappedWindowStore(WrappedStateStore, WindowStore[Any, Any]):
         """Key, window start and value of all windows that start in a range of time; where `takes_rows`."""
         found: tuple[list[Place], list[bytes]] = self._wrapped.places_between(time_from, time_to)
         return found
+
+    def put_duplicates(
+        self,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[Headers] | None,
+        logged: bool = False,
+    ) -> list[bytes]:
+        """Add the values of many records in their order; returns the bytes of their keys with time and sequence number.
+
+        A value is put alone, without time and headers, which only its changelog record has. One that is None changes nothing,
+        but has a number of its own where the puts are logged. Where `takes_duplicates`.
+        """
+        store_keys: list[bytes] = self._wrapped.put_duplicates(keys, values, timestamps, headers, logged)
+        return store_keys
+
+    def fetch_duplicates(self, keys: Iterable[bytes], time_from: int, time_to: int) -> dict[bytes, list[Entry]]:
+        """All values of many keys in a range of time, in the order of times and of puts; where `takes_duplicates`.
+
+        Keys that have none are left out.
+        """
+        found: dict[bytes, list[Entry]] = self._wrapped.fetch_duplicates(keys, time_from, time_to)
+        return found
+
+    @property
+    def observed_stream_time(self) -> int:
+        """The latest time that was put, -1 before the first; where `takes_duplicates`."""
+        return int(self._wrapped.observed_stream_time)
+
+    def oldest(self, stream_time: int) -> int:
+        """The lowest time that can be found when stream time has come this far; where `takes_duplicates`."""
+        return int(self._wrapped.oldest(stream_time))
+
+    def is_kept(self, timestamp: int, stream_time: int) -> bool:
+        """Whether a put at a time is kept when stream time has come this far; where `takes_duplicates`."""
+        return bool(self._wrapped.is_kept(timestamp, stream_time))
 
     def fetch_range(self, key: Any, time_from: int, time_to: int) -> _Values:
         """`(window_start, value)` of one key's windows, oldest first."""
