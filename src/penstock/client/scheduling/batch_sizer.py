@@ -66,8 +66,9 @@ class BatchSizer:
         allowed = min(_GROWTH * self.last_records, int(self.safe_records))
         if self.record_seconds > _NOTHING:
             # Where any turn takes long, at least as long again goes to the records.
-            most = max(_SHORTEST, _LONGEST - self.fixed_seconds)
-            seconds = min(most, max(_SHORTEST, self.fixed_seconds, backlog * self.record_seconds))
+            seconds = min(
+                _LONGEST - min(self.fixed_seconds, _SHORTEST), max(_SHORTEST, self.fixed_seconds, backlog * self.record_seconds)
+            )
             allowed = min(max(_UNKNOWN_TURN, allowed), int(seconds / self.record_seconds))
         else:
             allowed = max(_UNKNOWN_TURN, allowed)
