@@ -44,8 +44,8 @@ def test_should_not_lose_its_head_over_turns_that_all_take_the_same() -> None:
     assert batch_sizer.max_records(500_000, backlog=1_000_000) > 3_000
 
 
-_LONG = 3.2
-"""What a turn of a backlog may take, in seconds."""
+_LONG = 3.5
+"""What a turn of a backlog may take, in seconds, beside what any turn takes."""
 
 
 def lengths(batch_sizer: BatchSizer, cost: float, records: int, fixed: float = 0.1) -> list[float]:
@@ -62,7 +62,7 @@ def lengths(batch_sizer: BatchSizer, cost: float, records: int, fixed: float = 0
 @pytest.mark.parametrize("cost", [1e-6, 10e-6, 140e-6, 1e-3])
 @pytest.mark.parametrize("fixed", [0.02, 0.1, 0.5])
 def test_should_have_no_turn_longer_than_three_seconds_from_the_first_on(cost: float, fixed: float) -> None:
-    assert max(lengths(BatchSizer(), cost, round(40 / cost), fixed)) < _LONG
+    assert max(lengths(BatchSizer(), cost, round(40 / cost), fixed)) < fixed + _LONG
 
 
 @pytest.mark.parametrize("cost", [1e-6, 10e-6])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.client.simulated import Pending, World
 
-_LONG = 3.2
+_LONG = 3.5
 _FIXED = 0.1
 
 

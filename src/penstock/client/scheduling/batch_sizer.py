@@ -11,7 +11,9 @@ _SMALL = 2_000
 _FIRST_TURN, _UNKNOWN_TURN, _FEWEST = 2_000, 1_000, 10
 # A turn should take about this long: as long as the backlog takes, within bounds. A turn's fixed cost, and the rows that an
 # aggregate writes once a turn, are paid less often when there is much to catch up on; but nobody waits longer for a result.
-_SHORTEST, _LONGEST = 0.5, 2.5
+# Where records cost much, a longer turn saves little.
+_SHORTEST, _LONGEST, _LONGEST_OF_COSTLY = 0.5, 3.0, 2.0
+_COSTLY = 50e-6
 _GROWTH = 10
 _NOTHING = 1e-9
 
@@ -20,23 +22,23 @@ _NOTHING = 1e-9
 class BatchSizer:
     """Learns from each turn what a turn costs in any case, and what a record costs beyond that.
 
-    Whatever is believed of that, a turn has no more records than the last one would have done in the longest time that one
-    should take, all that it took counted as theirs: that holds as long as records cost the same. Where they begin to cost more
-    that is believed at once, and where they cost less too.
+    As long as a record's cost is not known, and where it is high, a turn has no more of them than the last one would have done in
+    the longest time that one should take, all that it took counted as theirs. Where they begin to cost twice as much or more,
+    that is believed at once, and so is what they cost at most.
 
     >>> batch_sizer = BatchSizer()
     >>> batch_sizer.max_records(1_000_000, backlog=80_000)
     2000
     >>> batch_sizer.account(2_000, seconds=1.0)  # the first turn also warms up
     >>> batch_sizer.max_records(1_000_000, backlog=500_000)
-    5000
+    6000
     >>> batch_sizer.account(5_000, seconds=0.1)
     >>> batch_sizer.max_records(1_000_000, backlog=500_000)  # grows, but not at once
     50000
     >>> batch_sizer.account(50_000, seconds=0.6)
-    >>> batch_sizer.account(200_000, seconds=2.1)  # about 10 µs a record: 230,000 in the time that is left for them
+    >>> batch_sizer.account(200_000, seconds=2.1)  # about 10 µs a record: three seconds take some 300,000
     >>> round(batch_sizer.max_records(1_000_000, backlog=500_000), -4)
-    230000
+    290000
     >>> round(batch_sizer.max_records(1_000_000, backlog=150_000), -4)
     150000
     >>> batch_sizer.account(200_000, seconds=20.0)  # ten times as much: the next turn knows
@@ -51,8 +53,8 @@ class BatchSizer:
     fixed_seconds: float | None = None
     record_seconds: float = 0.0
     last_records: int = 0
-    safe_records: float = 0.0
-    """So many take no longer than the longest turn should, if they cost what they did in the last turns."""
+    rate: float = 0.0
+    """So many records were done in a second of the last turns, all that these took counted as theirs."""
     small_since: float = field(default_factory=time.monotonic)
     """Since when there has been little to read."""
     ceiling: int | None = None
@@ -63,15 +65,15 @@ class BatchSizer:
         limit = limit if self.ceiling is None else min(limit, self.ceiling)
         if self.fixed_seconds is None:
             return min(limit, _FIRST_TURN)
-        allowed = min(_GROWTH * self.last_records, int(self.safe_records))
+        is_costly, safe = self.record_seconds > _COSTLY, int(_LONGEST * self.rate)
+        allowed = max(_UNKNOWN_TURN, _GROWTH * self.last_records)
         if self.record_seconds > _NOTHING:
             # Where any turn takes long, at least as long again goes to the records.
-            seconds = min(
-                _LONGEST - min(self.fixed_seconds, _SHORTEST), max(_SHORTEST, self.fixed_seconds, backlog * self.record_seconds)
-            )
-            allowed = min(max(_UNKNOWN_TURN, allowed), int(seconds / self.record_seconds))
+            longest = _LONGEST_OF_COSTLY if is_costly else _LONGEST
+            seconds = min(longest, max(_SHORTEST, self.fixed_seconds, backlog * self.record_seconds))
+            allowed = min(allowed, int(seconds / self.record_seconds), safe if is_costly else limit)
         else:
-            allowed = max(_UNKNOWN_TURN, allowed)
+            allowed = min(allowed, max(_UNKNOWN_TURN, safe))
         return min(limit, max(_FEWEST, allowed))
 
     def failed(self, records: int) -> int:
@@ -87,14 +89,14 @@ class BatchSizer:
             # Slowly back: each turn that is too long again costs its whole timeout.
             self.ceiling += max(1, self.ceiling // 10)
         self.last_records = max(records, self.last_records // 2)
-        safe = _LONGEST * records / max(seconds, _NOTHING)
+        rate = records / max(seconds, _NOTHING)
         # A short turn of few records says little of many; a long one says all there is to know.
-        self.safe_records = safe if seconds > _SHORTEST else max(safe, self.safe_records / 2)
+        self.rate = rate if seconds > _SHORTEST else max(rate, self.rate / 2)
         # What the shortest turns take is fixed; slowly forgotten, in case the machine gets slower.
         self.fixed_seconds = seconds if self.fixed_seconds is None else min(seconds, self.fixed_seconds * 1.05)
         if records > _SMALL or seconds > _SHORTEST:
             cost = max(0.0, seconds - min(self.fixed_seconds, _SHORTEST)) / records
-            self.record_seconds = max(cost, 0.5 * self.record_seconds + 0.5 * cost)
+            self.record_seconds = cost if cost > 2 * self.record_seconds else 0.5 * self.record_seconds + 0.5 * cost
         # Whatever a turn takes in any case, a record costs no more than this: one slow turn does not make all others small.
         self.record_seconds = min(self.record_seconds, seconds / records)
 
