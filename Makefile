@@ -59,7 +59,7 @@ docs: setup       ## Build the documentation into site/ and check its links.
 	@$(BIN)/mkdocs build --strict --quiet
 	@echo "site/index.html"
 
-bench: setup      ## Measure beside Kafka Streams (Java), all jobs; about an hour, into bench/results.
+bench: setup      ## Measure beside Kafka Streams (Java), all jobs; about an hour and a half, into bench/results.
 	@$(BIN)/python -m bench --others
 
 bench-quick: setup      ## WordCount and latency beside Kafka Streams, in under 6 minutes.

@@ -11,6 +11,7 @@ from pathlib import Path
 from bench import others, profile, report
 from bench.job import Bench
 from bench.jobs import JOBS
+from bench.jobs.operators import LINES
 from bench.runner import Result, run_jobs
 
 _RESULTS = Path(__file__).parent / "results"
@@ -22,6 +23,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description="penstock beside Kafka Streams (Java)")
     known = "; ".join(f"{number} {job.name}" for number, job in JOBS.items())
     parser.add_argument("--jobs", type=_numbers, default=list(JOBS), help=f"which jobs, as 1,3 (default: all): {known}")
+    parser.add_argument(
+        "--only",
+        type=_lines,
+        default=frozenset(),
+        help=f"some lines of job 9, beside what is there of the others: {', '.join(LINES)}",
+    )
     parser.add_argument("--rounds", type=int, default=3, help="how often each side runs each job")
     parser.add_argument("--scale", type=float, default=1.0, help="sizes of the inputs, as a factor; results go to results/trial")
     parser.add_argument(
@@ -54,11 +61,21 @@ def main() -> None:
     def finished(result: Result, bench: Bench) -> None:
         if arguments.others and result.number == 1:
             others.add(result, bench, log)
+        if arguments.only:
+            result = report.beside_others(result, folder, JOBS[result.number](bench).rows)
         report.write(result, folder)
         print(report.page(result), flush=True)
 
-    run_jobs(numbers, rounds, scale, arguments.quick, finished, log)
+    if arguments.only and numbers != [9]:
+        parser.error("--only takes lines of job 9: give it with --jobs 9")
+    run_jobs(numbers, rounds, scale, arguments.quick, finished, log, arguments.only)
     log(f"results are in {folder}")
+
+
+def _lines(text: str) -> frozenset[str]:
+    if unknown := [name for name in text.split(",") if name not in LINES]:
+        raise argparse.ArgumentTypeError(f"there is no line {unknown[0]}; there are {', '.join(LINES)}")
+    return frozenset(text.split(","))
 
 
 def _numbers(text: str) -> list[int]:

@@ -56,6 +56,7 @@ class Finished:
     at: float
     records: int
     probe_cpu: float  # CPU seconds that this looking took until then
+    silence: float = 0.0  # the longest time in which nothing was committed, from the beginning to the last result
 
 
 def wait_until_finished(
@@ -71,7 +72,7 @@ def wait_until_finished(
     admin, output = Admin({"bootstrap.servers": bootstrap, "log_level": 2}), Output()
     watched = [TopicPartition(topic, number) for number in range(partitions)]
     ends: dict[TopicPartition, int]
-    first, cpu, began = 0.0, 0.0, time.process_time()
+    first, cpu, silence, began = 0.0, 0.0, 0.0, time.process_time()
     deadline, ends, moved = time.monotonic() + timeout, {}, time.monotonic()
     positions, checked = dict.fromkeys(range(partitions), 0), 0.0
     while True:
@@ -79,13 +80,14 @@ def wait_until_finished(
         now = time.monotonic()
         if found != ends:
             first = first or (now if any(found.values()) else 0.0)
-            ends, moved, cpu = found, now, time.process_time() - began
+            silence = max(silence, now - moved)
+            ends, moved, cpu = found, (now if ends or first else moved), time.process_time() - began
         elif now - moved > _QUIET_SECONDS and now - checked > _CHECK_EVERY and any(ends.values()):
             _read(bootstrap, ends, positions, output)
             if output.is_complete(expected):
                 if expected.records is not None and output.records != expected.records:
                     raise AssertionError(f"{topic} has {output.records} records, not {expected.records}")
-                return Finished(first, moved, output.records, cpu)
+                return Finished(first, moved, output.records, cpu, silence)
             checked = time.monotonic()
         check_alive()
         tick()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from bench import plot
@@ -29,6 +30,18 @@ def load(path: Path) -> Result:
     content = json.loads(path.read_text())
     rows, runs = [Row(**row) for row in content.pop("rows")], [Run(**run) for run in content.pop("runs")]
     return Result(**content, rows=rows, runs=runs)
+
+
+def beside_others(result: Result, folder: Path, rows: Callable[[list[Run]], list[Row]]) -> Result:
+    """A result of some lines with what was measured before of the others, at the same scale."""
+    path = folder / "data" / f"{result.number}-{result.name}.json"
+    before = load(path) if path.exists() else None
+    if before is None or before.scale != result.scale:
+        return result
+    new = {run.variant for run in result.runs}
+    runs = [*(run for run in before.runs if run.variant not in new), *result.runs]
+    apart = "Its lines were measured apart, some at an earlier commit than the last, which is named below."
+    return replace(result, runs=runs, rows=rows(runs), notes=list(dict.fromkeys([*result.notes, apart])))
 
 
 def page(result: Result) -> str:
@@ -89,6 +102,8 @@ def number(value: float | None) -> str:
 def _cells(row: Row) -> list[str]:
     goal = "" if row.goal is None else f"{row.goal_is} {row.goal:g}"
     mark = {True: "reached", False: "**missed**", None: ""}[row.reached]
+    if row.reached is False and row.times_better is not None and row.times_better < 1 and row.java is not None:
+        mark = "**missed, behind**"
     return [row.label, number(row.java), number(row.penstock), row.unit, number(row.ratio), goal, mark]
 
 

@@ -34,12 +34,13 @@ def run_jobs(
     quick: bool,
     finished: Callable[[Result, Bench], None],
     log: Callable[[str], None],
+    only: frozenset[str] = frozenset(),
 ) -> None:
     """Each job with a broker of its own, so that none inherits the other's topics; `finished` is called after each."""
     for number in numbers:
         job_type = JOBS[number]
         with DevBroker(overrides={"log.retention.ms": "-1"}).start(300) as broker:
-            bench = Bench(broker.bootstrap_servers, scale, quick)
+            bench = Bench(broker.bootstrap_servers, scale, quick, only)
             job = job_type(bench)
             log(f"job {number}: {job.title}")
             started = time.monotonic()

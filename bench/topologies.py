@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bench.operators import OPERATORS
 from penstock import (
     Consumed,
     EmitStrategy,
@@ -31,8 +32,11 @@ _Build = Callable[[StreamsBuilder, KStream, str, str], None]
 
 
 def named(name: str, source: str, other: str, sink: str) -> Topology:
-    """One of the topologies below, from the topic `source` (and `other`, where it joins) to the topic `sink`."""
+    """One of the topologies below or of `operators.py`, from the topic `source` (and `other`, where it joins) to `sink`."""
     builder = StreamsBuilder()
+    if name in OPERATORS:
+        OPERATORS[name](builder, source, other, sink)
+        return builder.build()
     _TOPOLOGIES[name](builder, builder.stream(source, Consumed(STRING, STRING)), other, sink)
     return builder.build()
 

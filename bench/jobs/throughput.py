@@ -42,5 +42,6 @@ class Throughput(Job):
                 "cpu with start-up": cpu_seconds(app.pid),
                 "probe cpu": done.probe_cpu,
                 "output records": float(done.records),
+                "silence": done.silence,
                 **({"pss": memory.peak_pss, "rss": memory.peak_rss} if watch_memory else {}),
             }

@@ -15,10 +15,12 @@ The order of the calls, by whoever runs it (a stream thread, the test driver):
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.clock import Clock
@@ -144,6 +146,8 @@ class StreamTask:
         """Partitions that were read on without a record: there was nothing but the ends of transactions, or aborted ones."""
         self._commit_needed = False
         self.commit_requested = False
+        self.was_cut_short = False
+        """Whether there was no time for all records the last time: those that are left come first the next time."""
 
     # 1. and 2.: open
 
@@ -256,12 +260,14 @@ class StreamTask:
         return True
 
     @tells_task
-    def process_all(self, max_records: int | None = None) -> int:
+    def process_all(self, max_records: int | None = None, *, until: float = math.inf) -> int:
         """Process what is ready, with the stream-time punctuators that come due; returns the number of records.
 
-        Wall-clock time stands still meanwhile, as it does in an iteration of a Kafka Streams thread.
+        Wall-clock time stands still meanwhile, as it does in an iteration of a Kafka Streams thread. Records that go one by one
+        stop at the moment `until` (of `time.monotonic`), after one at least: the others stay in their queues.
         """
         now = self._clock.now_ms()
+        self.was_cut_short = False
         if not self.is_processable(now):
             return 0
         group, timers = self.partition_group, self.timers
@@ -283,6 +289,9 @@ class StreamTask:
             processed += 1
             if timers.stream_time.next_due <= group.stream_time:
                 self.maybe_punctuate_stream_time()
+            if monotonic() >= until:
+                self.was_cut_short = self.has_records_queued
+                break
             # Whether the task has to wait can only change when a partition runs empty.
             if following[1].head is None and not is_ready(now).is_ready:
                 break
@@ -461,9 +470,12 @@ class StreamTask:
     def next_timer(self) -> int | None:
         """When the wall clock next has something to do: a punctuator, or the end of the wait for an empty partition.
 
-        At once where a stream-time punctuator is due without a record: one of a task that an application in Java has left, which
-        keeps stream time and not when its punctuators are due, or one that is new. Kafka Streams calls them as it starts.
+        At once where records are left that there was no time for; and where a stream-time punctuator is due without a record: one
+        of a task that an application in Java has left, which keeps stream time and not when its punctuators are due, or one that
+        is new. Kafka Streams calls them as it starts.
         """
+        if self.was_cut_short:
+            return 0
         if self.stream_time != UNKNOWN and self.timers.stream_time.next_due <= self.stream_time and not self.has_records_queued:
             return 0
         waits = (self.timers.next_system_time(), self.partition_group.idle_deadline() if self.has_records_queued else None)

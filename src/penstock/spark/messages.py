@@ -207,6 +207,8 @@ class LaneAnswer:
     """Records that were read, of input topics and of what a shuffle brought."""
     processed: int = 0
     """Records that tasks processed, those before a shuffle too; what was counted before it counts as what it stands for."""
+    postponed: int = 0
+    """Records that there was no time for in this turn: they wait in the queues of their tasks."""
     punctuated: int = 0
     produced: int = 0
     created: int = 0

@@ -42,6 +42,14 @@ def window_of(positions: Positions) -> ReadableWindow:
     return window
 
 
+def test_should_count_what_a_turn_has_come_to_where_its_time_was_up() -> None:
+    turn = Turn(ranges=[FetchRange("in", 0, 0, 1_000)])
+    assert turn.done(LaneAnswer("w", processed=1_000)) == 1_000
+    assert turn.done(LaneAnswer("w", processed=250, postponed=750)) == 250
+    assert turn.done(LaneAnswer("w", processed=1, postponed=500_000)) == 1
+    assert Turn().done(LaneAnswer("w", processed=5, postponed=5)) == 0
+
+
 def test_should_plan_nothing_where_nothing_is_new_and_no_timer_is_due() -> None:
     positions = loaded()
     assert plan_turn(PLAN, positions, ENDS, [DIRECT[1]], (), everything) is None

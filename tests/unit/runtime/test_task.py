@@ -72,6 +72,29 @@ def test_should_commit_the_offset_of_the_next_record_in_the_queue(tmp_path: Path
     assert harness.commit().offsets[IN].offset == 9
 
 
+def test_should_keep_what_there_is_no_time_for(tmp_path: Path) -> None:
+    harness = Harness(pipeline(Forwarder), tmp_path)
+    harness.open()
+    harness.add("in", ("a", "x", 1), ("a", "x", 2), ("a", "x", 3), first_offset=7)
+
+    assert harness.task.process_all(until=0.0) == 1
+    assert harness.task.was_cut_short
+    commit = harness.commit()
+    assert (commit.offsets[IN].offset, commit.next_timer) == (8, 0)
+    assert harness.task.process_all() == 2
+    assert not harness.task.was_cut_short
+    commit = harness.commit()
+    assert (commit.offsets[IN].offset, commit.next_timer) == (10, None)
+
+
+def test_should_want_no_turn_where_its_last_record_took_all_the_time(tmp_path: Path) -> None:
+    harness = Harness(pipeline(Forwarder), tmp_path)
+    harness.open()
+    harness.add("in", ("a", "x", 1))
+    assert harness.task.process_all(until=0.0) == 1
+    assert harness.commit().next_timer is None
+
+
 def test_should_commit_the_consumers_position_behind_the_last_record(tmp_path: Path) -> None:
     harness = Harness(pipeline(Forwarder), tmp_path)
     task = harness.open()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.worker import lane_tasks
+from penstock.spark.worker import lane_tasks, lane_worker
 from tests.unit.spark.crash_cases import CASES, PARTITIONS, Case
 from tests.unit.spark.crash_world import APPLICATION, LANES, Brokers, Crash, Instance, Step
 
@@ -126,6 +126,19 @@ def test_should_go_on_where_a_lane_died(begin: Callable[..., Application], name:
     """Its stores are there, and are behind or not."""
     application = begin(name)
     application.turn(crash_at(lane, step))
+    finish(name, application)
+
+
+@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("name", CASES)
+def test_should_go_on_where_a_lane_died_that_had_no_time_for_all_records(
+    begin: Callable[..., Application], name: str, step: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task is given the time of one record a turn: the others wait in its queue, and are read again by whoever goes on."""
+    monkeypatch.setattr(lane_worker, "_LONGEST_TURN", 0.0)
+    application = begin(name)
+    application.turn()
+    application.turn(crash_at(0, step))
     finish(name, application)
 
 

@@ -770,12 +770,12 @@ class Conductor:
         ended, positions = time.monotonic(), self.tasks.positions
         seconds = ended - turn.started
         account(positions, turn, answer)
-        lane.batch_sizer.account(round(turn.size), seconds)
+        lane.batch_sizer.account(round(turn.done(answer)), seconds)
         if not answer.short:  # one that has waited for a partition that does not move was not busy
             self._spread.turned(
                 *(turn.started, ended, {lane.index: answer.work_seconds}),
-                records=round(turn.size),
-                left=max(0, turn.backlog - turn.records),
+                records=round(turn.done(answer)),
+                left=max(0, turn.backlog - turn.records) + answer.postponed,
                 around={lane.index: answer.surrounding_seconds},
             )
         if turn.backlog > turn.records or turn.part is not None:

@@ -47,6 +47,12 @@ class Turn:
         brought = 0.0 if self.part is None else self.part.stage.records / self.part.lanes
         return sum(r.end - r.start for r in self.ranges) + brought
 
+    def done(self, answer: LaneAnswer) -> float:
+        """How many of them it has come to: where its time was up, the others wait in its tasks."""
+        if not answer.postponed:
+            return self.size
+        return max(min(1.0, self.size), self.size * answer.processed / (answer.processed + answer.postponed))
+
     @property
     def told_ranges(self) -> list[FetchRange]:
         """The ranges that `records` counts."""
@@ -79,7 +85,9 @@ def plan_turn(
     turn = Turn(part=part, backlog=sum(end - start for start, end in new.values()))
     if part is not None:
         turn.backlog += part.stage.backlog
-    ranges = share(new, max_records(turn.backlog))
+    most = max_records(turn.backlog)
+    # What a stage has brought is part of the turn; a quarter at least is for what the lane reads itself, so that neither waits.
+    ranges = share(new, max(most // 4, most - round(turn.size)))
     turn.ranges = list(ranges.values())
     due_tasks = set(due)
     if not ranges and not due_tasks and part is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -444,10 +445,12 @@ class LaneTasks:
         work: TaskWork,
         fed: Mapping[TopicPartition, ShuffledBatch],
         read: Mapping[TopicPartition, int] = _NOTHING,
+        until: float = math.inf,
     ) -> tuple[TaskCommit, int]:
         """Process what the task has, punctuate, and hand out what is to be committed, and how many records were processed.
 
-        `fed` are the records that came through a shuffle, `read` how far its sources were read for it.
+        `fed` are the records that came through a shuffle, `read` how far its sources were read for it, `until` is when the
+        task's time is up.
         """
         opened = self.running[task_id]
         task = opened.task
@@ -464,7 +467,7 @@ class LaneTasks:
         }
         lags = {partition: lag + unread.get(partition, 0) for partition, lag in work.lags.items()}
         task.update_lags({**lags, **dict.fromkeys(opened.fed, 0)})
-        processed = counted + task.process_all()
+        processed = counted + task.process_all(until=until)
         task.metrics.processed(processed, time.perf_counter() - started)
         task.maybe_punctuate_stream_time()
         task.maybe_punctuate_system_time()
@@ -475,6 +478,11 @@ class LaneTasks:
         """How many punctuators have run since this was last asked, and how long they took."""
         share_processing((*(opened.task.metrics for opened in self.running.values()), *self._counted_before.values()))
         return take_punctuations(opened.task.metrics for opened in self.running.values())
+
+    def postponed(self, task_id: TaskId) -> int:
+        """How many records are left that there was no time for."""
+        task = self.running[task_id].task
+        return task.partition_group.num_buffered if task.was_cut_short else 0
 
     def idle_deadline(self, task_id: TaskId) -> int | None:
         """Until when a task with records waits for those of another partition; None where it does not wait."""

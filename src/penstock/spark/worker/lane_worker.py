@@ -56,6 +56,8 @@ from penstock.wire import Codec
 
 _LANES: dict[tuple[str, int], LaneWorker] = {}
 _LOOK_EVERY = 60.0
+# Records that go one by one are given no more of a turn than this: what was planned for less may suddenly cost more.
+_LONGEST_TURN = 3.0
 _looked_at = time.monotonic()
 
 
@@ -351,9 +353,13 @@ class LaneWorker:
 
     def _process(self, turn: ProcessTurn, fed: Mapping[TopicPartition, ShuffledBatch], answer: LaneAnswer) -> list[TaskCommit]:
         commits = []
-        for task_id, work in turn.work.items():
-            commit, processed = self.tasks.process(task_id, work, fed, turn.read)
+        ends = time.monotonic() + _LONGEST_TURN
+        for number, (task_id, work) in enumerate(turn.work.items()):
+            now = time.monotonic()
+            until = now + max(0.0, ends - now) / (len(turn.work) - number)  # what one does not need is for the others
+            commit, processed = self.tasks.process(task_id, work, fed, turn.read, until)
             answer.processed += processed
+            answer.postponed += self.tasks.postponed(task_id)
             answer.timers[task_id] = commit.next_timer
             answer.idle_until[task_id] = self.tasks.idle_deadline(task_id)
             answer.offsets.update(commit.offsets)

@@ -32,6 +32,9 @@ final class Topologies {
 
     static Topology named(String name, String source, String other, String sink) {
         StreamsBuilder builder = new StreamsBuilder();
+        if (Operators.add(name, builder, source, other, sink)) {
+            return builder.build();
+        }
         KStream<String, String> stream = builder.stream(source, Consumed.with(STRING, STRING));
         switch (name) {
             case "wordcount" -> wordCount(stream, sink);
