@@ -26,7 +26,7 @@ def renew_session(use: SessionUse, fleet: Fleet, patience: float, wait: Callable
         try:
             if not use.renew():
                 return False
-            fleet.renew(use.session)
+            fleet.renew(use.context)
         except Exception as exc:  # Spark and py4j have many of their own, and a JVM may die again
             reason = str(exc).partition("\n")[0] or repr(exc)
             if time.monotonic() - started + pause > patience:

@@ -1,4 +1,7 @@
-"""The SparkSession an application runs on: the user's, or one made from the config's `spark.*` keys."""
+"""What of Spark an application runs on, made from the config's `spark.*` keys: its context, which is all that lanes need.
+
+A SparkSession on top of it takes as long again, and is for tables only.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.spark.allocation import Allocation, cores_of
@@ -54,7 +58,17 @@ _started: tuple[Any, frozenset[str], bool] = (None, frozenset(), False)
 
 
 def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSession:
-    """A session with penstock's settings, under the user's own; what is left of one that has ended is cleared away first."""
+    """A session with penstock's settings, under the user's own."""
+    return session_of(make_context(application_id, settings))
+
+
+def session_of(_: SparkContext) -> SparkSession:
+    """The session on the context of this process, which there is one of: made now, where nobody has asked for it before."""
+    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+
+
+def make_context(application_id: str, settings: Mapping[str, Any]) -> SparkContext:
+    """A context with penstock's settings, under the user's own; what is left of one that has ended is cleared away first."""
     global _started
     _clear_away()
     # Workers run this interpreter, with what is installed for it, unless told otherwise. Only spark-submit reads the setting.
@@ -69,16 +83,14 @@ def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSessi
     options[_JAVA_OPTIONS] = (
         f"{JVM_OPTIONS} -Dlog4j2.configurationFile={_LOGGING.as_uri()} {_temporary_folder()} {wanted}".strip()
     )
-    builder = SparkSession.builder.appName(application_id)
-    for key, value in options.items():
-        builder = builder.config(key, value)
+    conf = SparkConf().setAppName(application_id).setAll(list(options.items()))
     starts, loopback = running_gateway() is None, listens_on_loopback(given, elsewhere)
     with _environment({"SPARK_LOCAL_IP": LOOPBACK} if loopback and starts else {}):  # the address of the UI
-        session = builder.getOrCreate()
+        context = SparkContext.getOrCreate(conf)
     if starts:
         _started = running_gateway(), frozenset(options), loopback
         atexit.register(_end_jvm_at_exit, running_gateway(), os.getpid())
-    return session
+    return context
 
 
 def _clear_away() -> None:
@@ -133,12 +145,11 @@ def _daemon(known: Mapping[str, str]) -> dict[str, str]:
     return {_DAEMON: "penstock.spark.daemon", _WORKER_PATH: path}
 
 
-def lanes_of(spark: SparkSession, wanted: int | None = None, tasks: int = 1) -> int:
-    """As many lanes as wanted, or as Spark runs tasks at a time; returns when the session has executors to put them on.
+def lanes_of(context: SparkContext, wanted: int | None = None, tasks: int = 1) -> int:
+    """As many lanes as wanted, or as Spark runs tasks at a time; returns when the context has executors to put them on.
 
     With dynamic allocation that is what it can come to, and no more than there are tasks.
     """
-    context = spark.sparkContext
     there = wait_for_executors(context, _EXECUTOR_SECONDS)
     settings = dict(context.getConf().getAll())
     cpus, allocation = int(settings.get("spark.task.cpus", "1")), Allocation.of(settings)
