@@ -6,8 +6,10 @@ A SparkSession on top of it takes as long again, and is for tables only.
 from __future__ import annotations
 
 import atexit
+import hashlib
 import logging
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -15,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -36,13 +39,14 @@ from penstock.spark.internals import (
     forget_lost_jvm,
     has_ended,
     running_gateway,
+    spark_home,
     total_cores,
 )
 
 _log = logging.getLogger(__name__)
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_JAVA_OPTIONS, _EXECUTOR_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 _DAEMON, _WORKER_PATH = "spark.python.daemon.module", "spark.executorEnv.PYTHONPATH"
 # From the start of a session to its first executor.
 _EXECUTOR_SECONDS = 120.0
@@ -80,9 +84,11 @@ def make_context(application_id: str, settings: Mapping[str, Any]) -> SparkConte
     options = {**own, **given, **_daemon({**own, **elsewhere, **given})}
     # Log settings go to the JVM's start: Spark's own warnings come before `spark.log.level` is looked at. The user's come last.
     wanted = str(settings.get(_JAVA_OPTIONS) or elsewhere.get(_JAVA_OPTIONS, ""))
-    options[_JAVA_OPTIONS] = (
-        f"{JVM_OPTIONS} -Dlog4j2.configurationFile={_LOGGING.as_uri()} {_temporary_folder()} {wanted}".strip()
-    )
+    archive = _archive_options(wanted)
+    ours = JVM_OPTIONS, f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}", _temporary_folder(), archive
+    options[_JAVA_OPTIONS] = " ".join(filter(None, (*ours, wanted)))
+    if own.get(_EXECUTOR_OPTIONS):  # on other hosts there may be no such file, which is left alone too
+        options[_EXECUTOR_OPTIONS] = f"{own[_EXECUTOR_OPTIONS]} {archive}".strip()
     conf = SparkConf().setAppName(application_id).setAll(list(options.items()))
     starts, loopback = running_gateway() is None, listens_on_loopback(given, elsewhere)
     with _environment({"SPARK_LOCAL_IP": LOOPBACK} if loopback and starts else {}):  # the address of the UI
@@ -123,6 +129,33 @@ def _temporary_folder() -> str:
     """A JVM takes no notice of TMPDIR, so that it is told; not of one in which the path of a socket would be too long."""
     folder = tempfile.gettempdir()
     return f'"-Djava.io.tmpdir={folder}"' if len(os.fsencode(folder)) <= _LONGEST_FOLDER else ""
+
+
+def class_archive() -> Path:
+    """Where an archive of the classes of this Spark for this Java is, if there is one (`class_archive.py`)."""
+    java = Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else Path(shutil.which("java") or "java")
+    home = spark_home()
+    jars = Path(home, "jars")
+    changed = jars.stat().st_mtime_ns if jars.is_dir() else 0
+    name = hashlib.sha256(f"{java.resolve()}\n{home}\n{pyspark.__version__}\n{changed}".encode()).hexdigest()[:16]
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / f"spark-classes-{name}.jsa"
+
+
+def _archive_options(wanted: str) -> str:
+    """Have the JVM use the archive of its classes, where there is one that only this user can have written.
+
+    One that does not fit, since the class path is another, is left alone without a word.
+    """
+    if "-XX:SharedArchiveFile" in wanted or "-XX:ArchiveClassesAtExit" in wanted or "-Xshare" in wanted:
+        return ""
+    file = class_archive()
+    try:
+        found = file.stat()
+    except OSError:
+        return ""
+    if found.st_uid != os.getuid() or found.st_mode & 0o022 or '"' in str(file):
+        return ""
+    return f'"-XX:SharedArchiveFile={file}" -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off'
 
 
 @contextmanager
