@@ -146,7 +146,7 @@ def class_archive() -> Path:
     java = Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else Path(shutil.which("java") or "java")
     home = spark_home()
     jars = Path(home, "jars")
-    changed = jars.stat().st_mtime_ns if jars.is_dir() else 0
+    changed = int(jars.stat().st_mtime) if jars.is_dir() else 0  # images keep whole seconds
     name = hashlib.sha256(f"{java.resolve()}\n{home}\n{pyspark.__version__}\n{changed}".encode()).hexdigest()[:16]
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / f"spark-classes-{name}.jsa"
 
