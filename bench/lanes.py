@@ -149,7 +149,9 @@ class _Running:
                     begun = {TopicPartition(t, p): 1_000_000 for t, count in self._sources.items() for p in range(count)}
                     self._positions.vectors[partition] = self._positions._loaded_vectors[partition] = begun
         application = Application(f"{_NAME}#{time.monotonic()}", _config(), plan, None, "process", _NAME)
-        self._lane_jobs = LaneJobs(session, application, [f"{_NAME}-{lanes}-{time.monotonic()}-{lane}" for lane in range(lanes)])
+        self._lane_jobs = LaneJobs(
+            session.sparkContext, application, [f"{_NAME}-{lanes}-{time.monotonic()}-{lane}" for lane in range(lanes)]
+        )
 
     def __enter__(self) -> _Running:
         owned: dict[int, dict[TaskId, Any]] = {lane: {} for lane in range(self._lanes)}

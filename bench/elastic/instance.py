@@ -62,6 +62,7 @@ def main(application: str, brokers: str, folder: str, source: str, sink: str, *s
     }
     if not config["spark.master"].startswith("local"):
         config["task.spread"] = "always"  # so little load would stay together in one lane
+        config["spark.python.daemon.module"] = "penstock.spark.worker.daemon"  # executors run what is installed here
     words = config.pop("words", None) is not None
     streams = KafkaStreams(topology(source, sink, words=words), config)
     streams.set_global_state_restore_listener(Restored())

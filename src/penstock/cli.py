@@ -20,6 +20,7 @@ from penstock.commands.reset import reset
 from penstock.commands.run import run
 from penstock.commands.status import status
 from penstock.commands.top import top
+from penstock.commands.warm_up import warm_up
 from penstock.errors import PenstockError
 from penstock.topology.picture import draw_topology
 
@@ -75,7 +76,7 @@ def describe(
     typer.echo(f"wrote {svg}")
 
 
-for _command in (demo, example, broker, run, status, top, logs, query, reset):
+for _command in (demo, example, broker, run, status, top, logs, query, reset, warm_up):
     app.command()(_command)
 
 

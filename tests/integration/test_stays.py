@@ -60,7 +60,7 @@ def streaming(kafka: Kafka, source: str) -> Iterator[Stream]:
 
 def jobs(streams: Any) -> list[str]:
     """What Spark's UI shows of the jobs so far."""
-    found = streams._spark._jsc.sc().statusStore().jobsList(None)
+    found = streams._session.context._jsc.sc().statusStore().jobsList(None)
     described = (found.apply(index).description() for index in range(found.size()))
     return [text.get() for text in described if text.isDefined()]
 

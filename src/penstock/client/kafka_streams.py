@@ -105,7 +105,6 @@ class KafkaStreams(QueryMethods):
         self._config = StreamsConfig.of(config)
         check_travels(topology.internal_topology_builder.registry, self._config.originals)
         self._given_spark = spark
-        self._spark = spark
         self._session: SessionUse | None = None
         self._state = State.CREATED
         self._state_since = time.time()
@@ -221,12 +220,12 @@ class KafkaStreams(QueryMethods):
         prepared = self._prepared = prepare(self._topology, config, self._admin)
         self._say_starting("Spark: a session is made, or taken")
         self._session = take_session(config["application.id"], config.spark_configs, self._given_spark)
-        self._spark = self._session.session
-        self._identity = identity_for(self._spark.sparkContext)
+        context = self._session.context
+        self._identity = identity_for(context)
         self._say_starting("Spark: executors are looked for, and worker processes started")
-        lanes = lanes_of(self._spark, config["num.stream.threads"], len(prepared.plan.tasks()))
+        lanes = lanes_of(context, config["num.stream.threads"], len(prepared.plan.tasks()))
         threads = [self._threads.add() for _ in range(lanes)]
-        self._lane_jobs = LaneJobs(self._spark, self._application(prepared), [thread.name for thread in threads])
+        self._lane_jobs = LaneJobs(context, self._application(prepared), [thread.name for thread in threads])
         self._lane_jobs.warm_up()
         events = Events(
             self._on_running,
@@ -248,7 +247,7 @@ class KafkaStreams(QueryMethods):
         self._conductor = conductor
         stores = LocalStores(config, self._lane_jobs, conductor)
         self._queries = Queries(stores, self._locations, lambda: self._state)
-        self._tables = StateTables(self._spark, stores, self._locations)
+        self._tables = StateTables(self._session, stores, self._locations)
         conductor.copies.directory = self._directory
         conductor.copies.closed(prepared.plan.tasks())
         if prepared.global_topology is not None:
@@ -690,9 +689,8 @@ class KafkaStreams(QueryMethods):
             self._on_rebalancing()
             if not renew_session(self._session, self._lane_jobs, self._config["task.timeout.ms"] / 1000, self._wait_running):
                 return False
-            self._spark = self._session.session
             if self._tables is not None:
-                self._tables.renew(self._spark)
+                self._tables.renew()
             self._lane_jobs.warm_up()
             return True
 
@@ -786,7 +784,7 @@ class KafkaStreams(QueryMethods):
             self._metrics_server = None
         if self._session is not None:
             self._session.release()
-            self._session, self._spark = None, self._given_spark
+            self._session = None
 
     def _wait_for_end(self, seconds: float | None) -> bool:
         deadline = None if seconds is None else time.monotonic() + seconds

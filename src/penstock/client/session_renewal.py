@@ -26,7 +26,7 @@ def renew_session(use: SessionUse, lane_jobs: LaneJobs, patience: float, wait: C
         try:
             if not use.renew():
                 return False
-            lane_jobs.renew(use.session)
+            lane_jobs.renew(use.context)
         except Exception as exc:  # Spark and py4j have many of their own, and a JVM may die again
             reason = str(exc).partition("\n")[0] or repr(exc)
             if time.monotonic() - started + pause > patience:

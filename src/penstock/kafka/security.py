@@ -21,7 +21,6 @@ from typing import Any
 
 from penstock.errors import ConfigError
 from penstock.kafka.oauth import OAUTHBEARER, PROVIDER, is_done_here, oauth_settings, token_source
-from penstock.kafka.tokens import MemberTokens
 
 _RENAMED = {
     "sasl.mechanisms": "sasl.mechanism",
@@ -118,6 +117,8 @@ def member_security(translated: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: translated[key] for key, name in names.items() if key in translated}
     tokens = token_source(translated)
     if tokens is not None:
+        from penstock.kafka.member_tokens import MemberTokens  # lanes translate settings too, and do without kafka-python
+
         found["sasl_oauth_token_provider"] = MemberTokens(tokens)
     if tokens is not None or "sasl_plain_password" in found:
         _keep_logins_out_of_the_log()

@@ -22,9 +22,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
-from kafka.net.sasl.oauth import AbstractTokenProvider
-
 from penstock.errors import BrokerAccessError, BrokerError
 from penstock.kafka.abandon import AbandonedError, call_within
 
@@ -136,30 +133,6 @@ class TokenSource:
             return token_of(given[0])
         except ValueError as exc:
             raise BrokerAccessError(f"{self.name} gave a token that cannot be used: {exc}") from None
-
-
-class MemberTokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
-    """The same for kafka-python, in its own errors: one ends the membership, the other is tried again."""
-
-    def __init__(self, source: TokenSource) -> None:
-        super().__init__()
-        self._source = source
-        self._extensions: dict[str, str] = {}
-
-    def token(self) -> str:
-        """A token that is good now."""
-        try:
-            token = self._source.at_once()
-        except BrokerAccessError as exc:
-            raise SaslAuthenticationFailedError(str(exc)) from exc
-        except BrokerError as exc:
-            raise KafkaConnectionError(str(exc)) from exc
-        self._extensions = dict(token.extensions)
-        return token.value
-
-    def extensions(self) -> dict[str, str]:
-        """What goes to the brokers beside the last token."""
-        return self._extensions
 
 
 def token_of(given: Any) -> Token:

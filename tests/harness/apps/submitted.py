@@ -22,7 +22,7 @@ def main(config: dict[str, Any], topics: list[str], folder: str) -> None:
         streams.start()
         while not Path(folder, "end").exists() and os.getppid() == parent:
             time.sleep(0.1)
-        context = streams._spark.sparkContext
+        context = streams._session.context
         hosts = len(context.statusTracker().getExecutorInfos()) - 1  # the driver is listed too
         Path(folder, "settings.json").write_text(json.dumps({**dict(context.getConf().getAll()), "executors": hosts}))
 

@@ -20,13 +20,13 @@ class Use:
     def __init__(self, *outcomes: bool | Exception, is_renewable: bool = True) -> None:
         self._outcomes = list(outcomes)
         self.is_renewable = is_renewable
-        self.session = SimpleNamespace(name="first")
+        self.context = SimpleNamespace(name="first")
 
     def renew(self) -> bool:
         outcome = self._outcomes.pop(0) if len(self._outcomes) > 1 else self._outcomes[0]
         if isinstance(outcome, Exception):
             raise outcome
-        self.session = SimpleNamespace(name="second")
+        self.context = SimpleNamespace(name="second")
         return outcome
 
     def release(self) -> None: ...
@@ -40,10 +40,10 @@ class LaneJobs:
         self.has_ended = has_ended
         self.did: list[str] = []
 
-    def renew(self, session: Any) -> None:
+    def renew(self, context: Any) -> None:
         if self._errors:
             raise self._errors.pop(0)
-        self.did.append(f"renewed on {session.name}")
+        self.did.append(f"renewed on {context.name}")
         self.has_ended = False
 
     def warm_up(self) -> None:
@@ -88,14 +88,13 @@ def streams() -> Any:
 
 def test_should_go_on_on_a_new_session_without_asking_the_handler(streams: Any) -> None:
     streams._session, streams._lane_jobs = Use(True), LaneJobs()
-    tables = streams._tables = SimpleNamespace(renew=lambda spark: tables_on.append(spark.name))
+    tables = streams._tables = SimpleNamespace(renew=lambda: tables_on.append(streams._session.context.name))
     tables_on: list[str] = []
     assert tables is streams._tables
     assert streams._on_failure(SessionStoppedError(), 0)
     assert (streams.state, streams.asked, streams.failure) == (State.REBALANCING, [], None)
     assert streams._lane_jobs.did == ["renewed on second", "warmed up"]
     assert tables_on == ["second"]
-    assert streams._spark.name == "second"
     assert streams._threads.failed == 0
     assert streams._on_failure(SessionStoppedError(), 1), "another thread that has failed with it"
     assert streams._lane_jobs.did == ["renewed on second", "warmed up"]

@@ -12,9 +12,10 @@ from pyspark import cloudpickle
 
 from penstock import BrokerAccessError, ConfigError, StreamsConfig
 from penstock.kafka.clients import admin_config, check_client_settings, group_admin_config, member_config, open_client
+from penstock.kafka.member_tokens import MemberTokens
 from penstock.kafka.oauth import token_source
 from penstock.kafka.security import member_security, security_settings
-from penstock.kafka.tokens import MemberTokens, TokenSource
+from penstock.kafka.tokens import TokenSource
 from tests.unit.kafka.test_tokens import jwt
 
 BASE = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}

@@ -14,7 +14,8 @@ from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 
 import penstock.kafka.tokens as tokens_module
 from penstock import BrokerAccessError, BrokerError
-from penstock.kafka.tokens import MemberTokens, Token, TokenSource, token_of
+from penstock.kafka.member_tokens import MemberTokens
+from penstock.kafka.tokens import Token, TokenSource, token_of
 
 
 def jwt(**claims: Any) -> str:

@@ -63,12 +63,13 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def made(settings: dict[str, str], **own: str) -> Any:
         master = {"spark.master": "spark://host:7077"}
-        context = SimpleNamespace(master=master["spark.master"], getConf=lambda: SimpleNamespace(getAll=lambda: [*known.items()]))
+        context: Any = SimpleNamespace(
+            master=master["spark.master"], getConf=lambda: SimpleNamespace(getAll=lambda: [*known.items()])
+        )
         known = {**master, **settings}
         config = StreamsConfig({"application.id": "app", "bootstrap.servers": "b:1", **own})
         plan: Any = SimpleNamespace(shuffled={})
-        session: Any = SimpleNamespace(sparkContext=context)
-        return LaneJobs(session, Application("key", config, plan, None, "p", "client"), ["t1", "t2"])
+        return LaneJobs(context, Application("key", config, plan, None, "p", "client"), ["t1", "t2"])
 
     return made
 
@@ -196,13 +197,13 @@ def test_should_go_on_on_another_session_with_lanes_of_the_same_numbers_and_name
     lane_jobs.add_lane(4, "t5")
     for lane in lane_jobs.lanes:
         lane_jobs.open(lane, {TASK: {}} if lane == 0 else {})
-    before, session = dict(lane_jobs.lanes), SimpleNamespace(sparkContext=SimpleNamespace())
+    before, session = dict(lane_jobs.lanes), SimpleNamespace()
     lane_jobs.renew(session)
     assert [lane.forsaken for lane in before.values()] == [1, 1, 1]
     assert {index: (lane.name, lane.worker_name, lane.pool) for index, lane in lane_jobs.lanes.items()} == {
         index: (lane.name, lane.worker_name, lane.pool) for index, lane in before.items()
     }
-    assert all(lane.spark is session.sparkContext for lane in lane_jobs.lanes.values())
+    assert all(lane.spark is session for lane in lane_jobs.lanes.values())
     assert {lane.executor for lane in lane_jobs.lanes.values()} == {"executor_host_7"}
     assert lane_jobs.query_address(0) is None
     for lane in lane_jobs.lanes:
@@ -223,11 +224,11 @@ def test_should_be_renewed_again_where_lanes_could_not_be_made(make: Any, monkey
 
     monkeypatch.setattr(module, "Lane", fails_once)
     with pytest.raises(RuntimeError, match="died again"):
-        lane_jobs.renew(SimpleNamespace(sparkContext=SimpleNamespace()))
+        lane_jobs.renew(SimpleNamespace())
     assert made[0].forsaken == 1
-    second = SimpleNamespace(sparkContext=SimpleNamespace())
+    second = SimpleNamespace()
     lane_jobs.renew(second)
-    assert [(lane.name, lane.spark) for lane in lane_jobs.lanes.values()] == [(f"t{n}", second.sparkContext) for n in (1, 2)]
+    assert [(lane.name, lane.spark) for lane in lane_jobs.lanes.values()] == [(f"t{n}", second) for n in (1, 2)]
 
 
 def test_should_see_that_the_session_is_gone_without_asking_it(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:

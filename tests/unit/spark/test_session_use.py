@@ -19,7 +19,7 @@ class Session:
         self.stops = 0
         self.is_lost = False
         self.sparkContext = SimpleNamespace(
-            getConf=lambda: SimpleNamespace(getAll=lambda: list((settings or {}).items())), session=self
+            getConf=lambda: SimpleNamespace(getAll=lambda: list((settings or {}).items())), session=self, stop=self.stop
         )
 
     @property
@@ -39,7 +39,8 @@ class Process:
         self.forgotten = 0
         self.error: Exception | None = None
         monkeypatch.setattr(session_use, "_made", None)
-        monkeypatch.setattr(session_use, "make_session", self._make)
+        monkeypatch.setattr(session_use, "make_context", self._make)
+        monkeypatch.setattr(session_use, "session_of", lambda context: context.session)
         monkeypatch.setattr(
             session_use, "active_session", lambda: self.active if self.active and not self.active.has_ended else None
         )
@@ -55,12 +56,12 @@ class Process:
         self.forgotten += is_lost
         return is_lost
 
-    def _make(self, application_id: str, settings: dict[str, str]) -> Session:
+    def _make(self, application_id: str, settings: dict[str, str]) -> Any:
         if self.error is not None:
             raise self.error
         self.made.append((application_id, settings))
         self.active = Session(settings)
-        return self.active
+        return self.active.sparkContext
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from penstock.ids import TaskId
 from penstock.query.metadata import HostInfo
 from penstock.query.table_read import key_format_of
 from penstock.runtime.queries.arrow_table import columns_of
+from penstock.spark.driver.session_use import SessionUse
 from penstock.spark.queries.data_source import register
 from penstock.spark.queries.located_source import LocatedTables
 from penstock.spark.queries.store_locator import StoreLocator, StoreSource
@@ -23,8 +24,8 @@ from penstock.spark.worker.lane_worker import packed
 class StateTables:
     """DataFrames over the committed state of an application."""
 
-    def __init__(self, spark: Any, stores: LocalStores, locations: Callable[[], Locations]) -> None:
-        self._spark = spark
+    def __init__(self, use: SessionUse, stores: LocalStores, locations: Callable[[], Locations]) -> None:
+        self._use = use
         self._stores = stores
         self._locations = locations
         self._store_locator: StoreLocator | None = None
@@ -40,13 +41,14 @@ class StateTables:
     def _guided(self) -> LocatedTables:
         with self._lock:
             if self._store_locator is None:
-                self._store_locator = StoreLocator(self._spark.sparkContext, self._stores.application, self._source_of)
+                self._store_locator = StoreLocator(self._use.context, self._stores.application, self._source_of)
             if self._tables is None:
                 # Not before: with the first source that it is told of, Spark starts a Python process to look for others.
-                register(self._spark)
+                session = self._use.session
+                register(session)
                 application = self._stores.application
                 application_id, guide = application.config["application.id"], self._store_locator.address
-                self._tables = LocatedTables(self._spark, application_id, packed(application), guide)
+                self._tables = LocatedTables(session, application_id, packed(application), guide)
             return self._tables
 
     def create_temp_views(self) -> list[str]:
@@ -64,10 +66,10 @@ class StateTables:
             names.append(view)
         return names
 
-    def renew(self, spark: Any) -> None:
-        """Make tables in another session from now on: those that were made in the last one have ended with it."""
+    def renew(self) -> None:
+        """There is another session from now on: tables that were made in the last one have ended with it."""
         with self._lock:
-            self._spark, self._tables = spark, None
+            self._tables = None
 
     def close(self) -> None:
         """Tables can be read no more."""

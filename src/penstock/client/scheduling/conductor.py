@@ -71,7 +71,7 @@ from penstock.spark.plan import Plan
 _log = logging.getLogger(__name__)
 
 _PLACES_EVERY = 5.0
-_LOST_EVERY = 0.5
+_LOST_EVERY = 0.2
 _SESSION_EVERY = 0.2
 _METRICS_EVERY = 1.0
 _LOOK_EVERY = 1.0

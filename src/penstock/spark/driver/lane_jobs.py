@@ -17,8 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from pyspark import RDD
-from pyspark.sql import SparkSession
+from pyspark import RDD, SparkContext
 
 from penstock.errors import TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
@@ -107,8 +106,8 @@ class Staged(NamedTuple):
 class LaneJobs:
     """The lanes of one application on one Spark session."""
 
-    def __init__(self, spark: SparkSession, application: Application, names: Sequence[str]) -> None:
-        self._spark = spark.sparkContext
+    def __init__(self, spark: SparkContext, application: Application, names: Sequence[str]) -> None:
+        self._spark = spark
         self._application = application
         self._packed = packed(application)
         self._pool = application.config.spark_configs.get(POOL)
@@ -386,7 +385,7 @@ class LaneJobs:
         self._remove_sockets()
         self._sockets.clear()
 
-    def renew(self, spark: SparkSession) -> None:
+    def renew(self, spark: SparkContext) -> None:
         """Go on on another session after the end of the last one: lanes of the same numbers and names, with nothing open.
 
         Called by the thread that opens lanes, which has to open all of them next. NoExecutorsError, or what Spark says, where
@@ -397,7 +396,7 @@ class LaneJobs:
         3. Make the lanes.
         """
         self.forsake()
-        self._spark = spark.sparkContext
+        self._spark = spark
         self.updaters.renew(self._spark)
         names = {index: lane.name for index, lane in self.lanes.items()}
         there = wait_for_executors(self._spark, _RENEW_SECONDS)

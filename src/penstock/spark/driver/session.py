@@ -1,17 +1,26 @@
-"""The SparkSession an application runs on: the user's, or one made from the config's `spark.*` keys."""
+"""What of Spark an application runs on, made from the config's `spark.*` keys: its context, which is all that lanes need.
+
+A SparkSession on top of it takes as long again, and is for tables only.
+"""
 
 from __future__ import annotations
 
 import atexit
+import hashlib
+import importlib
 import logging
 import os
+import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pyspark
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.spark.driver.allocation import Allocation, cores_of
@@ -32,13 +41,14 @@ from penstock.spark.internals import (
     forget_lost_jvm,
     has_ended,
     running_gateway,
+    spark_home,
     total_cores,
 )
 
 _log = logging.getLogger(__name__)
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_JAVA_OPTIONS, _EXECUTOR_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 _DAEMON, _WORKER_PATH = "spark.python.daemon.module", "spark.executorEnv.PYTHONPATH"
 # From the start of a session to its first executor.
 _EXECUTOR_SECONDS = 120.0
@@ -54,7 +64,17 @@ _started: tuple[Any, frozenset[str], bool] = (None, frozenset(), False)
 
 
 def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSession:
-    """A session with penstock's settings, under the user's own; what is left of one that has ended is cleared away first."""
+    """A session with penstock's settings, under the user's own."""
+    return session_of(make_context(application_id, settings))
+
+
+def session_of(_: SparkContext) -> SparkSession:
+    """The session on the context of this process, which there is one of: made now, where nobody has asked for it before."""
+    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+
+
+def make_context(application_id: str, settings: Mapping[str, Any]) -> SparkContext:
+    """A context with penstock's settings, under the user's own; what is left of one that has ended is cleared away first."""
     global _started
     _clear_away()
     # Workers run this interpreter, with what is installed for it, unless told otherwise. Only spark-submit reads the setting.
@@ -66,19 +86,27 @@ def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSessi
     options = {**own, **given, **_daemon({**own, **elsewhere, **given})}
     # Log settings go to the JVM's start: Spark's own warnings come before `spark.log.level` is looked at. The user's come last.
     wanted = str(settings.get(_JAVA_OPTIONS) or elsewhere.get(_JAVA_OPTIONS, ""))
-    options[_JAVA_OPTIONS] = (
-        f"{JVM_OPTIONS} -Dlog4j2.configurationFile={_LOGGING.as_uri()} {_temporary_folder()} {wanted}".strip()
-    )
-    builder = SparkSession.builder.appName(application_id)
-    for key, value in options.items():
-        builder = builder.config(key, value)
+    archive = _archive_options(wanted)
+    ours = JVM_OPTIONS, f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}", _temporary_folder(), archive
+    options[_JAVA_OPTIONS] = " ".join(filter(None, (*ours, wanted)))
+    if own.get(_EXECUTOR_OPTIONS):  # on other hosts there may be no such file, which is left alone too
+        options[_EXECUTOR_OPTIONS] = f"{own[_EXECUTOR_OPTIONS]} {archive}".strip()
+    conf = SparkConf().setAppName(application_id).setAll(list(options.items()))
     starts, loopback = running_gateway() is None, listens_on_loopback(given, elsewhere)
+    if starts:
+        threading.Thread(target=_import_ahead, name="penstock-imports", daemon=True).start()
     with _environment({"SPARK_LOCAL_IP": LOOPBACK} if loopback and starts else {}):  # the address of the UI
-        session = builder.getOrCreate()
+        context = SparkContext.getOrCreate(conf)
     if starts:
         _started = running_gateway(), frozenset(options), loopback
         atexit.register(_end_jvm_at_exit, running_gateway(), os.getpid())
-    return session
+    return context
+
+
+def _import_ahead() -> None:
+    """While the JVM starts, import what pyspark imports with its first call to it (pandas, where there is one): 0.3 s of CPU."""
+    with suppress(Exception):  # if it is missed, pyspark says so
+        importlib.import_module("pyspark.testing")
 
 
 def _clear_away() -> None:
@@ -113,6 +141,33 @@ def _temporary_folder() -> str:
     return f'"-Djava.io.tmpdir={folder}"' if len(os.fsencode(folder)) <= _LONGEST_FOLDER else ""
 
 
+def class_archive() -> Path:
+    """Where an archive of the classes of this Spark for this Java is, if there is one (`class_archive.py`)."""
+    java = Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else Path(shutil.which("java") or "java")
+    home = spark_home()
+    jars = Path(home, "jars")
+    changed = int(jars.stat().st_mtime) if jars.is_dir() else 0  # images keep whole seconds
+    name = hashlib.sha256(f"{java.resolve()}\n{home}\n{pyspark.__version__}\n{changed}".encode()).hexdigest()[:16]
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / f"spark-classes-{name}.jsa"
+
+
+def _archive_options(wanted: str) -> str:
+    """Have the JVM use the archive of its classes, where there is one that only this user can have written.
+
+    One that does not fit, since the class path is another, is left alone without a word.
+    """
+    if "-XX:SharedArchiveFile" in wanted or "-XX:ArchiveClassesAtExit" in wanted or "-Xshare" in wanted:
+        return ""
+    file = class_archive()
+    try:
+        found = file.stat()
+    except OSError:
+        return ""
+    if found.st_uid != os.getuid() or found.st_mode & 0o022 or '"' in str(file):
+        return ""
+    return f'"-XX:SharedArchiveFile={file}" -Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off'
+
+
 @contextmanager
 def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
     """Variables for a process that is started meanwhile."""
@@ -133,12 +188,11 @@ def _daemon(known: Mapping[str, str]) -> dict[str, str]:
     return {_DAEMON: "penstock.spark.worker.daemon", _WORKER_PATH: path}
 
 
-def lanes_of(spark: SparkSession, wanted: int | None = None, tasks: int = 1) -> int:
-    """As many lanes as wanted, or as Spark runs tasks at a time; returns when the session has executors to put them on.
+def lanes_of(context: SparkContext, wanted: int | None = None, tasks: int = 1) -> int:
+    """As many lanes as wanted, or as Spark runs tasks at a time; returns when the context has executors to put them on.
 
     With dynamic allocation that is what it can come to, and no more than there are tasks.
     """
-    context = spark.sparkContext
     there = wait_for_executors(context, _EXECUTOR_SECONDS)
     settings = dict(context.getConf().getAll())
     cpus, allocation = int(settings.get("spark.task.cpus", "1")), Allocation.of(settings)

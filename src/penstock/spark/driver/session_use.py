@@ -21,11 +21,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyspark
+from pyspark import SparkContext
 from pyspark.sql import SparkSession, is_remote
 
 from penstock.spark.driver.core_sharing import POOL
 from penstock.spark.driver.preflight import Surroundings, check_surroundings
-from penstock.spark.driver.session import make_session, planned_settings
+from penstock.spark.driver.session import make_context, planned_settings, session_of
 from penstock.spark.internals import active_context, can_start_jvm, forget_lost_jvm, has_ended, running_gateway, was_stopped
 
 _log = logging.getLogger(__name__)
@@ -36,9 +37,9 @@ _OURS = frozenset({POOL})
 
 @dataclass
 class _Made:
-    """A session that was made here: what for, with which settings, and how many applications use it."""
+    """A context that was made here: what for, with which settings, and how many applications use it."""
 
-    session: SparkSession
+    context: SparkContext
     application_id: str
     settings: Mapping[str, str]
     users: int = 0
@@ -49,32 +50,41 @@ _made: _Made | None = None
 
 
 class SessionUse:
-    """A session as long as an application needs it; `made` where it was made here."""
+    """What there is of Spark, for as long as an application needs it; `made` where it was made here.
 
-    def __init__(self, session: SparkSession, made: _Made | None = None) -> None:
-        self.session = session
+    Lanes need the context only. A session on it is made for who asks for tables: that takes as long as all the rest of Spark.
+    """
+
+    def __init__(self, context: SparkContext, session: SparkSession | None = None, made: _Made | None = None) -> None:
+        self.context = context
+        self._session = session
         self._made = made
 
     @property
+    def session(self) -> SparkSession:
+        """The session that was given or found, or one on the context that was made here."""
+        return session_of(self.context) if self._session is None else self._session
+
+    @property
     def is_renewable(self) -> bool:
-        """Whether the session was made here, for this application or for one it shares it with, and nobody has stopped it."""
-        return self._made is not None and not was_stopped(self.session.sparkContext)
+        """Whether the context was made here, for this application or for one it shares it with, and nobody has stopped it."""
+        return self._made is not None and not was_stopped(self.context)
 
     def renew(self) -> bool:
-        """Take another session in the place of one that was made here and has ended by itself, with the same settings.
+        """Take another context in the place of one that was made here and has ended by itself, with the same settings.
 
-        False where the session was the user's, somebody has stopped it, or no JVM can be started for another: it stays as it is.
-        Where the new one cannot be made now, what Spark says is raised, and it may be tried again.
+        False where it was the user's, somebody has stopped it, or no JVM can be started for another: it stays as it is. Where the
+        new one cannot be made now, what Spark says is raised, and it may be tried again.
         """
         with _lock:
             made = self._made
             if made is None or not self.is_renewable:
                 return False
-            if has_ended(self.session.sparkContext):
+            if has_ended(self.context):
                 forget_lost_jvm()
                 if running_gateway() is None and not can_start_jvm():
                     return False
-                self.session, self._made = _take(made.application_id, made.settings)
+                self.context, self._session, self._made = _take(made.application_id, made.settings)
             return True
 
     def release(self) -> None:
@@ -99,21 +109,26 @@ def take_session(application_id: str, settings: Mapping[str, str], given: SparkS
 
 def _take(
     application_id: str, settings: Mapping[str, str], given: SparkSession | None = None
-) -> tuple[SparkSession, _Made | None]:
+) -> tuple[SparkContext, SparkSession | None, _Made | None]:
     global _made
-    if _made is not None and has_ended(_made.session.sparkContext):
+    if _made is not None and has_ended(_made.context):
         _made = None
-    found = given if given is not None else active_session()
-    if found is None:
-        wanted = {key: value for key, value in settings.items() if key not in _OURS}
-        found = make_session(application_id, wanted)
-        _made = _Made(found, application_id, dict(settings))
+    found = given
+    if found is None and _made is None:
+        found = active_session()
+    if found is not None:
+        context = found.sparkContext
+        _tell_without_effect(context, settings)
+    elif _made is not None:
+        context = _made.context
+        _tell_without_effect(context, settings)
     else:
-        _tell_without_effect(found, settings)
-    if _made is None or found.sparkContext is not _made.session.sparkContext:
-        return found, None
+        context = make_context(application_id, {key: value for key, value in settings.items() if key not in _OURS})
+        _made = _Made(context, application_id, dict(settings))
+    if _made is None or context is not _made.context:
+        return context, found, None
     _made.users += 1
-    return found, _made
+    return context, found, _made
 
 
 def _leave(made: _Made) -> None:
@@ -123,16 +138,20 @@ def _leave(made: _Made) -> None:
     made.users -= 1
     if made.users == 0:
         _made = None
-        if not (has_ended(made.session.sparkContext) and forget_lost_jvm()):
-            made.session.stop()
+        if not (has_ended(made.context) and forget_lost_jvm()):
+            made.context.stop()
 
 
 def active_session() -> SparkSession | None:
     """The session there is in this process; None where there is none. Nothing is set in it."""
+    context = _active_context()
+    return None if context is None else session_of(context)
+
+
+def _active_context() -> SparkContext | None:
     forget_lost_jvm()  # or Spark's settings would be looked for there
-    if has_ended(active_context()):
-        return None
-    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+    context = active_context()
+    return None if has_ended(context) else context
 
 
 def _surroundings(settings: Mapping[str, str], given: Any) -> Surroundings:
@@ -141,18 +160,17 @@ def _surroundings(settings: Mapping[str, str], given: Any) -> Surroundings:
     remote = is_remote() or "SPARK_REMOTE" in os.environ or os.environ.get("SPARK_API_MODE", "").lower() == "connect"
     if given is None and remote:
         return Surroundings({}, pyspark.__version__, is_remote=True)
-    session = given if given is not None else active_session()
+    context = _active_context() if given is None else given.sparkContext
     own = {key: value for key, value in settings.items() if key in _OURS}
-    if session is None:
+    if context is None:
         return Surroundings({**planned_settings(settings), **own}, pyspark.__version__)
-    if has_ended(session.sparkContext):
+    if has_ended(context):
         return Surroundings({}, pyspark.__version__, is_stopped=True)
-    there = dict(session.sparkContext.getConf().getAll())
-    return Surroundings({**there, **own}, pyspark.__version__, session.version)
+    return Surroundings({**dict(context.getConf().getAll()), **own}, pyspark.__version__, context.version)
 
 
-def _tell_without_effect(session: SparkSession, settings: Mapping[str, str]) -> None:
-    there = dict(session.sparkContext.getConf().getAll())
+def _tell_without_effect(context: SparkContext, settings: Mapping[str, str]) -> None:
+    there = dict(context.getConf().getAll())
     without = sorted(key for key, value in settings.items() if key not in _OURS and there.get(key) != str(value))
     if without:
         _log.warning(

@@ -1,0 +1,78 @@
+"""An archive of the classes that Spark's JVM loads at a start, in the form it can map into memory (class data sharing).
+
+A JVM reads thousands of classes from jars, checks them and lays them out, at every start anew: about half of the CPU that Spark's
+start takes. An archive of them is made once for a Spark and a Java (`penstock warm-up`), about 80 MB in the user's cache folder,
+and is used by every session that penstock makes from then on. One that does not fit is left alone by the JVM.
+
+Runs as a program of its own (`python -m penstock.spark.driver.class_archive FILE`): a JVM writes the archive at its end.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from penstock.errors import StreamsError
+from penstock.spark.driver.lanes import Lane, close_lanes, shuffled_bytes
+from penstock.spark.driver.session import class_archive, make_context
+from penstock.spark.internals import all_of_partition, end_gateway, running_gateway
+
+# A JVM that writes an archive takes some seconds longer to start and to end; far longer where others have the cores.
+_SECONDS: Final = 600.0
+
+
+def make_archive() -> Path:
+    """Make the archive for this Spark and this Java, in the place of one that is there; returns where it is."""
+    file = class_archive()
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.TemporaryDirectory(dir=file.parent, prefix="making-") as folder:
+        made = Path(folder) / file.name
+        done = subprocess.run(  # noqa: S603 - this interpreter, with names of our own
+            [sys.executable, "-m", "penstock.spark.driver.class_archive", str(made)],
+            env={**os.environ, "PYTHONSAFEPATH": "1"},
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+        if done.returncode or not made.exists():
+            said = (done.stderr.strip() or done.stdout.strip() or "it has said nothing").splitlines()[-1]
+            raise StreamsError(f"the JVM has not made an archive of Spark's classes at {file}: {said}")
+        made.chmod(0o600)
+        made.replace(file)
+    return file
+
+
+def main() -> None:
+    """Start Spark, have it do once what it does for lanes, and end it: its JVM writes the archive then."""
+    context = make_context(
+        "penstock-warm-up",
+        {"spark.master": "local[2]", "spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={sys.argv[1]}"},
+    )
+    lane = Lane(context, "penstock-warm-up")
+    lane.submit(_said, "warm up", bytes).result()
+    rows = shuffled_bytes(context.parallelize(range(2), 2), _sent, 2)
+    all_of_partition(context, rows, 1, _SECONDS)
+    lane.submit_partition(rows, 0, _said, "warm up", bytes).result()
+    close_lanes([lane], _SECONDS)
+    gateway = running_gateway()
+    context.stop()
+    end_gateway(gateway, _SECONDS)
+
+
+def _said(rows: Iterator[object]) -> Iterator[bytes]:
+    yield str(len(list(rows))).encode()
+
+
+def _sent(rows: Iterator[int]) -> Iterator[tuple[int, bytes]]:
+    for row in rows:
+        yield row, b"sent"
+
+
+if __name__ == "__main__":
+    main()
