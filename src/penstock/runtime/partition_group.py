@@ -180,6 +180,13 @@ class PartitionGroup:
             self.add_raw_records(other.partition, taken[waits].rows(left, end))
         return [(q, raw.rows(0, len(p)), p) for q, raw, p in zip(queues, taken, places) if p]
 
+    def advance(self, queue: RecordQueue, timestamp: int) -> None:
+        """A record of a run is about to be processed: partition time and stream time follow it."""
+        if timestamp > queue.partition_time:
+            queue.partition_time = timestamp
+        if timestamp > self.stream_time:
+            self.stream_time = timestamp
+
     def consumed(self, queue: RecordQueue, raw: RawColumns) -> None:
         """A run has been processed: partition time and stream time follow it."""
         latest = max(raw.timestamps)

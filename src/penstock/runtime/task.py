@@ -29,7 +29,7 @@ from penstock.errors import ProcessingError, StreamsError, TaskMigratedError
 from penstock.handlers import deserialization_exception_handler, processing_exception_handler, production_exception_handler
 from penstock.ids import TaskId, TopicPartition
 from penstock.processor import Cancellable, PunctuationType, Punctuator
-from penstock.record import RawRecord, RecordContext
+from penstock.record import RawRecord, Record, RecordContext
 from penstock.runtime.cached_tables import CachedTables
 from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from penstock.runtime.collector import PartitionsFor, RecordCollector
@@ -137,7 +137,7 @@ class StreamTask:
         self.partition_group = PartitionGroup(
             self._create_queues(config), config["max.task.idle.ms"], metrics.record_lateness, metrics.enforced_processing
         )
-        self._takes_columns = False
+        self._takes_columns = self._reads_rows = False
         self.column_threshold = ColumnThreshold()
         self.processed_as_columns = 0
         self._merged: MergedJoin | CachedTables | None = None
@@ -196,6 +196,7 @@ class StreamTask:
         # At DEBUG every record is looked at.
         if all(queue.trusts_record for queue in queues) and self.metrics.record_lateness is None:
             self._takes_columns = self.topology.takes_columns
+            self._reads_rows = True
             if not self._takes_columns:
                 join = MergedJoin.of(self.topology) if len(queues) == 2 else None
                 self._merged = join or CachedTables.of([queue.source for queue in queues])
@@ -279,6 +280,11 @@ class StreamTask:
                 self.processed_as_columns += processed
                 return processed
             self.processed_as_columns += processed
+        elif self._reads_rows and max_records is None and group.num_buffered >= self.column_threshold.rows:
+            processed, all_taken = self._process_rows(now, until)
+            if all_taken:
+                self.metrics.process.record(processed)
+                return processed
         next_record, is_ready, process = group.next_record, group.ready_to_process, self._process
         limit = processed + group.num_buffered if max_records is None else max_records
         while processed < limit:
@@ -371,6 +377,58 @@ class StreamTask:
                 context.forward_columns(columns)
             group.consumed(queue, raw)
             self._commit_needed = True
+            processed += len(raw)
+        return processed, True
+
+    def _process_rows(self, now: int, until: float) -> tuple[int, bool]:
+        """Process what is ready record by record, read as columns; False with what it has done where the rest cannot be read so.
+
+        Each record is processed as `process` does it, with times and timers as they are then; only their bytes are read together.
+        What is left at the moment `until` goes back into its queues.
+        """
+        group, context, timers = self.partition_group, self.context, self.timers
+        runs = group.take_runs(now)
+        if len(runs) > 1 and sum(len(raw) for _, raw in runs) < self.column_threshold.run * len(runs):
+            group.put_back(runs)
+            return 0, False
+        processed = 0
+        context.system_time_ms = now
+        for index, (queue, raw) in enumerate(runs):
+            try:
+                columns = queue.source.read_columns(raw)
+            except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
+                columns = None
+            if columns is None or min(raw.timestamps) < 0:
+                group.put_back(runs[index:])
+                return processed, False
+            run, source, topic, partition = queue.source.run, queue.source, raw.topic, raw.partition
+            headers_of = [()] * len(raw) if raw.headers is None else raw.headers
+            rows = zip(columns.keys, columns.values, raw.timestamps, headers_of, raw.offsets, raw.keys, raw.values)
+            try:
+                for done, (key, value, timestamp, headers, offset, raw_key, raw_value) in enumerate(rows, 1):
+                    group.advance(queue, timestamp)
+                    context.record_context = RecordContext(timestamp, offset, partition, topic, headers, raw_key, raw_value)
+                    context.current_node = source
+                    run(Record(key, value, timestamp, headers))
+                    queue.consumed_offset = offset
+                    self._commit_needed = True
+                    if timers.stream_time.next_due <= group.stream_time:
+                        context.current_node = None
+                        self.maybe_punctuate_stream_time()
+                        context.system_time_ms = now
+                    if monotonic() >= until:
+                        group.put_back([(queue, raw.rows(done, len(raw))), *runs[index + 1 :]])
+                        self.was_cut_short = self.has_records_queued
+                        return processed + done, True
+            except FailedProcessingError as exc:
+                cause = exc.__cause__ or exc
+                raise self._failure(exc.node, context.record_context, cause, exc.message) from cause
+            except StreamsError:
+                raise
+            except Exception as exc:
+                raise self._failure(context.current_node_name, context.record_context, exc) from exc
+            finally:
+                context.current_node = None
             processed += len(raw)
         return processed, True
 

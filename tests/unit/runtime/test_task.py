@@ -10,6 +10,7 @@ from penstock.ids import TopicPartition
 from penstock.processor import Processor, PunctuationType
 from penstock.record import RawRecord, Record
 from penstock.runtime.carry_over import TopicPartitionMetadata
+from penstock.runtime.task import ColumnThreshold
 from penstock.runtime.task_state import TaskState
 from penstock.state.builders import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
 from penstock.state.suppliers import InMemoryKeyValueBytesStoreSupplier, RocksDBKeyValueBytesStoreSupplier
@@ -85,6 +86,19 @@ def test_should_keep_what_there_is_no_time_for(tmp_path: Path) -> None:
     assert not harness.task.was_cut_short
     commit = harness.commit()
     assert (commit.offsets[IN].offset, commit.next_timer) == (10, None)
+
+
+def test_should_keep_what_there_is_no_time_for_of_records_that_are_read_together(tmp_path: Path) -> None:
+    harness = Harness(pipeline(Forwarder), tmp_path)
+    harness.open()
+    harness.task.column_threshold = ColumnThreshold(1, 1)
+    harness.add("in", ("a", "x", 1), ("a", "x", 2), ("a", "x", 3), first_offset=7)
+
+    for offset, next_timer in ((8, 0), (9, 0), (10, None)):
+        assert harness.task.process_all(until=0.0) == 1
+        commit = harness.commit()
+        assert (commit.offsets[IN].offset, commit.next_timer) == (offset, next_timer)
+    assert not harness.task.was_cut_short
 
 
 def test_should_want_no_turn_where_its_last_record_took_all_the_time(tmp_path: Path) -> None:

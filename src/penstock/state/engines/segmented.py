@@ -19,6 +19,8 @@ K = TypeVar("K")
 
 # To find a key costs as much as to read on over so many entries.
 _SCANNED_FOR_A_SEEK = 3
+# Up to so many windows of a key are read at once, without an iterator that could be left open.
+_FEW_SEGMENTS, _FEW_WINDOWS = 3, 16
 
 
 class AbstractSegmentedBytesStore(SegmentedEngine):
@@ -264,6 +266,9 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
         if self._is_window:
             if to < max(0, actual_from):
                 return empty_iterator(self._name)
+            few = self._few(key, actual_from, to) if forward else None
+            if few is not None:
+                return PeekingIterator([(convert(key), value) for key, value in few], self._name)
             # Between the bounds all begin with the key, and those of its length have nothing but a time of the range behind it.
             match = _of_length(len(key) + SUFFIX_SIZE)
         else:
@@ -276,6 +281,24 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
             forward,
             convert,
         )
+
+    def _few(self, key: bytes, from_: int, to: int) -> list[tuple[bytes, bytes]] | None:
+        """The windows of one record key in a range of time that lies in few segments; None where there are many."""
+        schema, size = self._schema, len(key) + SUFFIX_SIZE
+        self._validate_open()
+        prefixes = self._segments.search(*schema.segments_to_search(from_, to))
+        if len(prefixes) > _FEW_SEGMENTS:
+            return None
+        lower, upper = schema.lower_range_fixed_size(key, from_), schema.upper_range_fixed_size(key, to)
+        found: list[tuple[bytes, bytes]] = []
+        for prefix in prefixes:
+            entries = self._db.few(prefix + lower, prefix + upper, _FEW_WINDOWS)
+            if entries is None:
+                return None
+            for binary, value in entries:
+                if len(binary) == PREFIX_SIZE + size:
+                    found.append((binary[PREFIX_SIZE:], value))
+        return found
 
     def fetch_many(self, keys: Iterable[bytes], from_: int, to: int) -> dict[bytes, list[tuple[int, bytes]]]:
         """`(window_start, value)` of many record keys in a range of time, in order; keys that have none are left out."""

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.columns.serdes import deserialize_column, serialize_column
 from penstock.errors import SerializationError, StreamsError
-from penstock.serdes.codecs import serialize_boolean, serialize_bytes, serialize_double, serialize_long
+from penstock.serdes.codecs import (
+    deserialize_long,
+    deserialize_string,
+    serialize_boolean,
+    serialize_bytes,
+    serialize_double,
+    serialize_long,
+    serialize_string,
+)
 from penstock.serdes.contract import as_deserializer, as_serializer, shown_half
 from penstock.serdes.guessed import settled
 from penstock.serdes.serde import WrappingNullable
 from penstock.state.store import StateStoreContext
+
+_LONG = struct.Struct(">q")
+_pack_long, _unpack_long = _LONG.pack, _LONG.unpack
+
+_Half = Callable[[Any], Any]
+_Shortcut = Callable[[_Half], _Half]
 
 _EXACT: dict[Any, type] = {serialize_long: int, serialize_double: float, serialize_boolean: bool, serialize_bytes: bytes}
 
@@ -140,7 +155,65 @@ def _serializer(serialize: Any, topic: str, store_name: str, which: str) -> Call
             )
         return raw
 
-    return key_to_bytes if which == "key" else to_bytes
+    whole = key_to_bytes if which == "key" else to_bytes
+    return _plain(_PLAIN_SERIALIZERS, serialize, whole)
+
+
+def _plain(known: dict[Any, _Shortcut], half: Any, whole: _Half) -> _Half:
+    """The shortest way there is for the values a built-in serde is made for; all others, and what fails, go the whole way."""
+    try:
+        shortcut = known.get(half)
+    except TypeError:  # a user's serde object that does not hash
+        return whole
+    return whole if shortcut is None else shortcut(whole)
+
+
+def _string_to_bytes(whole: _Half) -> _Half:
+    def to_bytes(value: Any) -> Any:
+        if type(value) is str:
+            try:
+                return value.encode()
+            except UnicodeEncodeError:
+                pass
+        return whole(value)
+
+    return to_bytes
+
+
+def _string_from_bytes(whole: _Half) -> _Half:
+    def from_bytes(raw: Any) -> Any:
+        return str(raw, "utf-8", "replace") if type(raw) is bytes else whole(raw)
+
+    return from_bytes
+
+
+def _long_to_bytes(whole: _Half) -> _Half:
+    def to_bytes(value: Any) -> Any:
+        if type(value) is int:
+            try:
+                return _pack_long(value)
+            except struct.error:
+                pass
+        return whole(value)
+
+    return to_bytes
+
+
+def _long_from_bytes(whole: _Half) -> _Half:
+    def from_bytes(raw: Any) -> Any:
+        return _unpack_long(raw)[0] if type(raw) is bytes and len(raw) == _LONG.size else whole(raw)
+
+    return from_bytes
+
+
+_PLAIN_SERIALIZERS: dict[Any, _Shortcut] = {
+    serialize_string: _string_to_bytes,
+    serialize_long: _long_to_bytes,
+}
+_PLAIN_DESERIALIZERS: dict[Any, _Shortcut] = {
+    deserialize_string: _string_from_bytes,
+    deserialize_long: _long_from_bytes,
+}
 
 
 def _deserializer(deserialize: Any, topic: str, store_name: str, which: str) -> Callable[[Any], Any]:
@@ -153,4 +226,4 @@ def _deserializer(deserialize: Any, topic: str, store_name: str, which: str) -> 
                 f"{shown_half(deserialize)}: {exc}. Change the default serdes or give the store serdes that fit"
             ) from exc
 
-    return from_bytes
+    return _plain(_PLAIN_DESERIALIZERS, deserialize, from_bytes)

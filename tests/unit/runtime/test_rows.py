@@ -1,0 +1,100 @@
+"""Processors of the user's own see the same whether the bytes of a turn are read together or record by record."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock import Consumed, Processor, Produced, PunctuationType, Record, Stores, StreamsBuilder
+from penstock.columns.columns import RawColumns, records_of
+from penstock.ids import TopicPartition
+from penstock.metrics.registry import Metrics
+from penstock.record import RawRecord
+from penstock.runtime.task import ColumnThreshold
+from tests.unit.runtime.harness import LONG, STRING, TASK, Harness, config
+
+
+class Watching(Processor[str, str, str, str]):
+    """Tells with each record what a processor can see, and keeps windows and counts."""
+
+    stores = (
+        Stores.key_value_store_builder(Stores.persistent_key_value_store("counts"), STRING, LONG),
+        Stores.window_store_builder(Stores.persistent_window_store("seen", 40, 10), STRING, STRING),
+    )
+
+    def init(self, context: Any) -> None:
+        self.context = context
+        self.counts, self.seen = context.get_state_store("counts"), context.get_state_store("seen")
+        context.schedule(7, PunctuationType.STREAM_TIME, self.punctuate)
+
+    def punctuate(self, timestamp: int) -> None:
+        self.context.forward(Record("punctuated", f"{timestamp} {self.context.current_system_time_ms()}", timestamp))
+
+    def process(self, record: Record[str, str]) -> None:
+        if record.value == "x":
+            raise ValueError("does not like x")
+        count = (self.counts.get(record.key) or 0) + 1
+        self.counts.put(record.key, count)
+        with self.seen.fetch(record.key, record.timestamp - 10, record.timestamp + 10) as found:
+            windows = list(found)
+        self.seen.put(record.key, None if record.value == "gone" else record.value, record.timestamp)
+        origin = self.context.record_metadata
+        seen = f"{count} {windows} {origin} {self.context.current_stream_time_ms()} {self.context.current_system_time_ms()}"
+        self.context.forward(record.with_value(seen))
+
+
+ROWS = st.tuples(
+    st.sampled_from(["a", "b", "ab", "aa"]),
+    st.sampled_from(["1", "22", "x", "gone"]),
+    st.integers(0, 90),
+    st.sampled_from([(), (("h", b"1"),)]),
+)
+TURNS = st.lists(st.tuples(st.lists(ROWS, max_size=40), st.lists(ROWS, max_size=10)), min_size=1, max_size=3)
+
+
+def run(turns: Any, together: bool) -> Any:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", Consumed(STRING, STRING)).merge(builder.stream("rows", Consumed(STRING, STRING)))
+    stream.process(Watching).to("out", Produced(STRING, STRING))
+    with tempfile.TemporaryDirectory() as folder:
+        resuming = config().with_values({"processing.exception.handler": "log_and_continue"})
+        harness = Harness(builder.build(), Path(folder), resuming)
+        harness.metrics = Metrics("INFO", clock=harness.clock)
+        task = harness.open()
+        task.column_threshold = ColumnThreshold(1, 1) if together else ColumnThreshold(1_000_000, 1)
+        shown: list[Any] = []
+        at = {"in": 0, "rows": 0}
+        for turn in turns:
+            for topic, rows in zip(at, turn):
+                partition = TopicPartition(topic, TASK.partition)
+                raw = [
+                    RawRecord(*partition, at[topic] + i, time, key.encode(), value.encode(), headers)
+                    for i, (key, value, time, headers) in enumerate(rows)
+                ]
+                at[topic] += len(raw)
+                task.add_records(partition, RawColumns.of(*partition, raw))
+            task.update_lags(dict.fromkeys(task.input_partitions, 0))
+            processed = task.process_all()
+            commit = task.prepare_commit()
+            shown.append((processed, list(records_of(commit.outputs)), list(records_of(commit.changelogs)), commit.offsets))
+            task.post_commit({})
+        with task.state_manager.store("seen").all() as windows:
+            shown.append(list(windows))
+        task.suspend()
+        task.close_dirty()
+        return shown
+
+
+@settings(max_examples=60, deadline=None)
+@given(turns=TURNS)
+def test_should_show_a_processor_the_same_as_record_by_record(turns: Any) -> None:
+    assert run(turns, together=True) == run(turns, together=False)
+
+
+def test_should_find_many_windows_of_a_key_as_it_finds_few() -> None:
+    rows = [("a", str(time), time, ()) for time in range(40)]
+    assert run([(rows, []), (rows[20:], rows)], together=True) == run([(rows, []), (rows[20:], rows)], together=False)
