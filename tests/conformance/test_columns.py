@@ -111,9 +111,13 @@ def test_should_take_columns_where_that_was_meant() -> None:
         "stream_table_left",
         "table_join_inner",
         "table_join_outer_materialized",
+        "suppress_session_closes",
+        "suppress_sliding_closes",
         "suppress_window_closes",
         "combined_two_global_tables",
         "window_hopping_count_close",
+        "window_session_aggregate_update",
+        "window_sliding_aggregate_update",
         "window_topic_list",
     }
     assert len(COLUMNS) > 270

@@ -111,6 +111,19 @@ def windowed_aggregate(initial: Callable[[], Any], aggregate: Any, serde: Any, e
     return build
 
 
+def listed(windows: Any, aggregate: Any, emit: EmitStrategy | None = None) -> Build:
+    """Lists over sliding windows or sessions, which functions change in place."""
+
+    def build(builder: StreamsBuilder) -> None:
+        stream = grouped(builder).windowed_by(windows)
+        stream = stream if emit is None else stream.emit_strategy(emit)
+        merging = {"merger": lambda _, one, two: one + two} if isinstance(windows, SessionWindows) else {}
+        lists = stream.aggregate(list, aggregate, materialized=Materialized("table", STRING, JSON), **merging)
+        lists.to_stream(lambda w, _: f"{w.key}@{w.window.start}-{w.window.end}").map_values(json.dumps).to("out", TEXT)
+
+    return build
+
+
 def picky_append(key: str, value: str, seen: Any) -> Any:
     return append(key, picky(value), seen)
 
@@ -215,6 +228,12 @@ CASES: dict[str, Build] = {
     "windowed lists on close": windowed_aggregate(list, picky_append, JSON, EmitStrategy.on_window_close()),
     "sliding": windowed(SlidingWindows(5, grace=3)),
     "sessions": windowed(SessionWindows(3, grace=3)),
+    "sliding on close": windowed(SlidingWindows(5, grace=3), EmitStrategy.on_window_close()),
+    "sliding picky lists": listed(SlidingWindows(5, grace=3), picky_append),
+    "sliding picky lists on close": listed(SlidingWindows(5, grace=0), picky_append, EmitStrategy.on_window_close()),
+    "sessions on close": windowed(SessionWindows(3, grace=3), EmitStrategy.on_window_close()),
+    "session picky lists": listed(SessionWindows(3, grace=3), picky_append),
+    "session picky lists on close": listed(SessionWindows(3, grace=0), picky_append, EmitStrategy.on_window_close()),
     "stream-table": stream_table,
     "inner join": join_streams(),
     "inner join after others": join_streams(before=lambda s: s.filter(lambda k, v: v != "cc").flat_map_values(yields_and_fails)),
