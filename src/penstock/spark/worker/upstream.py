@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from penstock.columns.columns import Columns, Produced, ProducedColumns, RawColumns
+from penstock.columns.columns import Columns, ProducedColumns, RawColumns, RecordOrColumns
 from penstock.columns.text import TextColumn
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.hashing import default_partition
@@ -21,6 +21,7 @@ from penstock.kafka.fetch import RangeFetcher
 from penstock.kafka.follow import Taken
 from penstock.record import Headers, ProducedRecord
 from penstock.runtime.collector import RecordCollector
+from penstock.runtime.sink_format import SinkFormat
 from penstock.runtime.task import StreamTask
 from penstock.serdes.codecs import serialize_bytes, serialize_string
 from penstock.serdes.windowed import WindowedStreamPartitioner
@@ -61,22 +62,11 @@ class TracingCollector(RecordCollector):
         self.origins: list[tuple[TopicPartition, int] | None] = []
         self.current: Any = None
 
-    def send(
-        self,
-        topic: str,
-        key: Any,
-        value: Any,
-        headers: Headers,
-        partition: int | None,
-        timestamp: int,
-        key_serializer: Serializer,
-        value_serializer: Serializer,
-        *arguments: Any,
-    ) -> None:
+    def send(self, topic: str, record: Any, sink: SinkFormat) -> None:
         """Keep a record, and where it came from."""
-        if value is None and topic in self._counted:
-            value_serializer = serialize_bytes
-        super().send(topic, key, value, headers, partition, timestamp, key_serializer, value_serializer, *arguments)
+        if record.value is None and topic in self._counted:
+            sink = sink._replace(value_serializer=serialize_bytes)
+        super().send(topic, record, sink)
         self._trace()
 
     def send_columns(
@@ -114,7 +104,7 @@ class TracingCollector(RecordCollector):
             context = self.current.record_context
             self.origins += [(TopicPartition(context.topic, context.partition), context.offset)] * missing
 
-    def drain_traced(self) -> tuple[list[Produced], list[tuple[TopicPartition, int] | None]]:
+    def drain_traced(self) -> tuple[list[RecordOrColumns], list[tuple[TopicPartition, int] | None]]:
         """Outputs since the last call, each record with its origin."""
         outputs, _ = self.drain()
         origins, self.origins = self.origins, []
@@ -144,7 +134,7 @@ _HERE: Side = (None, None)
 
 
 def sort_by_target(
-    plan: Plan, work: UpstreamWork, outputs: Sequence[Produced], origins: Sequence[tuple[TopicPartition, int] | None]
+    plan: Plan, work: UpstreamWork, outputs: Sequence[RecordOrColumns], origins: Sequence[tuple[TopicPartition, int] | None]
 ) -> dict[TopicPartition, ShuffledBatch]:
     """Each output to the partition it belongs to, except what that partition has consumed before."""
     sources = sources_of(plan, work.subtopology)
