@@ -155,3 +155,29 @@ def test_should_let_a_partition_that_does_not_move_hold_up_itself_only(kafka: Ka
     assert reading.take_short() == {}
     reading.close()
     strict.close()
+
+
+def test_should_have_begun_to_fetch_what_is_expected(
+    kafka: Kafka, fetcher: RangeFetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "_SHORT", 0)
+    topic = unique("expected")
+    kafka.create(topic, partitions=2)
+    write(kafka, topic, (100, True))
+    fetcher.expect(FetchRange(topic, 0, 10, 101))
+    assert read(fetcher, topic, 10, 50, partitions=1) == [list(range(10, 50))]
+    fetcher.expect(FetchRange(topic, 0, 50, 101))  # where the last read ended: what was fetched since is kept
+    assert read(fetcher, topic, 50, 101, partitions=1) == [list(range(50, 100))]
+    fetcher.expect(FetchRange(topic, 0, 0, 101))
+    assert read(fetcher, topic, 20, 101) == [list(range(20, 100))] * 2  # asked for something else
+
+
+def test_should_leave_out_headers_that_nobody_looks_at(kafka: Kafka, fetcher: RangeFetcher) -> None:
+    topic = unique("headers")
+    kafka.create(topic)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer.produce(topic, b"v", b"k", 0, headers=[("h", b"1")])
+    producer.flush()
+    wanted, partition = [FetchRange(topic, 0, 0, 1)], TopicPartition(topic, 0)
+    assert fetcher.fetch(wanted, headers=False)[partition].headers is None
+    assert fetcher.fetch(wanted)[partition].headers == [(("h", b"1"),)]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence, Set
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from penstock.columns.columns import RawColumns
@@ -56,7 +56,7 @@ _OF_THE_CONNECTION = (
 )
 
 
-_second = itemgetter(1)
+_first, _second = itemgetter(0), itemgetter(1)
 
 
 # Of how many records of a read timestamps are kept, about, and of how many reads together.
@@ -112,22 +112,30 @@ class RangeFetcher:
         self.timestamps: list[int] | None = None
         """Where somebody wants to know how old records are: the timestamps of some of those that were read."""
 
-    def fetch(self, ranges: Sequence[FetchRange]) -> dict[TopicPartition, RawColumns]:
-        """All records of the ranges, in offset order per partition.
+    def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawColumns]:
+        """All records of the ranges, in offset order per partition; without their headers, if nobody looks at them.
 
         A long read goes on fetching when it is done: what comes next is likely to be read next. A short one, or `rest`, ends it.
         """
-        found, short = self._read(ranges)
+        found, short = self._read(ranges, headers)
         if short:
             told = "; ".join(f"{partition} at offset {at.offset}: {at.reason}" for partition, at in short.items())
             raise StuckPartitionsError(f"not all that was to be read could be read ({told})", short)
         return found
 
-    def _read(self, ranges: Sequence[FetchRange]) -> tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, Short]]:
+    def expect(self, next_range: FetchRange) -> None:
+        """Begin to fetch what will be asked for next, if that is a long read; it waits in the consumer until then."""
+        if next_range.end - next_range.start > _SHORT:
+            self._long = self._long or self._reader(_LONG_READS)
+            self._long.expect(TopicPartition(next_range.topic, next_range.partition), next_range.start)
+
+    def _read(
+        self, ranges: Sequence[FetchRange], headers: bool = True
+    ) -> tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, Short]]:
         wanted = {TopicPartition(r.topic, r.partition): r for r in ranges if r.end > r.start}
         if not wanted:
             return {}, {}
-        found, short = self._read_wanted(wanted)
+        found, short = self._read_wanted(wanted, headers)
         self.look_at_times(found)
         return found, short
 
@@ -140,16 +148,16 @@ class RangeFetcher:
             del self.timestamps[:-_MOST_TIMESTAMPS]
 
     def _read_wanted(
-        self, wanted: Mapping[TopicPartition, FetchRange]
+        self, wanted: Mapping[TopicPartition, FetchRange], headers: bool
     ) -> tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, Short]]:
         if sum(r.end - r.start for r in wanted.values()) > _SHORT:
             self._long = self._long or self._reader(_LONG_READS)
-            found, short = self._long.read(wanted, self._slow)
+            found, short = self._long.read(wanted, self._slow, headers)
         else:
             self.rest()
             self._short = self._short or self._reader(_SHORT_READS)
             try:
-                found, short = self._short.read(wanted, self._slow)
+                found, short = self._short.read(wanted, self._slow, headers)
             finally:
                 self._short.rest()
         silent = [partition for partition, at in short.items() if at.offset == wanted[partition].start and not at.out_of_range]
@@ -197,9 +205,9 @@ class LenientFetcher(RangeFetcher):
         super().__init__(client_config, timeout, metrics)
         self._missed: dict[TopicPartition, Short] = {}
 
-    def fetch(self, ranges: Sequence[FetchRange]) -> dict[TopicPartition, RawColumns]:
+    def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawColumns]:
         """The records of the ranges, as far as they come."""
-        found, short = self._read(ranges)
+        found, short = self._read(ranges, headers)
         self._missed.update(short)
         self._slow = (self._slow - found.keys()) | short.keys()
         return found
@@ -224,16 +232,17 @@ class _Reader:
         """The end of a partition, where the consumer has come to it."""
         self._lost: dict[TopicPartition, str] = {}
         """Partitions whose logs do not have what is read, and why."""
+        self._headers = True
 
     def read(
-        self, wanted: Mapping[TopicPartition, FetchRange], slow: Set[TopicPartition]
+        self, wanted: Mapping[TopicPartition, FetchRange], slow: Set[TopicPartition], headers: bool = True
     ) -> tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, Short]]:
         """The records of the ranges, and those that were not read to their ends because nothing came in time.
 
         Those that are known to be slow are not waited for as long.
         """
         found = {partition: RawColumns(*partition, [], [], [], []) for partition in wanted}
-        self._lost = {}
+        self._lost, self._headers = {}, headers
         try:
             short = self._fill(wanted, found, slow)
         except BaseException:
@@ -242,6 +251,11 @@ class _Reader:
         if short:
             self.rest()
         return found, short
+
+    def expect(self, partition: TopicPartition, start: int) -> None:
+        """Fetch from an offset on, before somebody reads there."""
+        if self._next.get(partition) != start:
+            self._assign({partition: start})
 
     @property
     def rests(self) -> bool:
@@ -305,11 +319,15 @@ class _Reader:
         found: Mapping[TopicPartition, RawColumns],
     ) -> None:
         """Move messages into the columns of their partitions, run by run: a broker answers with many of one together."""
-        # Not by `==`: a KafkaError compared with None leaves an exception behind that the next call raises.
-        plain = {type(None)}.issuperset(map(type, map(Message.error, messages)))
+        stamps = list(map(Message.timestamp, messages))
+        # What is no record has no timestamp: they have to be read anyway, and errors one by one only where there may be some.
+        plain = TIMESTAMP_NOT_AVAILABLE not in map(_first, stamps)
         if len(self._next) == 1:
             (partition,) = self._next
-            self._take_run(partition, messages if plain else self._without_errors(partition, messages), ends, missing, found)
+            if plain:
+                self._take_run(partition, messages, ends, missing, found, stamps)
+            else:
+                self._take_run(partition, self._without_errors(partition, messages), ends, missing, found)
             return
         partitions = list(zip(map(Message.partition, messages), map(Message.topic, messages)))
         start = 0
@@ -327,8 +345,9 @@ class _Reader:
         ends: Mapping[TopicPartition, int],
         missing: dict[TopicPartition, int],
         found: Mapping[TopicPartition, RawColumns],
+        stamps: Sequence[tuple[int, int]] | None = None,
     ) -> None:
-        """Take messages of one partition, and keep what is beyond its end."""
+        """Take messages of one partition, with their timestamps if those are known, and keep what is beyond its end."""
         if partition not in missing:
             if messages:
                 self._ahead.setdefault(partition, []).extend(messages)
@@ -338,12 +357,13 @@ class _Reader:
             inside = bisect_left(offsets, end)
             self._ahead[partition] = list(messages[inside:])
             messages, offsets = messages[:inside], offsets[:inside]
+            stamps = None if stamps is None else stamps[:inside]
             del missing[partition]
         elif self._reached.get(partition, 0) >= end or (offsets and offsets[-1] == end - 1):
             del missing[partition]
         elif offsets:
             missing[partition] = offsets[-1] + 1
-        append_messages(found[partition], partition, messages, offsets)
+        append_messages(found[partition], partition, messages, offsets, stamps, self._headers)
 
     def _without_errors(self, partition: TopicPartition, messages: Sequence[Message]) -> list[Message]:
         records = []
@@ -367,12 +387,21 @@ class _Reader:
                 del missing[partition]
 
 
-def append_messages(columns: RawColumns, partition: TopicPartition, messages: Sequence[Message], offsets: Sequence[int]) -> None:
-    """Put messages of a partition, which have these offsets, behind those that columns have."""
+def append_messages(
+    columns: RawColumns,
+    partition: TopicPartition,
+    messages: Sequence[Message],
+    offsets: Sequence[int],
+    stamps: Sequence[tuple[int, int]] | None = None,
+    with_headers: bool = True,
+) -> None:
+    """Put messages of a partition, which have these offsets (and timestamps, if known), behind those that columns have."""
     columns.offsets += offsets  # type: ignore[operator]
-    columns.timestamps += map(_second, map(Message.timestamp, messages))
+    columns.timestamps += map(_second, map(Message.timestamp, messages) if stamps is None else stamps)
     columns.keys += map(Message.key, messages)
     columns.values += map(Message.value, messages)
+    if not with_headers:
+        return
     headers = _headers_of(partition, messages)
     if columns.headers is not None or any(headers):
         columns.headers = columns.headers or [()] * (len(columns) - len(headers))

@@ -188,6 +188,11 @@ class ProcessorStateManager:
             ) from exc
         return restored
 
+    def restores_headers(self, partition: TopicPartition) -> bool:
+        """Whether the store of a changelog keeps headers of its records, or reads something in them."""
+        metadata = self._by_changelog(partition)
+        return metadata is None or metadata.restorer is None or metadata.restorer.reads_headers
+
     def update_changelog_offsets(self, written_offsets: Mapping[TopicPartition, int]) -> None:
         """Tell the offset of the last record that was written to each changelog partition."""
         for metadata in self._stores.values():

@@ -67,6 +67,13 @@ class StoreRestorer:
         self.restored_records = 0
         self._restore_callback = restore_callback
         self._converter = converter_for_store(store)
+        engine = getattr(restore_callback, "__self__", None)
+        self._rocksdb = engine if type(engine) is RocksDBStore else None
+
+    @property
+    def reads_headers(self) -> bool:
+        """Whether the headers of records are looked at; not where keys, values and times are all that is stored."""
+        return self._rocksdb is None or self._converter not in (identity, raw_value_to_timestamped_value)
 
     @property
     def next_offset(self) -> int | None:
@@ -101,16 +108,14 @@ class StoreRestorer:
 
     def _restore_columns(self, columns: RawColumns) -> bool:
         """Put columns into RocksDB as they are; False, with nothing done, where records have to be looked at one by one."""
-        engine = getattr(self._restore_callback, "__self__", None)
-        if type(engine) is not RocksDBStore or not len(columns) or None in columns.keys:
+        engine = self._rocksdb
+        if engine is None or self.reads_headers or not len(columns) or None in columns.keys:
             return False
         if self.offset is not None and columns.offsets[0] <= self.offset:
             return False
         values = columns.values
         if self._converter is raw_value_to_timestamped_value:
             values = timestamped_column(values, columns.timestamps)
-        elif self._converter is not identity:
-            return False
         engine.commit_column(columns.keys, values, {self.partition: columns.offsets[-1]})  # type: ignore[arg-type]
         self.offset = columns.offsets[-1]
         self.restored_records += len(columns)

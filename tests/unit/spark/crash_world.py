@@ -121,7 +121,7 @@ class Brokers:
         """What was committed to a topic, key and value, by partition."""
         return [(r.key, r.value) for p in range(self.partitions[topic]) for r in self.committed_records(TopicPartition(topic, p))]
 
-    def fetch(self, ranges: Sequence[FetchRange]) -> dict[TopicPartition, RawColumns]:
+    def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawColumns]:
         self.on_fetch()
         found = {}
         for r in ranges:
@@ -130,6 +130,8 @@ class Brokers:
             records = [some for some in self.committed_records(partition) if r.start <= some.offset < r.end]
             found[partition] = RawColumns.of(r.topic, r.partition, records)
         return found
+
+    def expect(self, next_range: FetchRange) -> None: ...
 
     def rest(self) -> None: ...
 

@@ -45,12 +45,14 @@ class Logs:
 
     # as a fetcher
 
-    def fetch(self, ranges: Sequence[FetchRange]) -> dict[TopicPartition, RawColumns]:
+    def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawColumns]:
         found = {TopicPartition(r.topic, r.partition): r for r in ranges}
         return {p: RawColumns.of(p.topic, p.partition, self.records[p][r.start : r.end]) for p, r in found.items()}
 
     def watermarks(self, partition: TopicPartition) -> tuple[int, int]:
         return 0, len(self.records[partition])
+
+    def expect(self, next_range: FetchRange) -> None: ...
 
     def rest(self) -> None: ...
 

@@ -150,3 +150,14 @@ def test_should_convert_for_timestamped_engines_only(tmp_path: Path) -> None:
     assert converter_for_store(lru.build()) is raw_value_to_timestamped_value
     assert converter_for_store(adapted.build()) is identity
     assert converter_for_store(plain.build()) is identity
+
+
+def test_should_look_at_headers_only_where_a_store_keeps_them(tmp_path: Path) -> None:
+    def reads_headers(name: str, builder: Any) -> bool:
+        store, context = _opened(tmp_path / name, builder)
+        return _restorer(store, context).reads_headers
+
+    text = Serdes.string()
+    assert not reads_headers("timestamped", _timestamped_builder())
+    assert not reads_headers("plain", KeyValueStoreBuilder(RocksDBKeyValueBytesStoreSupplier("store"), text, text))
+    assert reads_headers("memory", KeyValueStoreBuilder(InMemoryKeyValueBytesStoreSupplier("store"), text, text))

@@ -201,6 +201,17 @@ class LaneTasks:
             self.running[task_id] = opened
         if not self._restoring:
             self._restorer.rest()
+        elif answer.restoring:
+            self._expect_next(answer.restoring)
+
+    def _expect_next(self, restoring: Sequence[RestoreProgress]) -> None:
+        """Begin to fetch what the next call restores first: it comes while the driver hears how far this one got."""
+        first = min(self._restoring.items(), key=lambda entry: entry[1].left)[0]
+        for progress in restoring:
+            if progress.task_id == first and progress.hidden_from is None:
+                until = self._restoring[first].logs[progress.partition].stable_end
+                self._restorer.expect(FetchRange(*progress.partition, progress.position, min(progress.end, until)))
+                return
 
     def _await_decisions(self, deadline: float) -> None:
         """Where all that is missing is hidden by open transactions, wait until one is decided.
@@ -303,7 +314,8 @@ class LaneTasks:
                 deadline = 0.0  # who waits is told first what there is to do
             while position < readable and time.monotonic() < deadline:
                 until = min(readable, position + _RESTORE_STEP)
-                records = self._restorer.fetch([FetchRange(partition.topic, partition.partition, position, until)])[partition]
+                wanted = FetchRange(partition.topic, partition.partition, position, until)
+                records = self._restorer.fetch([wanted], headers=state.restores_headers(partition))[partition]
                 state.restore(partition, records, until)
                 restored += len(records)
                 position = until
