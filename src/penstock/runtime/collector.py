@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -26,8 +26,9 @@ from penstock.handlers import (
 from penstock.hashing import default_partitions
 from penstock.ids import TaskId
 from penstock.partitioner import chooser
-from penstock.record import Headers, ProducedRecord
+from penstock.record import Headers, ProducedRecord, Record
 from penstock.runtime.nodes import FailedProcessingError, error_handler_context
+from penstock.runtime.sink_format import SinkFormat
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.serdes.contract import wants_headers
 from penstock.serdes.windowed import WindowedStreamPartitioner
@@ -41,6 +42,15 @@ _new = tuple.__new__
 _DEAD_LETTERS = 20
 
 PartitionsFor = Callable[[str], "int | None"]
+
+
+class _OpenRecord(NamedTuple):
+    """A record whose headers its serializers may add to."""
+
+    key: Any
+    value: Any
+    timestamp: int
+    headers: Any
 
 
 class RecordCollector:
@@ -67,61 +77,38 @@ class RecordCollector:
         self._dead = 0
         self._dead_letters: deque[ProducedRecord] = deque(maxlen=_DEAD_LETTERS)
 
-    def send(
-        self,
-        topic: str,
-        key: Any,
-        value: Any,
-        headers: Headers,
-        partition: int | None,
-        timestamp: int,
-        key_serializer: Serializer,
-        value_serializer: Serializer,
-        processor_node: str,
-        context: Any,
-        partitioner: StreamPartitioner | None = None,
-    ) -> None:
+    def send(self, topic: str, record: Record[Any, Any] | _OpenRecord, sink: SinkFormat) -> None:
         """Serialize a record and keep it for the commit; to several partitions where the partitioner names several."""
+        key, value, timestamp, headers = record.key, record.value, record.timestamp, record.headers
         try:
-            key_bytes = key_serializer(topic, key)
+            key_bytes = sink.key_serializer(topic, key)
         except Exception as exc:  # noqa: BLE001  (the handler judges whatever a serializer raises)
-            record = ProducedRecord(topic, partition, key, value, timestamp, tuple(headers))
-            self._serialization_failed(SerializationExceptionOrigin.KEY, record, processor_node, context, exc)
+            self._serialization_failed(SerializationExceptionOrigin.KEY, topic, record, sink, exc)
             return
         try:
-            value_bytes = value_serializer(topic, value)
+            value_bytes = sink.value_serializer(topic, value)
         except Exception as exc:  # noqa: BLE001
-            record = ProducedRecord(topic, partition, key, value, timestamp, tuple(headers))
-            self._serialization_failed(SerializationExceptionOrigin.VALUE, record, processor_node, context, exc)
+            self._serialization_failed(SerializationExceptionOrigin.VALUE, topic, record, sink, exc)
             return
         if type(headers) is not tuple:  # open until both serializers had it
             headers = tuple(headers)
-        if partitioner is None:
+        if sink.partitioner is None:
             # The tuple as NamedTuple would make it, in half the time.
-            self._outputs.append(_new(ProducedRecord, (topic, partition, key_bytes, value_bytes, timestamp, headers)))
+            self._outputs.append(_new(ProducedRecord, (topic, None, key_bytes, value_bytes, timestamp, headers)))
             return
-        for chosen in self._partitions(topic, key, value, headers, partitioner, context):
+        for chosen in self._partitions(topic, key, value, headers, sink.partitioner, sink.context):
             self._outputs.append(ProducedRecord(topic, chosen, key_bytes, value_bytes, timestamp, headers))
 
-    def send_with_headers(
-        self,
-        topic: str,
-        key: Any,
-        value: Any,
-        headers: Headers,
-        partition: int | None,
-        timestamp: int,
-        key_serializer: Any,
-        value_serializer: Any,
-        *arguments: Any,
-    ) -> None:
+    def send_with_headers(self, topic: str, record: Record[Any, Any], sink: SinkFormat) -> None:
         """The same where a serializer takes headers: it sees the record's, and what it appends is written with the record."""
-        opened = list(headers)
+        opened: Any = list(record.headers)
+        key_serializer, value_serializer = sink.key_serializer, sink.value_serializer
         if wants_headers(key_serializer):
             key_serializer = partial(_with_headers, key_serializer, opened)
         if wants_headers(value_serializer):
             value_serializer = partial(_with_headers, value_serializer, opened)
-        self.send(topic, key, value, opened, partition, timestamp, key_serializer, value_serializer, *arguments)  # type: ignore[arg-type]
+        opening = sink._replace(key_serializer=key_serializer, value_serializer=value_serializer)
+        self.send(topic, _OpenRecord(record.key, record.value, record.timestamp, opened), opening)
 
     def send_columns(
         self,
@@ -255,11 +242,13 @@ class RecordCollector:
     def _serialization_failed(
         self,
         origin: SerializationExceptionOrigin,
-        record: ProducedRecord,
-        processor_node: str,
-        context: Any,
+        topic: str,
+        unwritten: Record[Any, Any] | _OpenRecord,
+        sink: SinkFormat,
         exception: Exception,
     ) -> None:
+        processor_node, context = sink.node, sink.context
+        record = ProducedRecord(topic, None, unwritten.key, unwritten.value, unwritten.timestamp, tuple(unwritten.headers))
         error_context = error_handler_context(context.record_context, processor_node, self._task_id)
         response = self._asked(
             lambda: self._handler.handle_serialization_error(error_context, record, exception, origin),

@@ -16,6 +16,7 @@ from penstock.handlers import ProcessingExceptionHandler, Result, as_response
 from penstock.ids import TaskId
 from penstock.processor import FixedKeyProcessor
 from penstock.record import FixedKeyRecord, RawRecord, Record, RecordContext
+from penstock.runtime.sink_format import SinkFormat
 from penstock.serdes.contract import as_deserializer, as_serializer, call_with_headers, wants_headers
 from penstock.serdes.guessed import settled
 from penstock.serdes.serde import WrappingNullable
@@ -237,11 +238,9 @@ class SinkNode(Node):
 
     __slots__ = (
         "_extract_topic",
-        "_key_serializer",
-        "_partitioner",
+        "_format",
         "_send",
         "_spec",
-        "_value_serializer",
         "topic",
     )
 
@@ -258,11 +257,11 @@ class SinkNode(Node):
         """Take the serializers of the sink, or the configured default ones."""
         super().init(context, processing_handler)
         spec = self._spec
-        self._key_serializer: Serializer = _serializer(spec.key_serializer, context, "key", self._shown_name)
-        self._value_serializer: Serializer = _serializer(spec.value_serializer, context, "value", self._shown_name)
-        self._partitioner = spec.partitioner
+        key_serializer: Serializer = _serializer(spec.key_serializer, context, "key", self._shown_name)
+        value_serializer: Serializer = _serializer(spec.value_serializer, context, "value", self._shown_name)
+        self._format = SinkFormat(key_serializer, value_serializer, self.name, context, spec.partitioner)
         collector = context.record_collector
-        with_headers = wants_headers(self._key_serializer) or wants_headers(self._value_serializer)
+        with_headers = wants_headers(key_serializer) or wants_headers(value_serializer)
         self._send = collector.send_with_headers if with_headers else collector.send
         if spec.topic_extractor is not None:
             self._extract_topic = getattr(spec.topic_extractor, "extract", spec.topic_extractor)
@@ -272,28 +271,16 @@ class SinkNode(Node):
             self.run_columns = self._run_static_columns
 
     def _run_static_columns(self, columns: Columns) -> None:
-        partitioner = self._partitioner
+        to, partitioner = self._format, self._format.partitioner
         if (partitioner is not None and type(partitioner) is not WindowedStreamPartitioner) or (
             not self._context.record_collector.send_columns(
-                self.topic, columns, self._key_serializer, self._value_serializer, partitioner
+                self.topic, columns, to.key_serializer, to.value_serializer, partitioner
             )
         ):
             self._run_rows(columns)
 
     def _run_static(self, record: Record[Any, Any]) -> None:
-        self._send(
-            self.topic,
-            record.key,
-            record.value,
-            record.headers,
-            None,
-            record.timestamp,
-            self._key_serializer,
-            self._value_serializer,
-            self.name,
-            self._context,
-            self._partitioner,
-        )
+        self._send(self.topic, record, self._format)
 
     def _run_dynamic(self, record: Record[Any, Any]) -> None:
         origin = self._context.record_context
@@ -306,19 +293,7 @@ class SinkNode(Node):
         )
         if not isinstance(topic, str):
             raise StreamsError(f"the topic extractor of sink {self.name} returned {topic!r}: it must return a topic's name")
-        self._send(
-            topic,
-            record.key,
-            record.value,
-            record.headers,
-            None,
-            record.timestamp,
-            self._key_serializer,
-            self._value_serializer,
-            self.name,
-            self._context,
-            self._partitioner,
-        )
+        self._send(topic, record, self._format)
 
 
 def handle_processing_failure(

@@ -27,6 +27,7 @@ from penstock import (
 )
 from penstock.handlers import LogAndFailExceptionHandler
 from penstock.runtime.collector import RecordCollector
+from penstock.runtime.sink_format import SinkFormat
 from penstock.state.engines.memory import InMemoryKeyValueStore
 
 TEXT = Serdes.string()
@@ -148,9 +149,10 @@ def test_should_give_headers_to_a_partitioner_that_takes_them(partitioner: Any, 
     task = TaskId(0, 0)
     collector = RecordCollector(task, LogAndFailExceptionHandler(), None, lambda topic: 5)  # type: ignore[arg-type]
     serialize = TEXT.serializer
-    collector.send("out", "k", "v", (("to", b"3"),), None, 7, serialize, serialize, "sink", None, partitioner)
-    ((record,), _) = collector.drain()
-    assert TopicPartition(record.topic, record.partition) == TopicPartition("out", partition)  # type: ignore[union-attr,arg-type]
+    record = Record("k", "v", 7, (("to", b"3"),))
+    collector.send("out", record, SinkFormat(serialize, serialize, "sink", None, partitioner))
+    ((written,), _) = collector.drain()
+    assert TopicPartition(written.topic, written.partition) == TopicPartition("out", partition)  # type: ignore[union-attr,arg-type]
 
 
 def test_should_write_through_a_partitioner_of_a_class() -> None:

@@ -9,8 +9,9 @@ from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import SerializationError
 from penstock.hashing import default_partition
 from penstock.ids import TaskId, TopicPartition
-from penstock.record import ProducedRecord
+from penstock.record import ProducedRecord, Record
 from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.sink_format import SinkFormat
 from penstock.serdes.codecs import serialize_bytes
 from penstock.spark.vectors import is_vector, without_vector
 from penstock.spark.worker.shuffled_before import ShuffledBefore, SkippingCollector
@@ -29,7 +30,7 @@ def collector(text: str, partition: int = 0) -> SkippingCollector:
 def send(into: SkippingCollector, topic: str, key: bytes | None, offset: int, source: TopicPartition = LINES) -> bool:
     """Send a record made of an offset; whether it was kept."""
     context = SimpleNamespace(record_context=SimpleNamespace(topic=source.topic, partition=source.partition, offset=offset))
-    into.send(topic, key, b"v", (), None, 0, serialize_bytes, serialize_bytes, "sink", context)
+    into.send(topic, Record(key, b"v", 0), SinkFormat(serialize_bytes, serialize_bytes, "sink", context))
     return bool(into.drain()[0])
 
 
@@ -65,7 +66,7 @@ def test_should_keep_all_of_other_sources_and_of_timers() -> None:
     into = collector("words=3,5")
     assert send(into, "words", KEYS[0], 0, TopicPartition("orders", 0))
     nowhere = SimpleNamespace(record_context=None)
-    into.send("words", KEYS[0], b"v", (), None, 0, serialize_bytes, serialize_bytes, "sink", nowhere)
+    into.send("words", Record(KEYS[0], b"v", 0), SinkFormat(serialize_bytes, serialize_bytes, "sink", nowhere))
     assert len(into.drain()[0]) == 1
 
 

@@ -16,11 +16,11 @@ from typing import Any
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.hashing import default_partition
 from penstock.ids import TopicPartition
-from penstock.record import Headers, ProducedRecord
+from penstock.record import ProducedRecord
 from penstock.runtime.carry_over import OffsetAndMetadata, with_own_offset
 from penstock.runtime.collector import RecordCollector
+from penstock.runtime.sink_format import SinkFormat
 from penstock.spark.vectors import HAD, Vector, by_name, named, read_position, unreadable
-from penstock.topology.specs import Serializer, StreamPartitioner
 
 
 def committed_with_had(
@@ -109,25 +109,11 @@ class SkippingCollector(RecordCollector):
         super().__init__(*arguments)
         self._had = had
 
-    def send(
-        self,
-        topic: str,
-        key: Any,
-        value: Any,
-        headers: Headers,
-        partition: int | None,
-        timestamp: int,
-        key_serializer: Serializer,
-        value_serializer: Serializer,
-        processor_node: str,
-        context: Any,
-        partitioner: StreamPartitioner | None = None,
-    ) -> None:
+    def send(self, topic: str, record: Any, sink: SinkFormat) -> None:
         """Keep a record that is new to where it goes."""
         before = len(self._outputs)
-        serializers = key_serializer, value_serializer
-        super().send(topic, key, value, headers, partition, timestamp, *serializers, processor_node, context, partitioner)
-        self._skip(before, context.record_context)
+        super().send(topic, record, sink)
+        self._skip(before, sink.context.record_context)
 
     def send_columns(self, *_: Any, **__: Any) -> bool:
         """No columns: each record is looked at."""

@@ -21,6 +21,7 @@ from penstock.kafka.fetch import RangeFetcher
 from penstock.kafka.follow import Taken
 from penstock.record import Headers, ProducedRecord
 from penstock.runtime.collector import RecordCollector
+from penstock.runtime.sink_format import SinkFormat
 from penstock.runtime.task import StreamTask
 from penstock.serdes.codecs import serialize_bytes, serialize_string
 from penstock.serdes.windowed import WindowedStreamPartitioner
@@ -61,22 +62,11 @@ class TracingCollector(RecordCollector):
         self.origins: list[tuple[TopicPartition, int] | None] = []
         self.current: Any = None
 
-    def send(
-        self,
-        topic: str,
-        key: Any,
-        value: Any,
-        headers: Headers,
-        partition: int | None,
-        timestamp: int,
-        key_serializer: Serializer,
-        value_serializer: Serializer,
-        *arguments: Any,
-    ) -> None:
+    def send(self, topic: str, record: Any, sink: SinkFormat) -> None:
         """Keep a record, and where it came from."""
-        if value is None and topic in self._counted:
-            value_serializer = serialize_bytes
-        super().send(topic, key, value, headers, partition, timestamp, key_serializer, value_serializer, *arguments)
+        if record.value is None and topic in self._counted:
+            sink = sink._replace(value_serializer=serialize_bytes)
+        super().send(topic, record, sink)
         self._trace()
 
     def send_columns(
