@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.change import Change
 from penstock.columns.operator import Operator
+from penstock.operators.context import OperatorContext
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
 from penstock.operators.untouched import old_value_keeper
@@ -45,7 +46,7 @@ class AggregationProcessor(Processor[Any, Any, Any, "Change[Any]"]):
 
     def init(self, context: Any) -> None:
         """Take the store."""
-        self._context: Any = context
+        self._context: OperatorContext = context
         store = self._wrapper = KeyValueStoreWrapper(context, self._store_name)
         self._get = store.get
         self._put = store.put

@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor
+from penstock.operators.context import OperatorContext
 from penstock.operators.skipped import skip_record
 from penstock.operators.time_tracker import EmitThrottle
 from penstock.record import Record
@@ -19,7 +20,7 @@ from penstock.record import Record
 class ColumnsOnClose(ColumnProcessor):
     """Processes single records while results on close are due."""
 
-    _context: Any
+    _context: OperatorContext
     _emit_final: bool
     _throttle: EmitThrottle
     process: Callable[[Record[Any, Any]], None]

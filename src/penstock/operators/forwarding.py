@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.change import Change
+from penstock.operators.context import OperatorContext
 from penstock.record import Record
 
 FlushListener = Callable[[Record[Any, Change[Any]]], None]
@@ -16,7 +17,7 @@ class TimestampedCacheFlushListener:
 
     __slots__ = ("_context", "_node")
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: OperatorContext) -> None:
         self._context = context
         self._node = context.current_node
 
@@ -45,7 +46,7 @@ class SessionCacheFlushListener:
 
     __slots__ = ("_context", "_node")
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: OperatorContext) -> None:
         self._context = context
         self._node = context.current_node
 
@@ -65,7 +66,7 @@ class SessionCacheFlushListenerWithHeaders:
 
     __slots__ = ("_context", "_node")
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: OperatorContext) -> None:
         self._context = context
         self._node = context.current_node
 
@@ -97,7 +98,7 @@ class TimestampedTupleForwarder:
 
     __slots__ = ("_context", "_forward", "_send_old_values", "caching_enabled")
 
-    def __init__(self, store: Any, context: Any, flush_listener: FlushListener | None, send_old_values: bool) -> None:
+    def __init__(self, store: Any, context: OperatorContext, flush_listener: FlushListener | None, send_old_values: bool) -> None:
         self._context = context
         self._forward = context.forward
         self._send_old_values = send_old_values

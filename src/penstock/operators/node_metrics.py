@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 from penstock.metrics.registry import PROCESSOR_NODE_GROUP, RecordingLevel, Sensor, measure_total, measure_total_rate
+from penstock.operators.context import OperatorContext
 
 _EMIT_FINAL = "window-aggregate-final-emit"
 _SUPPRESSION_EMIT = "suppression-emit"
@@ -16,7 +16,7 @@ class EmitFinalMetrics:
 
     __slots__ = ("_emitted", "_latency")
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: OperatorContext) -> None:
         metrics, group, tags = context.metrics, PROCESSOR_NODE_GROUP, _tags(context)
         self._emitted = _sensor(context, _EMIT_FINAL)
         rate = metrics.metric_name(f"{_EMIT_FINAL}-rate", group, "The average number of emit final records per second", tags)
@@ -34,7 +34,7 @@ class EmitFinalMetrics:
         self._latency.record(seconds * 1000)
 
 
-def suppression_emit_sensor(context: Any) -> Sensor:
+def suppression_emit_sensor(context: OperatorContext) -> Sensor:
     """Counts what a suppression emits."""
     sensor = _sensor(context, _SUPPRESSION_EMIT)
     context.metrics.add_rate_and_total(
@@ -43,13 +43,13 @@ def suppression_emit_sensor(context: Any) -> Sensor:
     return sensor
 
 
-def _sensor(context: Any, name: str) -> Sensor:
+def _sensor(context: OperatorContext, name: str) -> Sensor:
     full_name = f"task.{context.task_id}.node.{context.current_node_name}.{name}"
     sensor: Sensor = context.metrics.sensor(full_name, RecordingLevel.DEBUG)
     return sensor
 
 
-def _tags(context: Any) -> dict[str, str]:
+def _tags(context: OperatorContext) -> dict[str, str]:
     return {
         "thread-id": threading.current_thread().name,
         "task-id": str(context.task_id),

@@ -9,10 +9,11 @@ import numpy as np
 
 from penstock.columns.columns import Columns
 from penstock.columns.text import LateColumn
+from penstock.operators.context import OperatorContext
 from penstock.operators.functions import IgnoreKey
 
 
-def each_row(context: Any, columns: Columns, function: Callable[[Any, Any], Any]) -> tuple[list[Any], Columns]:
+def each_row(context: OperatorContext, columns: Columns, function: Callable[[Any, Any], Any]) -> tuple[list[Any], Columns]:
     """`function(key, value)` of each row, and the rows they belong to: all but those that failed and are to be left out."""
     calls = map(function.function, columns.values) if type(function) is IgnoreKey else map(function, columns.keys, columns.values)
     results: list[Any] = []

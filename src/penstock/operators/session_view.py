@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from penstock.operators.context import OperatorContext
 from penstock.operators.forwarding import FlushListener, SessionCacheFlushListener, SessionCacheFlushListenerWithHeaders
 from penstock.state.aggregation_with_headers import AggregationWithHeaders
 from penstock.state.layers.headers_windowed import MeteredSessionStoreWithHeaders
@@ -17,7 +18,7 @@ def plain_sessions(store: Any) -> Any:
     return PlainSessionView(store) if isinstance(store, MeteredSessionStoreWithHeaders) else store
 
 
-def session_flush_listener(store: Any, context: Any) -> FlushListener:
+def session_flush_listener(store: Any, context: OperatorContext) -> FlushListener:
     """The listener that fits what the store's cache hands out."""
     listener = SessionCacheFlushListenerWithHeaders if isinstance(store, PlainSessionView) else SessionCacheFlushListener
     return listener(context)

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.change import Change
 from penstock.columns.operator import Operator
+from penstock.operators.context import OperatorContext
 from penstock.operators.forwarding import TimestampedTupleForwarder
 from penstock.operators.node_metrics import EmitFinalMetrics
 from penstock.operators.session_columns import SessionColumns
@@ -73,7 +74,7 @@ class KStreamSessionWindowAggregateProcessor(SessionColumns, Processor[Any, Any,
     def init(self, context: Any) -> None:
         """Keep the context and the store; pick up where the last final results were emitted."""
         self.context = context
-        self._context: Any = context
+        self._context: OperatorContext = context
         self._store = plain_sessions(context.get_state_store(self._store_name))
         self._stream_time = StreamTime(context, self._store_name)
         if self._emit_final:

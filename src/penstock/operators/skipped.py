@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+
+from penstock.operators.context import OperatorContext
 
 _log = logging.getLogger(__name__)
 
 
-def skip_record(context: Any, reason: str) -> None:
+def skip_record(context: OperatorContext, reason: str) -> None:
     """Drop the current record, for example for a `null key`."""
     context.record_dropped(reason)
 
 
-def skip_out_of_order(context: Any) -> None:
+def skip_out_of_order(context: OperatorContext) -> None:
     """Drop a change that is older than what its versioned table holds."""
     _log.info("Skipping out-of-order record from versioned table while performing table-table join.")
     context.count_dropped()
 
 
-def skip_expired(context: Any, timestamp: int, window: str, expiration: int, stream_time: int) -> None:
+def skip_expired(context: OperatorContext, timestamp: int, window: str, expiration: int, stream_time: int) -> None:
     """Drop the current record from a window that has closed."""
     metadata = context.record_metadata
     origin = (

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.errors import InvalidStateStoreError
+from penstock.operators.context import OperatorContext
 from penstock.state.store import (
     PUT_RETURN_CODE_NOT_PUT,
     PUT_RETURN_CODE_VALID_TO_UNDEFINED,
@@ -37,7 +38,7 @@ class KeyValueStoreWrapper:
     get: Callable[..., Any]
     put: Callable[[Any, Any, int], int]
 
-    def __init__(self, context: Any, store_name: str) -> None:
+    def __init__(self, context: OperatorContext, store_name: str) -> None:
         store = context.get_state_store(store_name)
         self.store = store
         self.is_versioned_store = isinstance(store, VersionedKeyValueStore)

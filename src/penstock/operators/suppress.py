@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from penstock.change import Change
 from penstock.columns.operator import Operator
 from penstock.errors import BufferFullError
+from penstock.operators.context import OperatorContext
 from penstock.operators.node_metrics import suppression_emit_sensor
 from penstock.operators.time_tracker import StreamTime
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier, ParentTable
@@ -102,7 +103,7 @@ class KTableSuppressProcessor(Processor[Any, "Change[Any]", Any, "Change[Any]"])
     def init(self, context: Any) -> None:
         """Keep the context and the buffer."""
         self.context = context
-        self._context: Any = context
+        self._context: OperatorContext = context
         self._stream_time = StreamTime(context, self._store_name)
         self._buffer = context.get_state_store(self._store_name)
         self._buffer.set_serdes_if_null(context)

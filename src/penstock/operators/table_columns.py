@@ -9,6 +9,7 @@ from typing import Any
 from penstock.change import Change
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor
+from penstock.operators.context import OperatorContext
 from penstock.operators.forwarding import TimestampedTupleForwarder
 from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
 from penstock.state.store import ValueAndTimestamp
@@ -28,7 +29,7 @@ class TableColumns(ColumnProcessor):
     cache the last row of each key in the order of the last updates, as a flush does; without one every update.
     """
 
-    _context: Any
+    _context: OperatorContext
     _forwarder: TimestampedTupleForwarder
     _send_old_values: bool
     _table: MeteredTimestampedKeyValueStore[Any, Any]

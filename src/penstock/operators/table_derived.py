@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.change import Change
 from penstock.columns.operator import Operator
+from penstock.operators.context import OperatorContext
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
 from penstock.operators.value_getters import (
@@ -77,7 +78,7 @@ class DerivedTableProcessor(Processor[Any, "Change[Any]", Any, "Change[Any]"]):
 
     def init(self, context: Any) -> None:
         """Take the store, if there is one."""
-        self._context: Any = context
+        self._context: OperatorContext = context
         self._store: KeyValueStoreWrapper | None = None
         if self._queryable_name is not None:
             self._store = KeyValueStoreWrapper(context, self._queryable_name)

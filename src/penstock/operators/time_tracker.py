@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.operators.context import OperatorContext
 from penstock.record import NO_TIMESTAMP
 
 DEFAULT_EMIT_INTERVAL_MS = 1000
@@ -38,7 +39,7 @@ class StreamTime:
 
     __slots__ = ("_context", "_key", "now")
 
-    def __init__(self, context: Any, name: str) -> None:
+    def __init__(self, context: OperatorContext, name: str) -> None:
         self._context = context
         self._key = f"{name}@stream-time"
         carried = context.processor_metadata_for_key(self._key)

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from typing import Any
 
 from penstock.change import Change
+from penstock.operators.context import OperatorContext
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.node_metrics import EmitFinalMetrics
 from penstock.operators.time_tracker import EMIT_INTERVAL_WINDOWED_AGGREGATION, EmitThrottle, StreamTime
@@ -33,7 +34,7 @@ class TimeWindowAggregateProcessor(Processor[Any, Any, "Windowed[Any]", "Change[
     def init(self, context: Any) -> None:
         """Keep the context and the store; pick up where the last final results were emitted."""
         self.context = context
-        self._context: Any = context
+        self._context: OperatorContext = context
         self._store = context.get_state_store(self._store_name)
         self._stream_time = StreamTime(context, self._store_name)
         if self._emit_final:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from penstock.columns.columns import Columns, RawColumns, TwoOrigins
+from penstock.operators.context import OperatorContext
 from penstock.record import Headers
 from penstock.state.layers.headers_windowed import MeteredWindowStoreWithHeaders
 from penstock.state.layers.wrapped_window import Entry
@@ -60,7 +61,7 @@ class Rows:
         self.keys = self.store.raw_keys(self.columns.keys)
         self.raw_values: list[bytes | None] = self.store.raw_values(self.columns.values)
 
-    def drop_incomplete(self, context: Any) -> None:
+    def drop_incomplete(self, context: OperatorContext) -> None:
         """Tell of the rows that an inner join leaves out."""
         if None in self.all.keys or None in self.all.values:
             without = [row for row, both in enumerate(zip(self.all.keys, self.all.values)) if None in both]
@@ -93,7 +94,7 @@ class Met(NamedTuple):
     times: list[int]
 
 
-def join_columns(left: Side, right: Side, context: Any) -> Columns:
+def join_columns(left: Side, right: Side, context: OperatorContext) -> Columns:
     """Join and keep the rows of both sides of an inner join; returns the joined rows."""
     sides = Rows(left), Rows(right)
     for side in sides:
@@ -199,7 +200,7 @@ def _are_there(values: Sequence[Any]) -> Flags:
     return np.fromiter((value is not None for value in values), bool, len(values))
 
 
-def _joined(sides: tuple[Rows, Rows], met: Met, context: Any) -> Columns:
+def _joined(sides: tuple[Rows, Rows], met: Met, context: OperatorContext) -> Columns:
     left, right = sides
     first = len(left)
     others = partners_of(sides, met)

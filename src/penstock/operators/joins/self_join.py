@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.columns.operator import Operator
+from penstock.operators.context import OperatorContext
 from penstock.operators.skipped import skip_record
 from penstock.operators.time_tracker import StreamTime
 from penstock.processor import Processor
@@ -46,7 +47,7 @@ class KStreamKStreamSelfJoinProcessor(Processor[Any, Any, Any, Any]):
     def init(self, context: Any) -> None:
         """Keep the context and the store."""
         self.context = context
-        self._context: Any = context
+        self._context: OperatorContext = context
         self._forward = context.forward
         self._fetch_range = context.get_state_store(self._store_name).fetch_range
         self._stream_time = StreamTime(context, self._store_name)

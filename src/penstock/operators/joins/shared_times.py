@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.ids import TaskId
+from penstock.operators.context import OperatorContext
 from penstock.operators.time_tracker import EMIT_INTERVAL_OUTER_JOIN, EmitThrottle
 from penstock.record import NO_TIMESTAMP
 from penstock.windows import MAX_TIMESTAMP
@@ -28,7 +29,7 @@ class TimeTracker:
         self._stream_time_key = ""
         self._min_time_key = ""
 
-    def open(self, context: Any, name: str | None) -> None:
+    def open(self, context: OperatorContext, name: str | None) -> None:
         """Bring back what was committed; without a name (an inner join) there is nothing to keep."""
         self.throttle = EmitThrottle(context.app_configs, EMIT_INTERVAL_OUTER_JOIN)
         if name is None:

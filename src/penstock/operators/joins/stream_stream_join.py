@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from penstock.columns.operator import Operator
+from penstock.operators.context import OperatorContext
 from penstock.operators.joins.outer_join_store import LeftOrRightValue, TimestampedKeyAndJoinSide
 from penstock.operators.joins.shared_times import NOTHING_SEEN, TimeTrackerSupplier
 from penstock.operators.skipped import skip_record
@@ -208,7 +209,7 @@ class _SingleArrival(Arrival):
 
     record: Record[Any, Any]
 
-    def __init__(self, context: Any, other_store: Any, outer_store: Any) -> None:
+    def __init__(self, context: OperatorContext, other_store: Any, outer_store: Any) -> None:
         self._context = context
         self._forward = context.forward
         self._fetch_range = other_store.fetch_range

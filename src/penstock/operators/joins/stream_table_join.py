@@ -12,6 +12,7 @@ from typing import Any
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.errors import StreamsError, TopologyError
+from penstock.operators.context import OperatorContext
 from penstock.operators.rows import each_row
 from penstock.operators.skipped import skip_record
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
@@ -72,7 +73,7 @@ class KStreamKTableJoinProcessor(ColumnProcessor, Processor[Any, Any, Any, Any])
     def init(self, context: Any) -> None:
         """Keep the context, the table's value getter and the buffer."""
         self.context = context
-        self._context: Any = context
+        self._context: OperatorContext = context
         self._forward = context.forward
         getter = self._value_getter
         getter.init(context)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from penstock.change import Change
 from penstock.columns.operator import Operator
+from penstock.operators.context import OperatorContext
 from penstock.operators.skipped import skip_out_of_order, skip_record
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
 from penstock.processor import Processor
@@ -82,7 +83,7 @@ class KTableKTableJoinProcessor(Processor[Any, "Change[Any]", Any, "Change[Any]"
     def init(self, context: Any) -> None:
         """Keep the context and the other table's value getter."""
         self.context = context
-        self._context: Any = context
+        self._context: OperatorContext = context
         self._forward = context.forward
         self._value_getter.init(context)
         self._get = self._value_getter.get

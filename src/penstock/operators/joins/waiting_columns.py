@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock.columns.columns import Columns
+from penstock.operators.context import OperatorContext
 from penstock.operators.joins.joined_columns import Met, Rows, Side, meet, partners_of, results_of
 from penstock.operators.joins.outer_join_store import (
     LeftOrRightValue,
@@ -26,7 +27,7 @@ from penstock.state.layers.list_value import MeteredListValueStore, appended
 _NOBODY: Partners = nullcontext(())
 
 
-def join_waiting_columns(left: Side, right: Side, context: Any) -> Columns:
+def join_waiting_columns(left: Side, right: Side, context: OperatorContext) -> Columns:
     """Join and keep the rows of both sides of a left or outer join; returns the joined rows."""
     sides = Rows(left), Rows(right)
     arrivals = _RowArrivals(sides, meet(*sides), context)
@@ -83,7 +84,7 @@ class _Waiting:
 class _RowArrivals(Arrival):
     """The rows of both sides, one after the other; those of the right are numbered behind those of the left."""
 
-    def __init__(self, sides: tuple[Rows, Rows], met: Met, context: Any) -> None:
+    def __init__(self, sides: tuple[Rows, Rows], met: Met, context: OperatorContext) -> None:
         left, right = self._sides = sides
         self._context = context
         self._waiting = _Waiting(left.processor.outer_store)

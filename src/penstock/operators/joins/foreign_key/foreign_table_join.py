@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.change import Change
 from penstock.columns.operator import Operator
+from penstock.operators.context import OperatorContext
 from penstock.operators.joins.foreign_key.combined_key import CombinedKeySchema
 from penstock.operators.joins.foreign_key.response_wrapper import SubscriptionResponseWrapper
 from penstock.operators.skipped import skip_out_of_order, skip_record
@@ -43,7 +44,7 @@ class ForeignTableJoinProcessor(Processor[Any, "Change[Any]", Any, SubscriptionR
     def init(self, context: Any) -> None:
         """Keep the context and the subscription store."""
         self.context = context
-        self._context: Any = context
+        self._context: OperatorContext = context
         self._store = context.get_state_store(self._store_name)
         self._key_schema.init(context)
 

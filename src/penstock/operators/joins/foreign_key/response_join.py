@@ -8,6 +8,7 @@ from typing import Any
 from penstock.columns.operator import Operator
 from penstock.errors import StreamsError
 from penstock.hashing import murmur3_hash128
+from penstock.operators.context import OperatorContext
 from penstock.operators.joins.foreign_key.combined_key import TopicSupplier, topic_name
 from penstock.operators.joins.foreign_key.response_wrapper import CURRENT_VERSION, SubscriptionResponseWrapper
 from penstock.operators.value_getters import KTableValueGetterSupplier
@@ -52,7 +53,7 @@ class ResponseJoinProcessor(Processor[Any, SubscriptionResponseWrapper, Any, Any
     def init(self, context: Any) -> None:
         """Keep the context and the left table's value getter."""
         self.context = context
-        self._context: Any = context
+        self._context: OperatorContext = context
         self._topic = topic_name(self._topic_of)
         self._values.init(context)
         self._serialize: Any = settled(self._value_serializer, context) or as_serializer(context.value_serde)

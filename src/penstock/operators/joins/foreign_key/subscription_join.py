@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.change import Change
 from penstock.columns.operator import Operator
+from penstock.operators.context import OperatorContext
 from penstock.operators.joins.foreign_key.combined_key import CombinedKey
 from penstock.operators.joins.foreign_key.response_wrapper import SubscriptionResponseWrapper
 from penstock.operators.joins.foreign_key.subscription_receive import check_version
@@ -35,7 +36,7 @@ class SubscriptionJoinProcessor(Processor[CombinedKey, "Change[Any]", Any, Subsc
     def init(self, context: Any) -> None:
         """Keep the context and the right table's value getter."""
         self.context = context
-        self._context: Any = context
+        self._context: OperatorContext = context
         self._foreign_values.init(context)
 
     def process(self, record: Record[CombinedKey, Change[Any]]) -> None:

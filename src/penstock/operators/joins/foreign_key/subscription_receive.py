@@ -7,6 +7,7 @@ from typing import Any
 from penstock.change import Change
 from penstock.columns.operator import Operator
 from penstock.errors import StreamsError
+from penstock.operators.context import OperatorContext
 from penstock.operators.joins.foreign_key.combined_key import CombinedKey, CombinedKeySchema
 from penstock.operators.joins.foreign_key.subscription_wrapper import CURRENT_VERSION, Instruction, SubscriptionWrapper
 from penstock.operators.skipped import skip_record
@@ -39,7 +40,7 @@ class SubscriptionReceiveProcessor(Processor[Any, SubscriptionWrapper, CombinedK
     def init(self, context: Any) -> None:
         """Keep the context and the subscription store."""
         self.context = context
-        self._context: Any = context
+        self._context: OperatorContext = context
         self._store = context.get_state_store(self._store_name)
         self._key_schema.init(context)
 

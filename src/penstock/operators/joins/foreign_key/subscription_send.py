@@ -7,6 +7,7 @@ from typing import Any
 from penstock.change import Change
 from penstock.columns.operator import Operator
 from penstock.hashing import murmur3_hash128
+from penstock.operators.context import OperatorContext
 from penstock.operators.joins.foreign_key.combined_key import TopicSupplier, topic_name
 from penstock.operators.joins.foreign_key.extractor import ForeignKeyExtractor
 from penstock.operators.joins.foreign_key.subscription_wrapper import CURRENT_VERSION, Hash, Instruction, SubscriptionWrapper
@@ -66,7 +67,7 @@ class SubscriptionSendProcessor(Processor[Any, Change[Any], Any, SubscriptionWra
     def init(self, context: Any) -> None:
         """Keep the context; the default serdes stand in where none was given."""
         self.context = context
-        self._context: Any = context
+        self._context: OperatorContext = context
         self._foreign_key_topic = topic_name(self._foreign_key_topic_of)
         self._value_topic = topic_name(self._value_topic_of)
         self._serialize_foreign_key: Any = settled(self._foreign_key_serializer, context) or as_serializer(context.key_serde)

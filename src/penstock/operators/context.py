@@ -1,0 +1,76 @@
+"""What operators of the DSL ask of the task they run in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from penstock.columns.columns import Columns
+from penstock.ids import TaskId
+from penstock.record import RecordContext, RecordMetadata
+
+
+class OperatorContext(Protocol):
+    """A processor's context as operators use it: what a user's processor has, and many records at a time.
+
+    `runtime.context.InternalProcessorContext` is the one of a task; tests have smaller ones.
+    """
+
+    task_id: TaskId
+    record_context: RecordContext | None
+    """Where the record that is being processed came from; operators set it for the row they are at."""
+    current_node: Any
+    app_configs: Mapping[str, Any]
+    metrics: Any
+    cache: Any
+    is_only_run: bool
+    """Whether the columns that are processed now are all of the turn's, so that what a key ends with can be forwarded."""
+
+    @property
+    def key_serde(self) -> Any:
+        """The configured default key serde, or None."""
+
+    @property
+    def value_serde(self) -> Any:
+        """The configured default value serde, or None."""
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        """Topic, partition and offset of the record being processed; None where there is none."""
+
+    @property
+    def current_node_name(self) -> str | None:
+        """The node that is at work now."""
+
+    def set_record_context(self, context: RecordContext | None) -> None:
+        """Make another record the current one."""
+
+    def forward(self, record: Any, child: str | None = None) -> None:
+        """Hand a record to all children of the current node, or to the one named."""
+
+    def forward_columns(self, columns: Columns, child: str | None = None) -> None:
+        """Hand many records to all children of the current node, one child after the other, or to the one named."""
+
+    def row_failed(self, columns: Columns, row: int, exception: Exception) -> None:
+        """Ask the processing exception handler about one row; returns where it is to be left out, raises otherwise."""
+
+    def rows_dropped(self, columns: Columns, rows: Iterable[int], reason: str) -> None:
+        """Count and log rows that an operator leaves out."""
+
+    def record_dropped(self, reason: str) -> None:
+        """Count a record that is left out, and log why."""
+
+    def count_dropped(self) -> None:
+        """Count a record that is left out where the log already says why."""
+
+    def get_state_store(self, name: str) -> Any:
+        """The store of that name."""
+
+    def current_system_time_ms(self) -> int:
+        """Wall-clock time as the task sees it: it stands still while a record is processed."""
+
+    def add_processor_metadata_key_value(self, key: str, value: int) -> None:
+        """Keep a long that is committed with the task's offsets."""
+
+    def processor_metadata_for_key(self, key: str) -> int | None:
+        """A long that was kept, by this task or before it was opened; None where there is none."""
