@@ -10,6 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 from weakref import WeakSet
 
@@ -58,7 +59,7 @@ class RocksDBStore(KeyValueBytesStore):
         self.position: bytes | None = None
         """What of the input the store reflects, as text; written with the next commit."""
         self._saved_position: bytes | None = None
-        self._cursor: Any = None
+        self._cursor: tuple[int, Any] | None = None
         """An iterator of what is committed, kept until that changes."""
         self._secondary: tuple[Path, Cache] | None = None
 
@@ -281,17 +282,21 @@ class RocksDBStore(KeyValueBytesStore):
         return iterator
 
     def few(self, key_from: bytes, key_to: bytes, most: int) -> list[ByteEntry] | None:
-        """The entries of a range, both ends included, in order; None where there are more than so many.
+        """The entries of a range, both ends included, in order; None where there are more than so many, or another thread asks.
 
-        What is committed is read with one iterator until the next commit: to seek is a third of what it takes to open one.
+        What is committed is read with one iterator until the next commit: to seek is a third of what it takes to open one. An
+        iterator has one place, so it serves the thread that has opened it; readers beside the task have their own.
         """
-        if self._cursor is None:
+        held, thread = self._cursor, get_ident()
+        if held is None:
             self._validate_open()
             try:
-                self._cursor = self._database().iter()
+                held = self._cursor = thread, self._database().iter()
             except Exception as exc:
                 raise self._failed("open an iterator on", exc) from exc
-        cursor = self._cursor
+        if held[0] != thread:
+            return None
+        cursor = held[1]
         found: list[ByteEntry] = []
         cursor.seek(key_from)
         while cursor.valid() and (key := cursor.key()) <= key_to:

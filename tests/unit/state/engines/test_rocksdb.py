@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -410,3 +411,17 @@ def test_should_equal_a_dict_of_commits(
                 assert list(entries) == [entry for entry in inside[::-1] if entry[0] != high]
     finally:
         store.close()
+
+
+def test_should_lend_the_iterator_of_few_entries_to_one_thread_only(tmp_path: Path) -> None:
+    store = _open(tmp_path)
+    store.put(b"a", b"1")
+    store.commit({})
+    store.put(b"b", b"2")
+    assert store.few(b"a", b"b", 2) == [(b"a", b"1"), (b"b", b"2")]
+    assert store.few(b"a", b"b", 1) is None
+    with ThreadPoolExecutor(1) as other:
+        assert other.submit(store.few, b"a", b"b", 2).result(10) is None
+    store.commit({})
+    assert store.few(b"a", b"b", 2) == [(b"a", b"1"), (b"b", b"2")]
+    store.close()
