@@ -24,11 +24,15 @@ class CachedTables:
 
     @classmethod
     def of(cls, sources: Sequence[SourceNode]) -> CachedTables | None:
-        """Those of a task, from the initialized source of each partition; None where a record would get past a cache."""
+        """Those of a task, from the initialized source of each partition; None where a record would get past a cache.
+
+        Nor where two lead into one table, as with a cogroup: its order is that of the records of both.
+        """
         distinct = {id(source) for source in sources}
         if not 0 < len(distinct) == len(sources) <= _MAX_SOURCES or not all(map(_keeps_all, sources)):
             return None
-        return cls()
+        stores = [store for source in sources for child in source.children for store in child.state_stores]
+        return cls() if len(set(stores)) == len(stores) else None
 
     def run(self, context: InternalProcessorContext, arrivals: Iterable[Arrival]) -> None:
         """Process the rows of the sources that have any; nothing leaves the caches before all are in them."""

@@ -55,10 +55,10 @@ def main() -> None:
         {"spark.master": "local[2]", "spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={sys.argv[1]}"},
     )
     lane = Lane(context, "penstock-warm-up")
-    lane.submit(_said, "warm up", bytes).result()
+    lane.submit(_said, "warm up", bytes).result(_SECONDS)
     rows = shuffled_bytes(context.parallelize(range(2), 2), _sent, 2)
     all_of_partition(context, rows, 1, _SECONDS)
-    lane.submit_partition(rows, 0, _said, "warm up", bytes).result()
+    lane.submit_partition(rows, 0, _said, "warm up", bytes).result(_SECONDS)
     close_lanes([lane], _SECONDS)
     gateway = running_gateway()
     context.stop()
