@@ -187,11 +187,11 @@ def test_should_get_back_to_larger_turns_slowly() -> None:
     batch_sizer, turns = BatchSizer(), 0
     for _ in range(3):
         batch_sizer.failed(batch_sizer.max_records(1_000_000, backlog=1_000_000))
-    assert batch_sizer.ceiling == 250
+    assert batch_sizer.ceiling == 1_250
     while batch_sizer.max_records(1_000_000, backlog=1_000_000) < 10_000:
         batch_sizer.account(batch_sizer.max_records(1_000_000, backlog=1_000_000), 0.1)
         turns += 1
-    assert 30 < turns < 60
+    assert 20 < turns < 40
     for _ in range(30):
         batch_sizer.failed(batch_sizer.max_records(1_000_000, backlog=1_000_000))
     assert batch_sizer.max_records(1_000_000, backlog=1_000_000) == 1

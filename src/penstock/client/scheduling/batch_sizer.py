@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 
 # Up to this many records a turn is small: what it takes is mostly what any turn takes.
 _SMALL = 2_000
-# Before anything is known of what records cost: few enough for one that takes a millisecond, and soon more.
-_FIRST_TURN, _UNKNOWN_TURN, _FEWEST = 2_000, 1_000, 10
-# A turn should take about this long: as long as the backlog takes, within bounds. A turn's fixed cost, and the rows that an
-# aggregate writes once a turn, are paid less often when there is much to catch up on; but nobody waits longer for a result.
-# Where records cost much, a longer turn saves little.
-_SHORTEST, _LONGEST, _LONGEST_OF_COSTLY = 0.5, 3.0, 2.0
-_COSTLY = 50e-6
-_GROWTH = 10
+# Before anything is known of what records cost: few enough for one that takes milliseconds, and soon more.
+_FIRST_TURN, _UNKNOWN_TURN, _FEWEST = 10_000, 1_000, 10
+# A turn should work for about this long: as long as the backlog takes, within bounds. A turn's fixed cost, and the rows that an
+# aggregate writes once a turn, are paid less often when there is much to catch up on.
+_SHORTEST, _LONGEST = 0.5, 3.0
+_GROWTH = 4
 _NOTHING = 1e-9
 
 
@@ -22,39 +20,28 @@ _NOTHING = 1e-9
 class BatchSizer:
     """Learns from each turn what a turn costs in any case, and what a record costs beyond that.
 
-    As long as a record's cost is not known, and where it is high, a turn has no more of them than the last one would have done in
-    the longest time that one should take, all that it took counted as theirs. Where they begin to cost twice as much or more,
-    that is believed at once, and so is what they cost at most.
-
     >>> batch_sizer = BatchSizer()
     >>> batch_sizer.max_records(1_000_000, backlog=80_000)
-    2000
-    >>> batch_sizer.account(2_000, seconds=1.0)  # the first turn also warms up
-    >>> batch_sizer.max_records(1_000_000, backlog=500_000)
-    6000
-    >>> batch_sizer.account(5_000, seconds=0.1)
+    10000
+    >>> batch_sizer.account(10_000, seconds=1.0)  # the first turn also warms up
+    >>> batch_sizer.account(20_000, seconds=0.3)
     >>> batch_sizer.max_records(1_000_000, backlog=500_000)  # grows, but not at once
-    50000
-    >>> batch_sizer.account(50_000, seconds=0.6)
-    >>> batch_sizer.account(200_000, seconds=2.1)  # about 10 µs a record: three seconds take some 300,000
-    >>> round(batch_sizer.max_records(1_000_000, backlog=500_000), -4)
-    290000
-    >>> round(batch_sizer.max_records(1_000_000, backlog=150_000), -4)
-    150000
-    >>> batch_sizer.account(200_000, seconds=20.0)  # ten times as much: the next turn knows
-    >>> round(batch_sizer.max_records(1_000_000, backlog=500_000), -4)
-    20000
-    >>> batch_sizer.failed(20_000)  # it took longer than its transaction may
-    10000
+    80000
+    >>> batch_sizer.account(80_000, seconds=1.2)
+    >>> batch_sizer.account(80_000, seconds=1.1)  # about 10 µs a record: three seconds take 300,000
+    >>> round(batch_sizer.max_records(1_000_000, backlog=500_000), -5)
+    300000
+    >>> round(batch_sizer.max_records(1_000_000, backlog=200_000), -5)
+    200000
+    >>> batch_sizer.failed(200_000)  # it took longer than its transaction may
+    100000
     >>> batch_sizer.max_records(1_000_000, backlog=500_000)
-    10000
+    100000
     """
 
     fixed_seconds: float | None = None
     record_seconds: float = 0.0
     last_records: int = 0
-    rate: float = 0.0
-    """So many records were done in a second of the last turns, all that these took counted as theirs."""
     small_since: float = field(default_factory=time.monotonic)
     """Since when there has been little to read."""
     ceiling: int | None = None
@@ -65,15 +52,11 @@ class BatchSizer:
         limit = limit if self.ceiling is None else min(limit, self.ceiling)
         if self.fixed_seconds is None:
             return min(limit, _FIRST_TURN)
-        is_costly, safe = self.record_seconds > _COSTLY, int(_LONGEST * self.rate)
         allowed = max(_UNKNOWN_TURN, _GROWTH * self.last_records)
         if self.record_seconds > _NOTHING:
             # Where any turn takes long, at least as long again goes to the records.
-            longest = _LONGEST_OF_COSTLY if is_costly else _LONGEST
-            seconds = min(longest, max(_SHORTEST, self.fixed_seconds, backlog * self.record_seconds))
-            allowed = min(allowed, int(seconds / self.record_seconds), safe if is_costly else limit)
-        else:
-            allowed = min(allowed, max(_UNKNOWN_TURN, safe))
+            seconds = min(_LONGEST, max(_SHORTEST, self.fixed_seconds, backlog * self.record_seconds))
+            allowed = min(allowed, int(seconds / self.record_seconds))
         return min(limit, max(_FEWEST, allowed))
 
     def failed(self, records: int) -> int:
@@ -89,14 +72,11 @@ class BatchSizer:
             # Slowly back: each turn that is too long again costs its whole timeout.
             self.ceiling += max(1, self.ceiling // 10)
         self.last_records = max(records, self.last_records // 2)
-        rate = records / max(seconds, _NOTHING)
-        # A short turn of few records says little of many; a long one says all there is to know.
-        self.rate = rate if seconds > _SHORTEST else max(rate, self.rate / 2)
         # What the shortest turns take is fixed; slowly forgotten, in case the machine gets slower.
         self.fixed_seconds = seconds if self.fixed_seconds is None else min(seconds, self.fixed_seconds * 1.05)
         if records > _SMALL or seconds > _SHORTEST:
             cost = max(0.0, seconds - min(self.fixed_seconds, _SHORTEST)) / records
-            self.record_seconds = cost if cost > 2 * self.record_seconds else 0.5 * self.record_seconds + 0.5 * cost
+            self.record_seconds = cost if not self.record_seconds else 0.5 * self.record_seconds + 0.5 * cost
         # Whatever a turn takes in any case, a record costs no more than this: one slow turn does not make all others small.
         self.record_seconds = min(self.record_seconds, seconds / records)
 
