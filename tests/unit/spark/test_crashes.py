@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.worker import lane_tasks, lane_worker
+from penstock.spark.worker import lane_worker
 from tests.unit.spark.crash_cases import CASES, PARTITIONS, Case
 from tests.unit.spark.crash_world import APPLICATION, LANES, Brokers, Crash, Instance, Step
 
@@ -171,7 +171,7 @@ def test_should_restore_on_where_a_restore_died(
     begin: Callable[..., Application], monkeypatch: pytest.MonkeyPatch, name: str, step: Step
 ) -> None:
     """Each attempt reads one batch more than the one before it, from where that had come to, or from the start."""
-    monkeypatch.setattr(lane_tasks, "_RESTORE_STEP", 2)
+    monkeypatch.setattr(step_sizes, "RESTORE", 2)
     application = begin(name)
     application.turn(crash_at(1, step))
     application.instance.die()

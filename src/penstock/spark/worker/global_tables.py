@@ -21,13 +21,11 @@ from penstock.runtime.nodes import Node
 from penstock.runtime.state_manager import delete_stores
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.messages import Application
+from penstock.spark.worker import step_sizes
 from penstock.state.cache import RecordCache
 from penstock.state.directory import FolderLock, StateDirectory
 from penstock.state.store import StateStore
 from penstock.topology.specs import GlobalTopology
-
-_STEP = 50_000
-
 
 LogsOf = Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, LogBounds]]
 
@@ -67,7 +65,7 @@ class LaneGlobalTables:
         for partition in partitions:
             position, end = max(self._positions.get(partition, 0), logs[partition].start), logs[partition].stable_end
             while position < end:
-                until = min(end, position + _STEP)
+                until = min(end, position + step_sizes.GLOBAL_TABLE)
                 records = self._fetcher.fetch([FetchRange(partition.topic, partition.partition, position, until)])[partition]
                 task.restore(partition, list(records), until)
                 position = until

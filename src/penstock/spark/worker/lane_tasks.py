@@ -42,6 +42,7 @@ from penstock.runtime.task_metrics import TaskCounts, TaskMetrics
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.messages import Application, Committed, LaneAnswer, RestoreProgress, TaskWork, UpstreamWork
 from penstock.spark.vectors import Vector, is_vector, without_vector
+from penstock.spark.worker import step_sizes
 from penstock.spark.worker.global_tables import LaneGlobalTables
 from penstock.spark.worker.lane_metrics import share_processing, take_punctuations, watch_task
 from penstock.spark.worker.shuffle_input import ShuffleInput
@@ -52,7 +53,6 @@ from penstock.state.directory import StateDirectory, state_dir_here
 from penstock.state.store import StateStore
 
 _NOTHING: Mapping[TopicPartition, int] = MappingProxyType({})
-_RESTORE_STEP = 200_000
 _STAGE_PATIENCE = 10.0
 # While a transaction is open: how often it is looked at, and how long after its timeout it is taken for one that never ends.
 # Brokers look for transactions that have timed out every ten seconds.
@@ -309,11 +309,11 @@ class LaneTasks:
             readable = min(end, log.stable_end)
             start = position = max(position, log.start)
             restored = 0
-            if end - position > _RESTORE_STEP and partition not in opened.announced:
+            if end - position > step_sizes.RESTORE and partition not in opened.announced:
                 opened.announced.add(partition)
                 deadline = 0.0  # who waits is told first what there is to do
             while position < readable and time.monotonic() < deadline:
-                until = min(readable, position + _RESTORE_STEP)
+                until = min(readable, position + step_sizes.RESTORE)
                 wanted = FetchRange(partition.topic, partition.partition, position, until)
                 records = self._restorer.fetch([wanted], headers=state.restores_headers(partition))[partition]
                 state.restore(partition, records, until)

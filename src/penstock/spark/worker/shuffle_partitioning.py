@@ -13,6 +13,7 @@ from penstock.columns.text import TextColumn
 from penstock.hashing import default_partitions
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.batch_format import side_column
+from penstock.spark.shuffle_target import shuffle_targets
 
 if TYPE_CHECKING:
     from penstock.spark.batch import Longs
@@ -24,7 +25,7 @@ def sorted_columns(
     """The rows for each partition; `skip` tells up to which offset a partition has consumed the source before."""
     keys, values = _binary(produced.keys), _binary(produced.values)
     offsets = np.array(produced.offsets, np.int64)
-    targets = _targets(keys, offsets, partitions)
+    targets = shuffle_targets(keys, offsets, partitions)
     batch = ShuffledBatch(
         keys, values, np.array(produced.timestamps, np.int64), np.full(len(keys), source), offsets, produced.headers
     )
@@ -40,7 +41,7 @@ def counted_columns(
     distinct = encoded.dictionary
     offsets, timestamps = np.array(produced.offsets, np.int64), np.array(produced.timestamps, np.int64)
     if None in produced.keys or None in produced.values:
-        targets = _targets(encoded.cast(pa.binary()), offsets, partitions)
+        targets = shuffle_targets(encoded.cast(pa.binary()), offsets, partitions)
         whole = np.array([key is not None and value is not None for key, value in zip(produced.keys, produced.values)])
         yield from _single(produced, source, partitions, skip, np.flatnonzero(~whole).tolist())
         rows = np.flatnonzero(whole)
@@ -107,15 +108,6 @@ def _single(
         # Nothing is counted of them: whatever their rank, it must not hold up the rows behind them.
         batch.weights, batch.ranks = np.ones(len(batch), np.int64), np.zeros(len(batch), np.int64)
         yield target, batch
-
-
-def _targets(keys: pa.Array, offsets: Longs, partitions: int) -> Longs:
-    targets: Longs = default_partitions(keys, partitions).astype(np.int64)
-    without = targets < 0
-    if without.any():
-        # A record without a key may go anywhere, but on a re-read to the same place again.
-        targets[without] = offsets[without] % partitions
-    return targets
 
 
 def _latest_so_far(timestamps: Longs, targets: Longs, partitions: int, kept: Longs | None) -> Longs:

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.dead_letters import ErrorHandlerContext
-from penstock.hashing import default_partition
 from penstock.ids import TopicPartition
 from penstock.record import ProducedRecord
 from penstock.runtime.carry_over import OffsetAndMetadata, with_own_offset
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.sink_format import SinkFormat
+from penstock.spark.shuffle_target import shuffle_target
 from penstock.spark.vectors import HAD, Vector, by_name, named, read_position, unreadable
 
 
@@ -98,8 +98,7 @@ class ShuffledBefore:
             return TopicPartition(self._side, task_partition % self._counts[self._side])
         if record.partition is not None:
             return TopicPartition(record.topic, record.partition)
-        # As before the shuffle: a record without a key went where its offset said.
-        return TopicPartition(record.topic, offset % count if record.key is None else default_partition(record.key, count))
+        return TopicPartition(record.topic, shuffle_target(record.key, offset, count))
 
 
 class SkippingCollector(RecordCollector):

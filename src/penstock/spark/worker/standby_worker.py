@@ -29,6 +29,7 @@ from penstock.runtime.state_manager import ProcessorStateManager, delete_stores
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.internals import is_executor, own_executor_id
 from penstock.spark.messages import Application
+from penstock.spark.worker import step_sizes
 from penstock.spark.worker.lane_worker import unpacked
 from penstock.state.cache import RecordCache
 from penstock.state.directory import StateDirectory, state_dir_here
@@ -36,7 +37,6 @@ from penstock.wire import Codec
 
 _log = logging.getLogger(__name__)
 
-_STEP = 20_000
 # How often the ends of the changelogs are looked at while nothing is missing, and how long one that failed is left alone.
 _LOOK_SECONDS, _RETRY_SECONDS = 0.1, 1.0
 # How long a changelog that cannot be read is left alone.
@@ -297,7 +297,7 @@ class StandbyUpdater:
                 copy.ends[partition] = max(end, copy.offsets[partition])
             if end > at:
                 ranges.append(FetchRange(partition.topic, partition.partition, at, end))
-        step = max(1_000, _STEP // max(1, len(ranges)))  # all of it takes a moment: somebody may wait for a copy to be let go
+        step = step_sizes.of_standby(len(ranges))
         ranges = [r._replace(end=min(r.end, r.start + step)) for r in ranges]
         started = time.monotonic()
         fetched = self._fetcher.fetch(ranges) if ranges else {}

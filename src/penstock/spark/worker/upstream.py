@@ -15,7 +15,6 @@ from typing import Any
 from penstock.columns.columns import Columns, ProducedColumns, RawColumns, RecordOrColumns
 from penstock.columns.text import TextColumn
 from penstock.dead_letters import ErrorHandlerContext
-from penstock.hashing import default_partition
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import RangeFetcher
 from penstock.kafka.follow import Taken
@@ -28,6 +27,7 @@ from penstock.serdes.windowed import WindowedStreamPartitioner
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.messages import UpstreamWork
 from penstock.spark.plan import Plan
+from penstock.spark.shuffle_target import shuffle_target
 from penstock.spark.worker.shuffle_partitioning import counted_columns, side_columns, sorted_columns
 from penstock.topology.specs import Serializer
 
@@ -175,9 +175,7 @@ def side_target(plan: Plan, work: UpstreamWork) -> TopicPartition:
 def _target(output: ProducedRecord, offset: int, plan: Plan) -> TopicPartition:
     if output.partition is not None:
         return TopicPartition(output.topic, output.partition)
-    count = plan.partitions[output.topic]
-    # A record without a key may go anywhere, but on a re-read to the same place again.
-    return TopicPartition(output.topic, offset % count if output.key is None else default_partition(output.key, count))
+    return TopicPartition(output.topic, shuffle_target(output.key, offset, plan.partitions[output.topic]))
 
 
 class _Sorted:
