@@ -42,7 +42,7 @@ def _compare(
     for answer in (expected, ours):
         # Operators are called one after the other for all records, so that lines of several come in another order.
         answer["printed"] = "\n".join(sorted(answer.get("printed", "").splitlines()))
-        if "error" in answer:
+        if "error" in answer and answer["steps"]:
             answer["steps"].pop()  # what a turn has written before it failed is not committed
         if extra and "close" in scenario.name:
             answer["steps"] = [_last_changes(step) for step in answer["steps"]]

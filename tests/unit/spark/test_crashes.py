@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.worker import lane_worker
+from penstock.spark.worker import lane_worker, step_sizes
 from tests.unit.spark.crash_cases import CASES, PARTITIONS, Case
 from tests.unit.spark.crash_world import APPLICATION, LANES, Brokers, Crash, Instance, Step
 
