@@ -81,16 +81,7 @@ class SessionColumns(ColumnsOnClose):
 
     def _read(self, columns: Columns, keys: DistinctKeys) -> _Turn:
         gap = self._gap_ms
-        first: dict[Any, int] = {}
-        last: dict[Any, int] = {}
-        for identity, timestamp in zip(keys.identities, columns.timestamps):
-            if identity not in first:
-                first[identity] = last[identity] = timestamp
-            elif timestamp > last[identity]:
-                last[identity] = timestamp
-            elif timestamp < first[identity]:
-                first[identity] = timestamp
-        bounds = {raw: (first[identity] - gap, last[identity] + gap) for identity, raw in zip(keys.distinct, keys.raw)}
+        bounds = {raw: (first - gap, last + gap) for raw, (first, last) in keys.spans(columns.timestamps).items()}
         turn = _Turn({}, {}, {})
         found = self._store.kept_sessions_of(bounds)
         if found:
@@ -164,7 +155,7 @@ class SessionColumns(ColumnsOnClose):
 
     def _write_through(self, columns: Columns, keys: DistinctKeys, turn: _Turn) -> None:
         store, stored = self._store, turn.stored
-        raw = dict(zip(keys.distinct, keys.raw))
+        raw = keys.raw_by_identity
         changed: list[tuple[_Session, int, Any]] = []
         olds: list[Any] = []
         expired: list[tuple[bytes, int, int]] = []

@@ -144,18 +144,8 @@ class SlidingColumns(WindowResults):
 
     def _read(self, columns: Columns, keys: DistinctKeys, turn: _Turn) -> dict[Any, _TurnWindows]:
         difference = self._difference_ms
-        first: dict[Any, int] = {}
-        last: dict[Any, int] = {}
-        for identity, timestamp in zip(keys.identities, columns.timestamps):
-            if identity not in first:
-                first[identity] = last[identity] = timestamp
-            elif timestamp > last[identity]:
-                last[identity] = timestamp
-            elif timestamp < first[identity]:
-                first[identity] = timestamp
-        bounds = {
-            raw: (max(0, first[identity] - 2 * difference), last[identity] + 1) for identity, raw in zip(keys.distinct, keys.raw)
-        }
+        spans = keys.spans(columns.timestamps)
+        bounds = {raw: (max(0, first - 2 * difference), last + 1) for raw, (first, last) in spans.items()}
         found = self._store.kept_rows_of(bounds)
         turn.stored.update(
             (identity, start) for identity, raw in zip(keys.distinct, keys.raw) for start, _, _ in found.get(raw, ())
@@ -167,7 +157,7 @@ class SlidingColumns(WindowResults):
         changed = turn.changed
         if turn.is_cached:
             changed = {place: row for place, row in changed.items() if row[1] is not None or place in turn.stored}
-        raw = dict(zip(keys.distinct, keys.raw))
+        raw = keys.raw_by_identity
         places = [(raw[identity], start) for identity, start in changed]
         values = self._store.give_all([kept for _, kept, _ in changed.values()])
         rows: list[Row | None] = [

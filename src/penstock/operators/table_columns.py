@@ -150,7 +150,7 @@ class TableColumns(ColumnProcessor):
 class DistinctKeys:
     """The keys of columns, each with what stands for it: itself, or its bytes where keys may be equal and differ in bytes."""
 
-    __slots__ = ("_raw_by_identity", "are_keys", "distinct", "identities", "raw")
+    __slots__ = ("are_keys", "distinct", "identities", "raw", "raw_by_identity")
 
     def __init__(self, keys: Sequence[Any], raw_keys: Callable[[Sequence[Any]], list[bytes]]) -> None:
         kinds = set(map(type, keys))
@@ -163,10 +163,23 @@ class DistinctKeys:
         if not self.raw or len(set(self.raw)) < len(self.raw):
             self.identities = list(raw_keys(keys))
             self.distinct = self.raw = list(dict.fromkeys(self.identities))
-        self._raw_by_identity = dict(zip(self.distinct, self.raw))
+        self.raw_by_identity = dict(zip(self.distinct, self.raw))
         self.are_keys = self.identities is keys
         """Whether each key stands for itself."""
 
+    def spans(self, timestamps: Sequence[int]) -> dict[bytes, tuple[int, int]]:
+        """The earliest and the latest time of each key, by its bytes."""
+        first: dict[Any, int] = {}
+        last: dict[Any, int] = {}
+        for identity, timestamp in zip(self.identities, timestamps):
+            if identity not in first:
+                first[identity] = last[identity] = timestamp
+            elif timestamp > last[identity]:
+                last[identity] = timestamp
+            elif timestamp < first[identity]:
+                first[identity] = timestamp
+        return {raw: (first[identity], last[identity]) for identity, raw in zip(self.distinct, self.raw)}
+
     def raw_of(self, identities: list[Any]) -> list[bytes]:
         """The bytes of some of the keys."""
-        return [self._raw_by_identity[identity] for identity in identities]
+        return [self.raw_by_identity[identity] for identity in identities]

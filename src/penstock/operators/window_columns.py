@@ -201,7 +201,7 @@ class WindowColumns(WindowResults):
         identities, fold = keys.identities, self._folded
         exact, through = self._store.exact_type, self._store.through_bytes
         found = dict.fromkeys((identities[row], start) for row, start in zip(cells.rows.tolist(), cells.starts.tolist()))
-        raw = dict(zip(keys.distinct, keys.raw))
+        raw = keys.raw_by_identity
         held = self._store.rows_at([(raw[identity], start) for identity, start in found])
         rows = dict(zip(found, held))
         last: dict[tuple[Any, int], tuple[int, int]] = {}

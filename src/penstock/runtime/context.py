@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.columns.columns import Columns
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import StreamsError
-from penstock.ids import TaskId, TopicPartition
+from penstock.ids import TaskId
 from penstock.processor import (
     Cancellable,
     Duration,
@@ -48,7 +48,6 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
         super().__init__(task_id, config, state_manager, metrics, cache)
         self.record_collector = record_collector
         self.is_only_run = True
-        self._changelogs: dict[str, TopicPartition] = {}
         self._task: StreamTask | None = None
 
     def attach(self, task: StreamTask) -> None:
@@ -195,10 +194,8 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
 
     def log_change(self, store_name: str, key: bytes, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
         """Write one change to the store's changelog partition."""
-        changelog = self._changelogs.get(store_name)
-        if changelog is None:
-            changelog = self._changelogs[store_name] = self.state_manager.registered_changelog_partition_for(store_name)
-        self.record_collector.send_changelog(*changelog, key, value, timestamp, headers)
+        topic, partition = self.state_manager.registered_changelog_partition_for(store_name)
+        self.record_collector.send_changelog(topic, partition, key, value, timestamp, headers)
 
     def send_dead_letters(self, records: Iterable[ProducedRecord], error_context: ErrorHandlerContext | None = None) -> None:
         """Write a handler's dead letter records with the task's outputs."""
