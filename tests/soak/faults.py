@@ -16,8 +16,8 @@ from confluent_kafka.admin import NewPartitions
 from tests.faults.dying import order
 from tests.harness.kafka import Message, unique
 from tests.harness.line import Line
+from tests.harness.processes import Processes
 from tests.soak.disturbance import disturb_user
-from tests.soak.processes import Processes
 
 if TYPE_CHECKING:
     from tests.soak.plan import Fault
