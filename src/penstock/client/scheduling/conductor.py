@@ -241,7 +241,7 @@ class Conductor:
             with self._wake:
                 self._membership = None
                 self._elsewhere.clear()
-            if self._runs_turns:
+            if self.runs_turns:
                 self._notes_later(replace)
                 return
             for lane in self.tasks.lanes.values():
@@ -334,7 +334,7 @@ class Conductor:
     def run(self) -> None:
         """Until stopped, or until a failure that the client does not want to survive; turns that run are waited for."""
         try:
-            while not self._is_over or self._runs_turns or (self._closing and "lag" in self._busy_beside):
+            while not self._is_over or self.runs_turns or (self._closing and "lag" in self._busy_beside):
                 self.step()
                 self._sleep()
             membership = self._membership
@@ -351,7 +351,13 @@ class Conductor:
         return (self._closing and self._is_level) or self._shutdown_requested or self._failed
 
     @property
-    def _runs_turns(self) -> bool:
+    def looks(self) -> int:
+        """How often the ends of logs have been asked for."""
+        return self._log_ends.asked
+
+    @property
+    def runs_turns(self) -> bool:
+        """Whether a turn is under way in any lane."""
         return any((job := lane.job) is not None and job.is_turn for lane in list(self.tasks.lanes.values()))
 
     def step(self) -> None:
@@ -411,7 +417,7 @@ class Conductor:
             self._levelling = Levelling(self.tasks.positions, lanes, now + _LEVEL_SECONDS)
         uneven = self.tasks.positions.uneven()
         cannot = now > self._levelling.deadline or not self._may_work or any(lane.state is LaneState.HEALING for lane in lanes)
-        self._is_level = cannot or not self.tasks.positions.vectors or not (uneven or self._runs_turns)
+        self._is_level = cannot or not self.tasks.positions.vectors or not (uneven or self.runs_turns)
         if self._is_level and uneven:
             _log.warning(
                 "the application ends while tasks behind a shuffle are at different positions of %s: it goes on from each of "
@@ -1254,7 +1260,7 @@ class _NoTurns:
 
     def is_set(self) -> bool:
         """Whether nothing runs that changes anything."""
-        return not self._conductor._runs_turns
+        return not self._conductor.runs_turns
 
 
 def _longest_write(config: StreamsConfig) -> float:
