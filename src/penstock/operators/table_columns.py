@@ -38,7 +38,7 @@ class TableColumns(ColumnProcessor):
 
     def _take_columns(self, store: Any) -> None:
         """Offer the face where the store has what it needs."""
-        if isinstance(store, MeteredTimestampedKeyValueStore) and store.takes_rows:
+        if store.takes_table_rows:
             self._table = store
             self.takes_columns = True
 

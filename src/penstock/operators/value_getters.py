@@ -8,7 +8,6 @@ from typing import Any, Protocol, runtime_checkable
 from penstock.errors import StreamsError
 from penstock.operators.store_wrapper import KeyValueStoreWrapper
 from penstock.operators.table_columns import DistinctKeys
-from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
 
 _UNCHANGEABLE = frozenset({str, bytes, int, float, bool})
 
@@ -95,7 +94,7 @@ class KTableStoreValueGetter(KTableValueGetter):
         Not where a function that gets the same object twice could tell: then each record gets one of its own.
         """
         table = self._store.store
-        if not keys or not isinstance(table, MeteredTimestampedKeyValueStore) or not table.takes_rows:
+        if not keys or not table.takes_table_rows:
             return None
         distinct = DistinctKeys(keys, table.raw_keys)
         if distinct.identities is not keys:

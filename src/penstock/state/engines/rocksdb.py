@@ -39,6 +39,8 @@ _log = logging.getLogger(__name__)
 class RocksDBStore(KeyValueBytesStore):
     """Keys and values as bytes in one RocksDB at `<task folder>/<parent_dir>/<name>`."""
 
+    restores_columns = True
+
     def __init__(
         self, name: str, parent_dir: str = DB_FOLDER, timestamped: bool = False, store_format: str = "key-value"
     ) -> None:
@@ -62,6 +64,11 @@ class RocksDBStore(KeyValueBytesStore):
         self._cursor: tuple[int, Any] | None = None
         """An iterator of what is committed, kept until that changes."""
         self._secondary: tuple[Path, Cache] | None = None
+
+    @property
+    def rocksdb(self) -> RocksDBStore:
+        """Itself."""
+        return self
 
     @property
     def persistent(self) -> bool:

@@ -20,6 +20,8 @@ FlushListener = Callable[[Record[Any, Change[Any]]], None]
 class CachingKeyValueStore(WrappedKeyValueStore):
     """Puts go to the cache; a flush or an eviction writes them to the store below and tells the flush listener."""
 
+    passes_bytes = True
+
     def __init__(self, wrapped: Any) -> None:
         super().__init__(wrapped)
         self._flush_listener: FlushListener | None = None

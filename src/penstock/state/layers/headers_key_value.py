@@ -29,6 +29,8 @@ class ChangeLoggingKeyValueStoreWithHeaders(ChangeLoggingKeyValueStore):
 class MeteredKeyValueStoreWithHeaders(MeteredKeyValueStore[K, ValueTimestampHeaders[V]], Generic[K, V]):
     """Values come and go as `ValueTimestampHeaders`."""
 
+    query_kind = ("key_value", "headers")
+
     def _raw_from_value(self, value: ValueTimestampHeaders[Any] | None) -> bytes | None:
         if value is None or value.value is None:
             return None

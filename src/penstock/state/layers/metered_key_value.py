@@ -24,6 +24,7 @@ _METERED = ("get", "put", "put_if_absent", "put_all", "delete", "commit")
 class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]):
     """What a processor gets: keys and values of the user's types over a store of bytes."""
 
+    query_kind = ("key_value", "plain")
     _serdes: StoreSerdes
     _metrics: StoreMetrics
 
@@ -163,6 +164,13 @@ class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]
 
 class MeteredTimestampedKeyValueStore(TimestampedValues[K, V], MeteredKeyValueStore[K, ValueAndTimestamp[V]], Generic[K, V]):
     """Values come and go as `ValueAndTimestamp`; the bytes are eight of timestamp and then the value's own."""
+
+    query_kind = ("key_value", "timestamped")
+
+    @property
+    def takes_table_rows(self) -> bool:
+        """Whether the store below takes many rows at once."""
+        return self.takes_rows
 
     def rows_of(self, raw_keys: Sequence[bytes]) -> list[tuple[V, int] | None]:
         """Value and timestamp of many keys, as plain pairs."""

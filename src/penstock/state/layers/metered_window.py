@@ -28,6 +28,7 @@ _METERED = ("put", "fetch", "commit")
 class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
     """What a processor gets: keys and values of the user's types over a store of bytes."""
 
+    query_kind = ("window", "plain")
     keeps_rows = False
     """Whether values are pairs of a value and its timestamp, which come and go many at a time."""
     _serdes: StoreSerdes
@@ -187,6 +188,7 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
 class MeteredTimestampedWindowStore(TimestampedValues[K, V], MeteredWindowStore[K, ValueAndTimestamp[V]], Generic[K, V]):
     """Values come and go as `ValueAndTimestamp`; the bytes are eight of timestamp and then the value's own."""
 
+    query_kind = ("window", "timestamped")
     keeps_rows = True
 
     def rows_at(self, places: Sequence[Place]) -> list[Row | None]:
