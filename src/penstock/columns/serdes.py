@@ -16,11 +16,15 @@ from penstock.serdes.codecs import (
     deserialize_bytes,
     deserialize_double,
     deserialize_integer,
+    deserialize_json,
     deserialize_long,
     deserialize_string,
+    encode_json,
+    parse_json,
     serialize_bytes,
     serialize_double,
     serialize_integer,
+    serialize_json,
     serialize_long,
     serialize_string,
 )
@@ -47,7 +51,7 @@ def serialize_column(
         fast = _fast(_SERIALIZERS, serializer)
         if fast is not None:
             return fast(values)
-    except (TypeError, ValueError, AttributeError, struct.error, OverflowError):
+    except (TypeError, ValueError, AttributeError, struct.error, OverflowError, RecursionError):
         pass  # not plain: the serializer says what it does with it
     return _each(serializer, topic, values, headers)
 
@@ -60,7 +64,7 @@ def deserialize_column(
     if fast is not None:
         try:
             return fast(data)
-        except (TypeError, ValueError, struct.error):
+        except (TypeError, ValueError, struct.error, RecursionError):
             pass
     return _each(deserializer, topic, data, headers)
 
@@ -109,6 +113,16 @@ def _same_bytes(values: Sequence[Any]) -> Sequence[Any]:
     return values
 
 
+def _write_json(values: Sequence[Any]) -> Sequence[Any]:
+    if None in values:
+        raise TypeError("no value is no JSON")
+    return list(map(encode_json, values))
+
+
+def _read_json(data: Sequence[Any]) -> Sequence[Any]:
+    return list(map(parse_json, map(bytes.decode, data)))
+
+
 def _packing(letter: str, size: int) -> _Column:
     def pack(values: Sequence[Any]) -> Sequence[Any]:
         packed = struct.pack(f">{len(values)}{letter}", *values)
@@ -132,6 +146,7 @@ _SERIALIZERS: dict[Any, _Column] = {
     serialize_long: _packing("q", 8),
     serialize_integer: _packing("i", 4),
     serialize_double: _packing("d", 8),
+    serialize_json: _write_json,
 }
 _DESERIALIZERS: dict[Any, _Column] = {
     deserialize_string: _decode,
@@ -139,6 +154,7 @@ _DESERIALIZERS: dict[Any, _Column] = {
     deserialize_long: _unpacking("q", 8),
     deserialize_integer: _unpacking("i", 4),
     deserialize_double: _unpacking("d", 8),
+    deserialize_json: _read_json,
 }
 
 

@@ -294,7 +294,10 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is Python's, JSON has no such number")
 
 
-_decode_json: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_number).decode
+_json_decoder: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_number)
+_decode_json: Final = _json_decoder.decode
+# What `decode` calls between two searches for blanks: without these 1.6 instead of 3.2 us.
+_scan_json: Final = _json_decoder.scan_once
 
 
 def parse_json(text: str) -> Any:
@@ -310,8 +313,13 @@ def parse_json(text: str) -> Any:
         ...
     ValueError: NaN is Python's, JSON has no such number
     """
-    value = _decode_json(text)
-    if "\\ud" in text or "\\uD" in text:
+    try:
+        value, end = _scan_json(text, 0)
+    except StopIteration:
+        end = -1
+    if end != len(text):
+        value = _decode_json(text)  # there are blanks around it, or it says what is wrong
+    if "\\" in text and ("\\ud" in text or "\\uD" in text):
         try:
             _encode_json(value).encode()
         except UnicodeEncodeError as exc:
