@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.columns.text import TextColumn
+from penstock.columns.text import LateColumn, TextColumn
 from penstock.record import Headers
 from penstock.serdes.codecs import (
     deserialize_bytes,
@@ -36,6 +36,29 @@ _pack_start = struct.Struct(">q").pack
 _Column = Callable[[Sequence[Any]], Sequence[Any]]
 
 
+class WrittenColumn(LateColumn):
+    """Values that a serializer has written: they are read when somebody looks at them, and not written again by the same one.
+
+    >>> from penstock.serdes.codecs import deserialize_json
+    >>> column = WrittenColumn([b"[1]", None], serialize_json, lambda raw: [deserialize_json("t", one) for one in raw])
+    >>> serialize_column(serialize_json, "topic", column), list(column)
+    ([b'[1]', None], [[1], None])
+    """
+
+    __slots__ = ("_raw", "_serializer")
+
+    def __init__(self, raw: list[bytes | None], serializer: Any, read: Callable[[list[bytes | None]], list[Any]]) -> None:
+        super().__init__(len(raw), lambda: read(raw))
+        self._raw = raw
+        self._serializer = serializer
+
+    def written_by(self, serializer: Any) -> list[bytes | None] | None:
+        """What the serializer would write, where that is known without; not once somebody has looked, who may change a value."""
+        if self._entries is None and serializer is self._serializer and _fast(_SERIALIZERS, serializer) is not None:
+            return self._raw
+        return None
+
+
 def serialize_column(
     serializer: Any, topic: str, values: Sequence[Any], headers: Sequence[OpenHeaders] | None = None
 ) -> Sequence[bytes | None]:
@@ -44,6 +67,8 @@ def serialize_column(
     >>> serialize_column(serialize_long, "topic", [1, None])
     [b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01', None]
     """
+    if isinstance(values, WrittenColumn) and (written := values.written_by(serializer)) is not None:
+        return written
     try:
         if type(serializer) is TimeWindowedSerializer and not serializer.wants_headers:
             starts = [windowed.window.start for windowed in values]

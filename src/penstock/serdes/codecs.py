@@ -297,7 +297,7 @@ def _no_number(name: str) -> NoReturn:
 _json_decoder: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_no_number)
 _decode_json: Final = _json_decoder.decode
 # What `decode` calls between two searches for blanks: without these 1.6 instead of 3.2 us.
-_scan_json: Final = _json_decoder.scan_once
+_scan_json: Final = _json_decoder.scan_once  # type: ignore[attr-defined]  # public, and missing in the stubs
 
 
 def parse_json(text: str) -> Any:

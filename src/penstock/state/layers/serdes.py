@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.columns.serdes import deserialize_column, serialize_column
+from penstock.columns.serdes import WrittenColumn, deserialize_column, serialize_column
 from penstock.errors import SerializationError, StreamsError
 from penstock.serdes.codecs import (
     deserialize_long,
@@ -76,6 +76,18 @@ class StoreSerdes:
             return kept
         there = iter(self.values_from([one for one in kept if one is not None]))
         return [None if one is None else next(there) for one in kept]
+
+    def given(self, kept: list[Any]) -> Sequence[Any]:
+        """The same as a column, whose values are made when somebody looks at them."""
+        if self.exact_type is not None:
+            return kept
+        return WrittenColumn(kept, self._serialize_value, self.give_all)
+
+    def keep_all(self, values: Sequence[Any]) -> list[Any]:
+        """What `keep` keeps of many values; raises what the serde raises."""
+        if self.exact_type is None:
+            return self.raw_values(values)
+        return [self.keep(value) for value in values]
 
     def kept_from(self, raw: list[bytes]) -> list[Any]:
         """What `keep` would have kept of values that are bytes."""
