@@ -101,12 +101,11 @@ class TableColumns(ColumnProcessor):
     def _stored(self, keys: DistinctKeys) -> KeptRows:
         return dict(zip(keys.distinct, self._table.kept_rows_of(keys.raw)))
 
-    def _fold(self, columns: Columns, keys: DistinctKeys, rows: KeptRows) -> tuple[list[int], list[Update]]:
-        """Fold all records into `rows`; returns which records were, and what each changed."""
+    def _fold(self, columns: Columns, keys: DistinctKeys, rows: KeptRows, updates: list[Update] | None = None) -> list[int]:
+        """Fold all records into `rows`; returns which records were. What each changed goes to `updates`, where somebody asks."""
         keeps_latest, table = self._keeps_latest_time, self._table
         fold, exact, keep, give = self._folded, table.exact_type, table.keep, table.give
         done: list[int] = []
-        updates: list[Update] = []
         number = -1
         records = enumerate(zip(keys.identities, columns.keys, columns.values, columns.timestamps))
         while True:
@@ -121,16 +120,17 @@ class TableColumns(ColumnProcessor):
                     new, old = fold(key, value, row)
                     kept = new if type(new) is exact else keep(new)
                     rows[identity] = None if kept is None else (kept, timestamp)
-                    updates.append((new, old, timestamp, kept))
+                    if updates is not None:
+                        updates.append((new, old, timestamp, kept))
                     done.append(number)
-                return done, updates
+                return done
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
                 self._context.row_failed(columns, number, exc)
 
     def _write_last(self, columns: Columns, keys: DistinctKeys) -> None:
         stored = self._stored(keys)
         rows = dict(stored)
-        done, _ = self._fold(columns, keys, rows)
+        done = self._fold(columns, keys, rows)
         self._write_rows(columns, keys.last_of(done), keys, rows, stored)
 
     def _write_rows(self, columns: Columns, last: list[int], keys: DistinctKeys, rows: KeptRows, stored: KeptRows | None) -> None:
@@ -163,7 +163,8 @@ class TableColumns(ColumnProcessor):
             self._table.put(columns.keys[number], None if row is None else ValueAndTimestamp(self._table.give(row[0]), row[1]))
 
     def _write_all(self, columns: Columns, keys: DistinctKeys) -> None:
-        done, updates = self._fold(columns, keys, self._stored(keys))
+        updates: list[Update] = []
+        done = self._fold(columns, keys, self._stored(keys), updates)
         taken = columns if len(done) == len(columns) else columns.take(done)
         raw_keys = keys.raw_of([keys.identities[number] for number in done])
         timestamps = [timestamp for _, _, timestamp, _ in updates]

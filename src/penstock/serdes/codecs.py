@@ -274,15 +274,6 @@ _encode_parts: Final = c_make_encoder and c_make_encoder(
 )
 
 
-def _encode_json(value: Any) -> str:
-    if type(value) is dict and _encode_parts is not None:
-        try:
-            return "".join(_encode_parts(value, 0))
-        except RecursionError:
-            pass
-    return _json_encoder.encode(value)
-
-
 def _finite(text: str) -> float:
     number = float(text)
     if number - number != 0.0:
@@ -321,7 +312,7 @@ def parse_json(text: str) -> Any:
         value = _decode_json(text)  # there are blanks around it, or it says what is wrong
     if "\\" in text and ("\\ud" in text or "\\uD" in text):
         try:
-            _encode_json(value).encode()
+            _json_encoder.encode(value).encode()
         except UnicodeEncodeError as exc:
             raise ValueError("it has half of a surrogate pair, which is no character") from exc
     return value
@@ -343,7 +334,13 @@ def encode_json(value: Any) -> bytes:
         ...
     TypeError: the key None (NoneType) of a dict would come back as text; make it a str
     """
-    text = _encode_json(value)
+    if type(value) is dict and _encode_parts is not None:
+        try:
+            text = "".join(_encode_parts(value, 0))
+        except RecursionError:
+            text = _json_encoder.encode(value)
+    else:
+        text = _json_encoder.encode(value)
     # To look at all there is would double the time. A dict without others inside shows its keys in one call, 0.3 of 2.7 us;
     # otherwise a key that was changed stands in the text as a number or a constant, or not at all: 1.2 of 4.8 us.
     if text.find("{", 1) < 0:

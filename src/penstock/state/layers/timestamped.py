@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.state.layers.serdes import StoreSerdes
@@ -65,17 +65,19 @@ class TimestampedValues(Generic[K, V]):
         """Many keys as bytes."""
         return self._serdes.raw_keys(keys)
 
-    def keep(self, value: V | None) -> Any:
-        """A value as it is kept between the records of a turn (`StoreSerdes.keep`)."""
-        return self._serdes.keep(value)
+    @property
+    def keep(self) -> Callable[[V | None], Any]:
+        """What makes of a value what is kept of it between the records of a turn (`StoreSerdes.keep`)."""
+        return self._serdes.keep
 
     def keep_all(self, values: Sequence[V | None]) -> list[Any]:
         """The same of many; None stays None. Raises what the serde raises."""
         return self._serdes.keep_all(values)
 
-    def give(self, kept: Any) -> V:
-        """The value that `keep` has kept."""
-        return self._serdes.give(kept)  # type: ignore[no-any-return]
+    @property
+    def give(self) -> Callable[[Any], V]:
+        """What gives the value that `keep` has kept."""
+        return self._serdes.give
 
     def give_all(self, kept: list[Any]) -> list[V | None]:
         """The same of many; None stays None."""
