@@ -10,17 +10,21 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.columns.text import TextColumn
+from penstock.columns.text import LateColumn, TextColumn
 from penstock.record import Headers
 from penstock.serdes.codecs import (
     deserialize_bytes,
     deserialize_double,
     deserialize_integer,
+    deserialize_json,
     deserialize_long,
     deserialize_string,
+    encode_json,
+    parse_json,
     serialize_bytes,
     serialize_double,
     serialize_integer,
+    serialize_json,
     serialize_long,
     serialize_string,
 )
@@ -32,6 +36,29 @@ _pack_start = struct.Struct(">q").pack
 _Column = Callable[[Sequence[Any]], Sequence[Any]]
 
 
+class WrittenColumn(LateColumn):
+    """Values that a serializer has written: they are read when somebody looks at them, and not written again by the same one.
+
+    >>> from penstock.serdes.codecs import deserialize_json
+    >>> column = WrittenColumn([b"[1]", None], serialize_json, lambda raw: [deserialize_json("t", one) for one in raw])
+    >>> serialize_column(serialize_json, "topic", column), list(column)
+    ([b'[1]', None], [[1], None])
+    """
+
+    __slots__ = ("_raw", "_serializer")
+
+    def __init__(self, raw: list[bytes | None], serializer: Any, read: Callable[[list[bytes | None]], list[Any]]) -> None:
+        super().__init__(len(raw), lambda: read(raw))
+        self._raw = raw
+        self._serializer = serializer
+
+    def written_by(self, serializer: Any) -> list[bytes | None] | None:
+        """What the serializer would write, where that is known without; not once somebody has looked, who may change a value."""
+        if self._entries is None and serializer is self._serializer and _fast(_SERIALIZERS, serializer) is not None:
+            return self._raw
+        return None
+
+
 def serialize_column(
     serializer: Any, topic: str, values: Sequence[Any], headers: Sequence[OpenHeaders] | None = None
 ) -> Sequence[bytes | None]:
@@ -40,6 +67,8 @@ def serialize_column(
     >>> serialize_column(serialize_long, "topic", [1, None])
     [b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01', None]
     """
+    if isinstance(values, WrittenColumn) and (written := values.written_by(serializer)) is not None:
+        return written
     try:
         if type(serializer) is TimeWindowedSerializer and not serializer.wants_headers:
             starts = [windowed.window.start for windowed in values]
@@ -47,7 +76,7 @@ def serialize_column(
         fast = _fast(_SERIALIZERS, serializer)
         if fast is not None:
             return fast(values)
-    except (TypeError, ValueError, AttributeError, struct.error, OverflowError):
+    except (TypeError, ValueError, AttributeError, struct.error, OverflowError, RecursionError):
         pass  # not plain: the serializer says what it does with it
     return _each(serializer, topic, values, headers)
 
@@ -60,7 +89,7 @@ def deserialize_column(
     if fast is not None:
         try:
             return fast(data)
-        except (TypeError, ValueError, struct.error):
+        except (TypeError, ValueError, struct.error, RecursionError):
             pass
     return _each(deserializer, topic, data, headers)
 
@@ -109,6 +138,16 @@ def _same_bytes(values: Sequence[Any]) -> Sequence[Any]:
     return values
 
 
+def _write_json(values: Sequence[Any]) -> Sequence[Any]:
+    if None in values:
+        raise TypeError("no value is no JSON")
+    return list(map(encode_json, values))
+
+
+def _read_json(data: Sequence[Any]) -> Sequence[Any]:
+    return list(map(parse_json, map(bytes.decode, data)))
+
+
 def _packing(letter: str, size: int) -> _Column:
     def pack(values: Sequence[Any]) -> Sequence[Any]:
         packed = struct.pack(f">{len(values)}{letter}", *values)
@@ -132,6 +171,7 @@ _SERIALIZERS: dict[Any, _Column] = {
     serialize_long: _packing("q", 8),
     serialize_integer: _packing("i", 4),
     serialize_double: _packing("d", 8),
+    serialize_json: _write_json,
 }
 _DESERIALIZERS: dict[Any, _Column] = {
     deserialize_string: _decode,
@@ -139,6 +179,7 @@ _DESERIALIZERS: dict[Any, _Column] = {
     deserialize_long: _unpacking("q", 8),
     deserialize_integer: _unpacking("i", 4),
     deserialize_double: _unpacking("d", 8),
+    deserialize_json: _read_json,
 }
 
 

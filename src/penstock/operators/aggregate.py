@@ -10,7 +10,7 @@ from penstock.columns.columns import Columns
 from penstock.operators.aggregation import AggregationSupplier
 from penstock.operators.functions import count_aggregator, count_initializer
 from penstock.operators.stream_aggregation import StreamAggregationProcessor
-from penstock.operators.table_columns import DistinctKeys
+from penstock.operators.table_columns import DistinctKeys, KeptRows
 from penstock.operators.types import Aggregator, Initializer
 from penstock.processor import Processor
 from penstock.state.value_and_timestamp import Row
@@ -56,31 +56,29 @@ class _KStreamAggregateProcessor(StreamAggregationProcessor):
         if not weights:
             return
         keys = DistinctKeys(columns.keys, self._table.raw_keys)
-        stored = dict(zip(keys.distinct, self._table.rows_of(keys.raw)))
         counts: dict[Any, int] = dict.fromkeys(keys.distinct, 0)
         for identity, weight in zip(keys.identities, weights):
             counts[identity] += weight
-        self._write_counts(columns, keys, counts, stored)
+        self._write_counts(columns, keys, counts)
 
-    def _write_last(self, columns: Columns, keys: DistinctKeys, rows: dict[Any, Row | None]) -> None:
+    def _write_last(self, columns: Columns, keys: DistinctKeys) -> None:
         if self._aggregator is not count_aggregator or self._table.exact_type is not int:
-            super()._write_last(columns, keys, rows)
+            super()._write_last(columns, keys)
             return
-        self._write_counts(columns, keys, Counter(keys.identities), rows)
+        self._write_counts(columns, keys, Counter(keys.identities))
 
-    def _write_counts(
-        self, columns: Columns, keys: DistinctKeys, counts: Mapping[Any, int], stored: dict[Any, Row | None]
-    ) -> None:
+    def _write_counts(self, columns: Columns, keys: DistinctKeys, counts: Mapping[Any, int]) -> None:
+        stored = self._stored(keys)
         latest = dict.fromkeys(keys.distinct, -1)
         for identity, timestamp in zip(keys.identities, columns.timestamps):
             if timestamp > latest[identity]:
                 latest[identity] = timestamp
-        rows: dict[Any, Row | None] = {}
+        rows: KeptRows = {}
+        keep, give = self._table.keep, self._table.give
         for identity, count in counts.items():
             row, timestamp = stored[identity], latest[identity]
             if row is None:
-                rows[identity] = (count, timestamp)
+                rows[identity] = (keep(count), timestamp)
             else:
-                rows[identity] = (row[0] + count, row[1] if row[1] > timestamp else timestamp)
-        last = sorted(dict(zip(keys.identities, range(len(columns)))).values())
-        self._write_rows(columns, last, keys, rows, stored)
+                rows[identity] = (keep(give(row[0]) + count), row[1] if row[1] > timestamp else timestamp)
+        self._write_rows(columns, keys.last_of(range(len(columns))), keys, rows, stored)

@@ -26,6 +26,9 @@ class OperatorContext(Protocol):
     is_only_run: bool
     """Whether the columns that are processed now are all of the turn's, so that what a key ends with can be forwarded."""
 
+    holds_changes: bool
+    """Whether changes of a table that are written past its cache wait for the flush all the same."""
+
     @property
     def key_serde(self) -> Any:
         """The configured default key serde, or None."""

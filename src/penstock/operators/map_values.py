@@ -6,7 +6,9 @@ from typing import Any
 
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.operators.functions import new_value
 from penstock.operators.rows import each_row
+from penstock.operators.table_columns import ChangeColumn
 from penstock.operators.types import ValueMapperWithKey
 from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext
 from penstock.record import FixedKeyRecord
@@ -38,5 +40,8 @@ class _KStreamMapValuesProcessor(ColumnProcessor, FixedKeyProcessor[Any, Any, An
 
     def process_columns(self, columns: Columns) -> None:
         """The same for many records."""
+        if self._mapper is new_value and isinstance(columns.values, ChangeColumn):
+            self._context.forward_columns(columns.with_values(columns.values.new_values))
+            return
         values, columns = each_row(self._context, columns, self._mapper)
         self._context.forward_columns(columns.with_values(values))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 from penstock.change import Change
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor
+from penstock.columns.text import LateColumn
 from penstock.operators.context import OperatorContext
 from penstock.operators.forwarding import TimestampedTupleForwarder
 from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
@@ -18,15 +21,39 @@ from penstock.state.value_and_timestamp import Row
 # Keys of these types are equal exactly where their bytes are, so that they can stand for their bytes.
 LIKE_THEIR_BYTES = frozenset({str, bytes, int})
 
-Update = tuple[Any, Any, int]
-"""What a record changed: new value, old value, timestamp."""
+KeptRows = dict[Any, Row | None]
+"""Rows by what stands for their keys, each value as its store keeps it."""
+
+
+Update = tuple[Any, Any, int, Any]
+"""What a record changed: new value, old value, timestamp, and the new value as its store keeps it."""
+
+
+class ChangeColumn(LateColumn):
+    """Changes of a table, each made when somebody looks at them; who only wants the new values has them without."""
+
+    __slots__ = ("_old_values", "new_values")
+
+    def __init__(self, new_values: Sequence[Any], old_values: Sequence[Any] | None) -> None:
+        super().__init__(len(new_values), self._changes)
+        self.new_values = new_values
+        self._old_values = old_values
+
+    @property
+    def has_no_old_values(self) -> bool:
+        """Whether nobody is shown what the rows were."""
+        return self._old_values is None
+
+    def _changes(self) -> list[Any]:
+        return list(map(Change, self.new_values, repeat(None) if self._old_values is None else self._old_values))
 
 
 class TableColumns(ColumnProcessor):
     """Folds records into the rows of a table.
 
     It reads the rows of all keys at once, folds the records into them, and writes and forwards at once what has changed: with a
-    cache the last row of each key in the order of the last updates, as a flush does; without one every update.
+    cache the last row of each key in the order of the last updates, as a flush does; without one every update. Between two
+    records an aggregate is what its store would keep of it: bytes, which no function can change in place, unless it is a number.
     """
 
     _context: OperatorContext
@@ -40,6 +67,7 @@ class TableColumns(ColumnProcessor):
         """Offer the face where the store has what it needs."""
         if store.takes_table_rows:
             self._table = store
+            self._node = self._context.current_node
             self.takes_columns = True
 
     @property
@@ -56,11 +84,10 @@ class TableColumns(ColumnProcessor):
         columns = self._complete(columns)
         if len(columns):
             keys = DistinctKeys(columns.keys, self._table.raw_keys)
-            rows = dict(zip(keys.distinct, self._table.rows_of(keys.raw)))
             if self._forwarder.waits_for_flush:
-                self._write_last(columns, keys, rows)
+                self._write_last(columns, keys)
             else:
-                self._write_all(columns, keys, rows)
+                self._write_all(columns, keys)
 
     def _complete(self, columns: Columns) -> Columns:
         """The rows that count: those with key and value."""
@@ -71,80 +98,94 @@ class TableColumns(ColumnProcessor):
         self._context.rows_dropped(columns, dropped, "Skipping record due to null key or value.")
         return columns.take([row for row, whole in enumerate(complete) if whole])
 
-    def _fold(self, columns: Columns, keys: DistinctKeys, rows: dict[Any, Row | None]) -> tuple[list[int], list[Update]]:
-        """Fold all records into `rows`; returns which records were, and what each changed.
+    def _stored(self, keys: DistinctKeys) -> KeptRows:
+        return dict(zip(keys.distinct, self._table.kept_rows_of(keys.raw)))
 
-        An aggregate is kept as it would come back from the store, unless its serde is known to give back what it got:
-        the next record must not see what a store would not have kept, nor share an object with an earlier change.
-        """
-        keeps_latest = self._keeps_latest_time
-        fold, exact, through = self._folded, self._table.exact_type, self._table.through_bytes
+    def _fold(self, columns: Columns, keys: DistinctKeys, rows: KeptRows, updates: list[Update] | None = None) -> list[int]:
+        """Fold all records into `rows`; returns which records were. What each changed goes to `updates`, where somebody asks."""
+        keeps_latest, table = self._keeps_latest_time, self._table
+        fold, exact, keep, give = self._folded, table.exact_type, table.keep, table.give
         done: list[int] = []
-        updates: list[Update] = []
         number = -1
         records = enumerate(zip(keys.identities, columns.keys, columns.values, columns.timestamps))
         while True:
             try:
                 for number, (identity, key, value, timestamp) in records:
                     row = rows[identity]
+                    if row is not None:
+                        if keeps_latest and row[1] > timestamp:
+                            timestamp = row[1]
+                        if exact is None:
+                            row = (give(row[0]), row[1])
                     new, old = fold(key, value, row)
-                    if keeps_latest and row is not None and row[1] > timestamp:
-                        timestamp = row[1]
-                    if new is None:
-                        rows[identity] = None
-                    else:
-                        rows[identity] = (new if type(new) is exact else through(new), timestamp)
-                    updates.append((new, old, timestamp))
+                    kept = new if type(new) is exact else keep(new)
+                    rows[identity] = None if kept is None else (kept, timestamp)
+                    if updates is not None:
+                        updates.append((new, old, timestamp, kept))
                     done.append(number)
-                return done, updates
+                return done
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
                 self._context.row_failed(columns, number, exc)
 
-    def _write_last(self, columns: Columns, keys: DistinctKeys, rows: dict[Any, Row | None]) -> None:
-        stored = dict(rows)
-        done, _ = self._fold(columns, keys, rows)
-        last = sorted(dict(zip(map(keys.identities.__getitem__, done), done)).values())
-        if self._send_old_values and self._table.exact_type is None:
-            stored = dict(zip(keys.distinct, self._table.rows_of(keys.raw)))  # the function may have changed them in place
-        self._write_rows(columns, last, keys, rows, stored)
+    def _write_last(self, columns: Columns, keys: DistinctKeys) -> None:
+        stored = self._stored(keys)
+        rows = dict(stored)
+        done = self._fold(columns, keys, rows)
+        self._write_rows(columns, keys.last_of(done), keys, rows, stored)
 
-    def _write_rows(
-        self, columns: Columns, last: list[int], keys: DistinctKeys, rows: dict[Any, Row | None], stored: dict[Any, Row | None]
-    ) -> None:
-        """Write and forward the rows of the keys whose last records are given, in that order."""
-        identities = keys.identities
+    def _write_rows(self, columns: Columns, last: list[int], keys: DistinctKeys, rows: KeptRows, stored: KeptRows | None) -> None:
+        """Write and forward the rows of the keys whose last records are given, in that order.
+
+        `stored` is None where no row is deleted and nobody asks for old values.
+        """
+        identities, times = keys.identities, columns.timestamps
         if not self._context.is_only_run:
             self._put_rows(columns, last, keys, rows)
             return
-        # A key that came and went between two commits was never there for anybody.
-        last = [number for number in last if rows[identities[number]] is not None or stored[identities[number]] is not None]
-        updates = []
-        for number in last:
-            new, old = rows[identities[number]], stored[identities[number]]
-            timestamp = columns.timestamps[number] if new is None else new[1]
-            updates.append((None if new is None else new[0], None if old is None else old[0], timestamp))
-        self._write_and_forward(columns.take(last), keys.raw_of([identities[number] for number in last]), updates)
+        if stored is not None:  # a key that came and went between two commits was never there for anybody
+            last = [number for number in last if rows[identities[number]] is not None or stored[identities[number]] is not None]
+        written = [identities[number] for number in last]
+        new_rows = [rows[identity] for identity in written]
+        olds = None
+        if self._send_old_values and stored is not None:
+            olds = self._table.given([None if row is None else row[0] for row in map(stored.__getitem__, written)])
+        kept = [None if row is None else row[0] for row in new_rows]
+        timestamps = [times[number] if row is None else row[1] for number, row in zip(last, new_rows)]
+        taken = columns.take(last)
+        self._table.write_rows_through(keys.raw_of(written), kept, timestamps, taken.timestamps)
+        self._forward(taken, ChangeColumn(self._table.given(kept), olds), timestamps)
 
-    def _put_rows(self, columns: Columns, last: list[int], keys: DistinctKeys, rows: dict[Any, Row | None]) -> None:
+    def _put_rows(self, columns: Columns, last: list[int], keys: DistinctKeys, rows: KeptRows) -> None:
         """Leave the rows in the cache, for more records of the turn to change them."""
         for number in last:
             row = rows[keys.identities[number]]
             self._context.record_context = columns.context(number)
-            self._table.put(columns.keys[number], None if row is None else ValueAndTimestamp(*row))
+            self._table.put(columns.keys[number], None if row is None else ValueAndTimestamp(self._table.give(row[0]), row[1]))
 
-    def _write_all(self, columns: Columns, keys: DistinctKeys, rows: dict[Any, Row | None]) -> None:
-        done, updates = self._fold(columns, keys, rows)
+    def _write_all(self, columns: Columns, keys: DistinctKeys) -> None:
+        updates: list[Update] = []
+        done = self._fold(columns, keys, self._stored(keys), updates)
+        taken = columns if len(done) == len(columns) else columns.take(done)
         raw_keys = keys.raw_of([keys.identities[number] for number in done])
-        self._write_and_forward(columns if len(done) == len(columns) else columns.take(done), raw_keys, updates)
+        timestamps = [timestamp for _, _, timestamp, _ in updates]
+        self._table.write_rows_through(raw_keys, [kept for _, _, _, kept in updates], timestamps, taken.timestamps)
+        olds = [old for _, old, _, _ in updates] if self._send_old_values else None
+        self._forward(taken, ChangeColumn([new for new, _, _, _ in updates], olds), timestamps)
 
-    def _write_and_forward(self, columns: Columns, raw_keys: list[bytes], updates: list[Update]) -> None:
-        timestamps = [timestamp for _, _, timestamp in updates]
-        self._table.write_rows_through(raw_keys, [new for new, _, _ in updates], timestamps, columns.timestamps)
-        send_old = self._send_old_values
-        changes = [Change(new, old if send_old else None) for new, old, _ in updates]
-        self._context.forward_columns(
-            Columns(columns.keys, changes, timestamps, columns.headers, columns.origin, columns.sources)
-        )
+    def _forward(self, columns: Columns, changes: ChangeColumn, timestamps: list[int]) -> None:
+        changed = Columns(columns.keys, changes, timestamps, columns.headers, columns.origin, columns.sources)
+        if self._context.holds_changes:
+            self._table.hold(partial(self._forward_held, changed))
+        else:
+            self._context.forward_columns(changed)
+
+    def _forward_held(self, changed: Columns) -> None:
+        context = self._context
+        before, context.current_node = context.current_node, self._node
+        try:
+            context.forward_columns(changed)
+        finally:
+            context.current_node = before
 
 
 class DistinctKeys:
@@ -179,6 +220,11 @@ class DistinctKeys:
             elif timestamp < first[identity]:
                 first[identity] = timestamp
         return {raw: (first[identity], last[identity]) for identity, raw in zip(self.distinct, self.raw)}
+
+    def last_of(self, numbers: Iterable[int]) -> list[int]:
+        """Those of the rows, given in their order, behind which the same key does not come again."""
+        numbers = list(numbers)
+        return sorted(dict(zip(map(self.identities.__getitem__, numbers), numbers)).values())
 
     def raw_of(self, identities: list[Any]) -> list[bytes]:
         """The bytes of some of the keys."""

@@ -10,7 +10,7 @@ from penstock.columns.columns import Columns
 from penstock.columns.operator import Operator
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
-from penstock.operators.table_columns import TableColumns
+from penstock.operators.table_columns import DistinctKeys, TableColumns
 from penstock.processor import Processor
 from penstock.record import Record
 from penstock.state.value_and_timestamp import Row
@@ -85,6 +85,19 @@ class _KTableSourceProcessor(TableColumns, Processor[Any, Any, Any, Change[Any]]
 
     def _folded(self, key: Any, value: Any, row: Row | None) -> tuple[Any, Any]:
         return value, None if row is None else row[0]
+
+    def _write_last(self, columns: Columns, keys: DistinctKeys) -> None:
+        """The last record of each key is its row: nothing has to be read, but for what is deleted or sent on as the old value."""
+        try:
+            kept = self._table.keep_all(columns.values)
+        except Exception:  # noqa: BLE001  (row by row, the handler judges whatever a serializer raises)
+            super()._write_last(columns, keys)
+            return
+        last = keys.last_of(range(len(columns)))
+        identities, times = keys.identities, columns.timestamps
+        rows = {identities[number]: None if kept[number] is None else (kept[number], times[number]) for number in last}
+        needed = self._send_old_values or None in rows.values()
+        self._write_rows(columns, last, keys, rows, self._stored(keys) if needed else None)
 
     def _complete(self, columns: Columns) -> Columns:
         """The rows with a key; one without a value deletes."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from penstock.errors import StreamsError
 from penstock.operators.store_wrapper import KeyValueStoreWrapper
 from penstock.operators.table_columns import DistinctKeys
+from penstock.state.store import ValueAndTimestamp
 
 _UNCHANGEABLE = frozenset({str, bytes, int, float, bool})
 
@@ -30,6 +32,10 @@ class KTableValueGetter(ABC):
 
     def get_many(self, keys: list[Any]) -> dict[Any, Any] | None:
         """The values of many keys, read at once; None where they have to be asked for one by one."""
+        return None
+
+    def get_rows(self, keys: Sequence[Any]) -> list[Any] | None:
+        """The row of each key with its timestamp, read at once; None where they have to be asked for one by one."""
         return None
 
     def close(self) -> None:  # noqa: B027  most getters hold nothing
@@ -103,6 +109,13 @@ class KTableStoreValueGetter(KTableValueGetter):
         if not _UNCHANGEABLE.issuperset(type(row[0]) for row in rows if row is not None):
             return None
         return {key: row[0] for key, row in zip(distinct.distinct, rows) if row is not None}
+
+    def get_rows(self, keys: Sequence[Any]) -> list[Any] | None:
+        """The row of each key, made for it alone."""
+        table = self._store.store
+        if not table.takes_rows:
+            return None
+        return [None if row is None else ValueAndTimestamp(*row) for row in table.rows_of(table.raw_keys(keys))]
 
     def get(self, key: Any, as_of: int | None = None) -> Any:
         """The row with its timestamp, or None."""

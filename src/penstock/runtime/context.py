@@ -48,6 +48,7 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
         super().__init__(task_id, config, state_manager, metrics, cache)
         self.record_collector = record_collector
         self.is_only_run = True
+        self.holds_changes = False
         self._task: StreamTask | None = None
 
     def attach(self, task: StreamTask) -> None:

@@ -198,7 +198,7 @@ class StreamTask:
         if plan.join is not None:
             self._merged = MergedJoin(topology, plan.join)
         elif plan.way is Way.TABLES:
-            self._merged = CachedTables()
+            self._merged = CachedTables(plan.flushes_columns)
         _log.debug("task %s: records go %s%s", self.task_id, plan.way.value, plan.why_not and f", since {plan.why_not}")
 
     @property

@@ -76,6 +76,11 @@ class NamedCache:
     def __len__(self) -> int:
         return len(self._entries)
 
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something waits to be flushed."""
+        return bool(self._dirty)
+
     def set_listener(self, listener: DirtyEntryFlushListener) -> None:
         """Who gets the dirty entries when they are flushed."""
         self._listener = listener
@@ -243,6 +248,11 @@ class RecordCache:
     def max_cache_size_bytes(self) -> int:
         """The bound over all caches."""
         return self._max_size
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something waits to be flushed, in any of the caches."""
+        return any(cache.is_dirty for cache in self._caches.values())
 
     def __len__(self) -> int:
         return sum(len(cache) for cache in self._caches.values())

@@ -82,6 +82,9 @@ class ColumnPlan:
     join: Sides | None = None
     """The sides of the join, where that is the way."""
 
+    flushes_columns: bool = False
+    """Whether what leaves the tables with a flush can leave as columns, where tables are the way."""
+
     threshold: ColumnThreshold = THRESHOLD
 
     def way_of(self, waiting: int, awaits_stream_time: bool) -> Way:
@@ -122,7 +125,7 @@ def plan_columns(
     if sides is not None:
         return replace(plan, way=Way.JOIN, why_not="", join=sides)
     if _fill_tables(nodes, inputs, faces):
-        return replace(plan, way=Way.TABLES, why_not="")
+        return replace(plan, way=Way.TABLES, why_not="", flushes_columns=_flush_columns(nodes, inputs, faces))
     return replace(plan, way=Way.ROWS, why_not=why_not)
 
 
@@ -215,6 +218,24 @@ def _fill_tables(nodes: Sequence[NodeSpec], inputs: Sequence[Input], faces: Mapp
             return False
         stores += [store for table in tables if isinstance(table, ProcessorSpec) for store in set(table.stores)]
     return len(set(stores)) == len(stores)
+
+
+def _flush_columns(nodes: Sequence[NodeSpec], inputs: Sequence[Input], faces: Mapping[str, ColumnFace]) -> bool:
+    """Whether nothing behind the tables can tell that the changes of a flush come many at a time.
+
+    From each table one way leads on, over nodes that take columns and keep nothing: they look at most into the tables, which do
+    not change while one of them is flushed.
+    """
+    tables = [table for each in inputs for table in _children(each.source, nodes)]
+    stores = {store for table in tables if isinstance(table, ProcessorSpec) for store in table.stores}
+    for node in tables:
+        while following := _children(node.name, nodes):
+            node = following[0]
+            if len(following) > 1 or (isinstance(node, SinkSpec) and node.topic is None):
+                return False
+            if isinstance(node, ProcessorSpec) and not (_takes(faces.get(node.name)) and stores.issuperset(node.stores)):
+                return False
+    return True
 
 
 def _text_sources(nodes: Sequence[NodeSpec], faces: Mapping[str, ColumnFace]) -> frozenset[str]:

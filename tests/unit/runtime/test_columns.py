@@ -153,12 +153,25 @@ def join_streams(
     return build
 
 
-def join_tables(kind: str, result: Materialized[Any, Any] | None = None) -> Build:
+def join_tables(
+    kind: str, result: Materialized[Any, Any] | None = None, then: Callable[[Any], Any] = lambda stream: stream
+) -> Build:
     def build(builder: StreamsBuilder) -> None:
         left = builder.table("in", Consumed(STRING, STRING))
         right = builder.table("rows", Consumed(STRING, STRING))
         joined = getattr(left, kind)(right, lambda a, b: f"{a and picky(a)}-{b}", *([] if result is None else [result]))
-        joined.to_stream().to("out", TEXT)
+        then(joined.to_stream()).to("out", TEXT)
+
+    return build
+
+
+def join_aggregates(aggregate: Callable[[Any, str], Any]) -> Build:
+    def build(builder: StreamsBuilder) -> None:
+        left, right = (
+            aggregate(builder.stream(topic, Consumed(STRING, STRING)).group_by_key(Grouped(None, STRING, STRING)), f"of-{topic}")
+            for topic in ("in", "rows")
+        )
+        left.join(right, lambda a, b: json.dumps([a, b])).to_stream().to("out", TEXT)
 
     return build
 
@@ -205,6 +218,9 @@ CASES: dict[str, Build] = {
     "lists": lambda b: grouped(b).aggregate(list, append, table(JSON)).to_stream().map_values(json.dumps).to("out", TEXT),
     "lists uncached": lambda b: grouped(b).aggregate(list, append, table(JSON, False)).map_values(json.dumps)
     .to_stream().to("out", TEXT),
+    "lists as they are": lambda b: grouped(b).aggregate(list, append, table(JSON)).to_stream().to("out", Produced(STRING, JSON)),
+    "lists that are changed on their way": lambda b: grouped(b).aggregate(list, append, table(JSON)).to_stream()
+    .peek(lambda k, seen: seen.append(k)).to("out", Produced(STRING, JSON)),
     "forgetful": lambda b: grouped(b).aggregate(str, forget_on_x, table(STRING)).to_stream().to("out", TEXT),
     "forgetful uncached": lambda b: grouped(b).aggregate(str, forget_on_x, table(STRING, False)).to_stream().to("out", TEXT),
     "old values uncached": lambda b: grouped(b).aggregate(list, append, table(JSON, False))
@@ -242,6 +258,9 @@ CASES: dict[str, Build] = {
     "inner join with a picky joiner": join_streams(joiner=lambda a, b: picky(a) + picky(b), serde=JSON),
     "joined tables": join_tables("join"),
     "joined tables with a store": join_tables("join", table(STRING)),
+    "joined lists": join_aggregates(lambda grouped, name: grouped.aggregate(list, append, Materialized(name, STRING, JSON))),
+    "joined counts": join_aggregates(lambda grouped, name: grouped.count(Materialized(name, STRING, LONG))),
+    "joined tables that are counted": join_tables("join", then=count_text),
     "left joined tables": join_tables("left_join"),
     "outer joined tables": join_tables("outer_join"),
     "left join": join_streams("left_join"),

@@ -79,6 +79,16 @@ def joined_tables(builder: StreamsBuilder) -> None:
     builder.table("a").join(builder.table("b"), lambda one, other: one).to_stream().to("out")
 
 
+def joined_tables_in_two_ways(builder: StreamsBuilder) -> None:
+    joined = builder.table("a").join(builder.table("b"), lambda one, other: one).to_stream()
+    joined.to("out")
+    joined.map_values(str).to("other")
+
+
+def joined_tables_that_are_counted(builder: StreamsBuilder) -> None:
+    builder.table("a").join(builder.table("b"), lambda one, other: one).to_stream().group_by_key().count()
+
+
 def cogrouped(builder: StreamsBuilder) -> None:
     grouped = builder.stream("a").group_by_key(), builder.stream("b").group_by_key()
     one, other = grouped
@@ -185,6 +195,15 @@ def test_should_fold_columns_into_the_caches_of_tables_that_are_joined() -> None
     assert planned(joined_tables, {"KTABLE-SOURCE": Face(waits=True)}).way is Way.TABLES
     assert planned(joined_tables, {"KTABLE-SOURCE": Face(waits=False)}).way is Way.ROWS
     assert planned(joined_tables, {"KTABLE-SOURCE": Face(takes=False, waits=True)}).way is Way.ROWS
+
+
+def test_should_let_changes_of_tables_leave_as_columns_where_one_way_leads_on_that_keeps_nothing() -> None:
+    tables = {"KTABLE-SOURCE": Face(waits=True)}
+    assert planned(joined_tables, tables).flushes_columns
+    assert not planned(joined_tables, {**tables, "KTABLE-MERGE": Face(takes=False)}).flushes_columns
+    assert not planned(joined_tables_in_two_ways, tables).flushes_columns
+    assert not planned(joined_tables_that_are_counted, tables).flushes_columns
+    assert not planned(joined_tables, {"KTABLE-SOURCE": Face(waits=False)}).flushes_columns
 
 
 def test_should_not_fold_columns_of_two_sources_into_one_table() -> None:

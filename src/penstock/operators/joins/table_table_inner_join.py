@@ -6,23 +6,22 @@ from typing import Any
 
 from penstock.change import Change
 from penstock.operators.joins.table_table_join import JoinResult, KTableKTableAbstractJoin, Row
-from penstock.record import Record
 from penstock.state.store import ValueAndTimestamp
 
 
 class KTableKTableInnerJoin(KTableKTableAbstractJoin):
     """A row of the result exists where both tables have one."""
 
-    def join_change(self, record: Record[Any, Change[Any]], row: Row | None) -> JoinResult | None:
+    def join_change(self, key: Any, change: Change[Any], timestamp: int, row: Row | None) -> JoinResult | None:
         """Nothing changes where the other table has no row."""
         if row is None or row.value is None:
             return None
-        key, change, joiner = record.key, record.value, self.joiner
+        joiner = self.joiner
         new = None if change.new_value is None else joiner(key, change.new_value, row.value)
         old = None
         if self.send_old_values and change.old_value is not None:
             old = joiner(key, change.old_value, row.value)
-        return JoinResult(new, old, max(record.timestamp, row.timestamp))
+        return JoinResult(new, old, max(timestamp, row.timestamp))
 
     def join_rows(self, key: Any, row1: Row | None, row2: Row | None) -> Row | None:
         """Both rows or nothing."""

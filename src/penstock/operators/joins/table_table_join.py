@@ -10,9 +10,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock.change import Change
-from penstock.columns.operator import Operator
+from penstock.columns.columns import Columns
+from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.operators.context import OperatorContext
 from penstock.operators.skipped import skip_out_of_order, skip_record
+from penstock.operators.table_columns import ChangeColumn
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
 from penstock.processor import Processor
 from penstock.record import Record
@@ -64,7 +66,7 @@ class KTableKTableAbstractJoin(Operator, ABC):
         return KTableKTableJoinValueGetterSupplier(self, self.value_getter_supplier1, self.value_getter_supplier2)
 
     @abstractmethod
-    def join_change(self, record: Record[Any, Change[Any]], row: Row | None) -> JoinResult | None:
+    def join_change(self, key: Any, change: Change[Any], timestamp: int, row: Row | None) -> JoinResult | None:
         """What a change becomes with the other table's row; None where nothing changes."""
 
     @abstractmethod
@@ -72,11 +74,12 @@ class KTableKTableAbstractJoin(Operator, ABC):
         """The joined row; None where there is none."""
 
 
-class KTableKTableJoinProcessor(Processor[Any, "Change[Any]", Any, "Change[Any]"]):
+class KTableKTableJoinProcessor(ColumnProcessor, Processor[Any, "Change[Any]", Any, "Change[Any]"]):
     """Joins the changes of one table."""
 
     def __init__(self, supplier: KTableKTableAbstractJoin) -> None:
         self._join_change = supplier.join_change
+        self._send_old_values = supplier.send_old_values
         self._use_versioned_semantics = supplier.use_versioned_semantics
         self._value_getter = supplier.value_getter_supplier2.get()
 
@@ -87,6 +90,7 @@ class KTableKTableJoinProcessor(Processor[Any, "Change[Any]", Any, "Change[Any]"
         self._forward = context.forward
         self._value_getter.init(context)
         self._get = self._value_getter.get
+        self.takes_columns = not self._use_versioned_semantics
 
     def process(self, record: Record[Any, Change[Any]]) -> None:
         """Join one change."""
@@ -98,10 +102,33 @@ class KTableKTableJoinProcessor(Processor[Any, "Change[Any]", Any, "Change[Any]"
         if self._use_versioned_semantics and not is_latest:
             skip_out_of_order(self._context)
             return
-        result = self._join_change(record, self._get(key))
+        result = self._join_change(key, record.value, record.timestamp, self._get(key))
         if result is not None:
             change = Change(result.new_value, result.old_value, is_latest)
             self._forward(Record(key, change, result.timestamp, record.headers))
+
+    def process_columns(self, columns: Columns) -> None:
+        """Join many changes; the other table's rows are read at once where it has them in a store."""
+        context, join_change, get = self._context, self._join_change, self._get
+        rows = None if None in columns.keys else self._value_getter.get_rows(columns.keys)
+        done, news, olds, timestamps = list[int](), list[Any](), list[Any](), list[int]()
+        for number, (key, change, timestamp) in enumerate(zip(columns.keys, columns.values, columns.timestamps)):
+            try:
+                if key is None:
+                    context.record_context = columns.context(number)
+                    skip_record(context, "null key")
+                    continue
+                result = join_change(key, change, timestamp, get(key) if rows is None else rows[number])
+                if result is not None:
+                    done.append(number)
+                    news.append(result.new_value)
+                    olds.append(result.old_value)
+                    timestamps.append(result.timestamp)
+            except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
+                context.row_failed(columns, number, exc)
+        joined = columns if len(done) == len(columns) else columns.take(done)
+        changes = ChangeColumn(news, olds if self._send_old_values else None)
+        context.forward_columns(Columns(joined.keys, changes, timestamps, joined.headers, joined.origin, joined.sources))
 
     def close(self) -> None:
         """Close the value getter."""

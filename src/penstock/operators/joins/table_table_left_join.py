@@ -6,18 +6,16 @@ from typing import Any
 
 from penstock.change import Change
 from penstock.operators.joins.table_table_join import JoinResult, KTableKTableAbstractJoin, Row, value_of
-from penstock.record import Record
 from penstock.state.store import ValueAndTimestamp
 
 
 class KTableKTableLeftJoin(KTableKTableAbstractJoin):
     """A row of the result exists where this table has one."""
 
-    def join_change(self, record: Record[Any, Change[Any]], row: Row | None) -> JoinResult | None:
+    def join_change(self, key: Any, change: Change[Any], timestamp: int, row: Row | None) -> JoinResult | None:
         """The other table's value may be None."""
-        key, change, joiner = record.key, record.value, self.joiner
+        joiner = self.joiner
         other = value_of(row)
-        timestamp = record.timestamp
         if row is None or other is None:
             if change.new_value is None and change.old_value is None:
                 return None

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.change import Change
-from penstock.columns.operator import Operator
+from penstock.columns.columns import Columns
+from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.operators.context import OperatorContext
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.joins.table_table_join import KTableKTableAbstractJoin, union_of_names
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
+from penstock.operators.table_columns import ChangeColumn
 from penstock.operators.value_getters import KTableMaterializedValueGetterSupplier, KTableValueGetter, KTableValueGetterSupplier
 from penstock.processor import Processor
 from penstock.record import Record
@@ -43,7 +46,7 @@ class KTableKTableJoinMerger(Operator):
         return MergedValueGetterSupplier(self._parent1.view(), self._parent2.view())
 
 
-class KTableKTableJoinMergeProcessor(Processor[Any, "Change[Any]", Any, "Change[Any]"]):
+class KTableKTableJoinMergeProcessor(ColumnProcessor, Processor[Any, "Change[Any]", Any, "Change[Any]"]):
     """Stores and forwards the changes of both sides."""
 
     def __init__(self, queryable_name: str | None, send_old_values: bool) -> None:
@@ -53,8 +56,10 @@ class KTableKTableJoinMergeProcessor(Processor[Any, "Change[Any]", Any, "Change[
     def init(self, context: Any) -> None:
         """Keep the context and the store."""
         self.context = context
+        self._context: OperatorContext = context
         self._forward = context.forward
         self._store: KeyValueStoreWrapper | None = None
+        self.takes_columns = self._queryable_name is None
         if self._queryable_name is not None:
             self._store = KeyValueStoreWrapper(context, self._queryable_name)
             self._forwarder = TimestampedTupleForwarder(
@@ -73,6 +78,13 @@ class KTableKTableJoinMergeProcessor(Processor[Any, "Change[Any]", Any, "Change[
             self._forward(record)
         else:
             self._forward(record.with_value(Change(change.new_value, None, change.is_latest)))
+
+    def process_columns(self, columns: Columns) -> None:
+        """Pass many changes on; only where there is no store."""
+        changes = columns.values
+        if not self._send_old_values and not (isinstance(changes, ChangeColumn) and changes.has_no_old_values):
+            changes = [Change(change.new_value, None, change.is_latest) for change in changes]
+        self._context.forward_columns(columns.with_values(changes))
 
 
 class MergedValueGetterSupplier(KTableValueGetterSupplier):

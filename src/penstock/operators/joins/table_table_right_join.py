@@ -6,21 +6,20 @@ from typing import Any
 
 from penstock.change import Change
 from penstock.operators.joins.table_table_join import JoinResult, KTableKTableAbstractJoin, Row, value_of
-from penstock.record import Record
 from penstock.state.store import ValueAndTimestamp
 
 
 class KTableKTableRightJoin(KTableKTableAbstractJoin):
     """A row of the result exists where the other table has one; the joiner has the values the other way round."""
 
-    def join_change(self, record: Record[Any, Change[Any]], row: Row | None) -> JoinResult | None:
+    def join_change(self, key: Any, change: Change[Any], timestamp: int, row: Row | None) -> JoinResult | None:
         """This table's value may be None."""
         if row is None or row.value is None:
             return None
-        key, change, joiner = record.key, record.value, self.joiner
+        joiner = self.joiner
         new = joiner(key, change.new_value, row.value)
         old = joiner(key, change.old_value, row.value) if self.send_old_values else None
-        return JoinResult(new, old, max(record.timestamp, row.timestamp))
+        return JoinResult(new, old, max(timestamp, row.timestamp))
 
     def join_rows(self, key: Any, row1: Row | None, row2: Row | None) -> Row | None:
         """The other table's row decides."""

@@ -27,6 +27,8 @@ class CachingKeyValueStore(WrappedKeyValueStore):
         self._flush_listener: FlushListener | None = None
         self._send_old_values = False
         self._open = False
+        self._held: list[Callable[[], None]] = []
+        """Who tells of changes that were written past the cache, with its next flush."""
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
         """Open the wrapped store and the store's part of the cache."""
@@ -48,16 +50,19 @@ class CachingKeyValueStore(WrappedKeyValueStore):
     def flush_cache(self) -> None:
         """Write and forward all that waits."""
         self.validate_store_open()
+        self._forward_held()
         self._cache.flush(self._cache_name)
 
     def clear_cache(self) -> None:
         """Drop all that waits."""
         self.validate_store_open()
+        self._held.clear()
         self._cache.clear(self._cache_name)
 
     def close(self) -> None:
         """Drop all that waits and close the wrapped store."""
         self._open = False
+        self._held.clear()
         self._cache.close(self._cache_name)
         super().close()
 
@@ -114,6 +119,15 @@ class CachingKeyValueStore(WrappedKeyValueStore):
                 self._cache.delete(self._cache_name, key)
         self._wrapped.write_through(entries, timestamps)
 
+    def hold(self, forward: Callable[[], None]) -> None:
+        """Call `forward` before all that waits is forwarded the next time."""
+        self._held.append(forward)
+
+    def _forward_held(self) -> None:
+        held, self._held = self._held, []
+        for forward in held:
+            forward()
+
     def delete(self, key: bytes) -> Any:
         """Remove a key; returns what was there."""
         existing = self.get(key)
@@ -158,6 +172,7 @@ class CachingKeyValueStore(WrappedKeyValueStore):
         return PeekingIterator(overlay(_values(cached), below, forward), self._name, lambda _: below.close())
 
     def _write_and_forward_all(self, entries: list[DirtyEntry]) -> None:
+        self._forward_held()
         for entry in entries:
             self._write_and_forward(entry)
 

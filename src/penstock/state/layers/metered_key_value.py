@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.change import Change
@@ -176,11 +176,19 @@ class MeteredTimestampedKeyValueStore(TimestampedValues[K, V], MeteredKeyValueSt
         """Value and timestamp of many keys, as plain pairs."""
         return self.rows_from(self._wrapped.multi_get(raw_keys))
 
+    def kept_rows_of(self, raw_keys: Sequence[bytes]) -> list[tuple[Any, int] | None]:
+        """The same with each value as `keep` keeps it."""
+        return self.kept_rows_from(self._wrapped.multi_get(raw_keys))
+
     def write_rows_through(
-        self, raw_keys: Sequence[bytes], values: Sequence[V | None], timestamps: Sequence[int], record_times: Sequence[int]
+        self, raw_keys: Sequence[bytes], kept: Sequence[Any], timestamps: Sequence[int], record_times: Sequence[int]
     ) -> None:
-        """Set many rows past the cache; no flush listener hears of it, the caller tells of the changes itself.
+        """Set many rows, whose values were kept, past the cache; no flush listener hears of it, the caller tells of the changes.
 
         A row has its own timestamp; one that is deleted goes at the time of the record that did it.
         """
-        self._wrapped.write_through(list(zip(raw_keys, self.raw_from_rows(values, timestamps))), record_times)
+        self._wrapped.write_through(list(zip(raw_keys, self.raw_from_kept(kept, timestamps))), record_times)
+
+    def hold(self, forward: Callable[[], None]) -> None:
+        """Call `forward` with the next flush of the cache: it tells of changes that were written past it."""
+        self._wrapped.hold(forward)

@@ -207,18 +207,6 @@ class MeteredTimestampedWindowStore(TimestampedValues[K, V], MeteredWindowStore[
             for key, of_key in found.items()
         }
 
-    def keep(self, value: V | None) -> Any:
-        """A value as it is kept between the records of a turn (`StoreSerdes.keep`)."""
-        return self._serdes.keep(value)
-
-    def give(self, kept: Any) -> V:
-        """The value that `keep` has kept."""
-        return self._serdes.give(kept)  # type: ignore[no-any-return]
-
-    def give_all(self, kept: list[Any]) -> list[V | None]:
-        """The same of many; None stays None."""
-        return self._serdes.give_all(kept)
-
     def oldest_after(self, window_start: int) -> int:
         """The earliest window that can be found when one that starts then has been put; where `takes_rows`."""
         return int(self._wrapped.oldest_after(window_start))

@@ -6,14 +6,18 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.columns.serdes import deserialize_column, serialize_column
+from penstock.columns.serdes import WrittenColumn, deserialize_column, serialize_column
 from penstock.errors import SerializationError, StreamsError
 from penstock.serdes.codecs import (
+    deserialize_json,
     deserialize_long,
     deserialize_string,
+    encode_json,
+    parse_json,
     serialize_boolean,
     serialize_bytes,
     serialize_double,
+    serialize_json,
     serialize_long,
     serialize_string,
 )
@@ -50,6 +54,8 @@ class StoreSerdes:
         self.raw_value = _serializer(as_serializer(value_serde), self.topic, store_name, "value")
         self.key_from = _deserializer(as_deserializer(key_serde), self.topic, store_name, "key")
         self.value_from = _deserializer(as_deserializer(value_serde), self.topic, store_name, "value")
+        self.give: _Half = self.value_from if self.exact_type is None else _same
+        """The value that `keep` has kept."""
 
     def through_bytes(self, value: Any) -> Any:
         """What comes back of a value that is written and read."""
@@ -66,16 +72,24 @@ class StoreSerdes:
             return self.raw_value(value)
         return value if type(value) is self.exact_type else self.through_bytes(value)
 
-    def give(self, kept: Any) -> Any:
-        """The value that `keep` has kept."""
-        return kept if self.exact_type is not None else self.value_from(kept)
-
     def give_all(self, kept: list[Any]) -> list[Any]:
-        """The same of many; None stays None."""
+        """What `give` gives of many; None stays None."""
         if self.exact_type is not None:
             return kept
         there = iter(self.values_from([one for one in kept if one is not None]))
         return [None if one is None else next(there) for one in kept]
+
+    def given(self, kept: list[Any]) -> Sequence[Any]:
+        """The same as a column, whose values are made when somebody looks at them."""
+        if self.exact_type is not None:
+            return kept
+        return WrittenColumn(kept, self._serialize_value, self.give_all)
+
+    def keep_all(self, values: Sequence[Any]) -> list[Any]:
+        """What `keep` keeps of many values; raises what the serde raises."""
+        if self.exact_type is None:
+            return self.raw_values(values)
+        return [self.keep(value) for value in values]
 
     def kept_from(self, raw: list[bytes]) -> list[Any]:
         """What `keep` would have kept of values that are bytes."""
@@ -168,6 +182,34 @@ def _plain(known: dict[Any, _Shortcut], half: Any, whole: _Half) -> _Half:
     return whole if shortcut is None else shortcut(whole)
 
 
+def _same(kept: Any) -> Any:
+    return kept
+
+
+def _json_to_bytes(whole: _Half) -> _Half:
+    def to_bytes(value: Any) -> Any:
+        if value is not None:
+            try:
+                return encode_json(value)
+            except (TypeError, ValueError, RecursionError):
+                pass
+        return whole(value)
+
+    return to_bytes
+
+
+def _json_from_bytes(whole: _Half) -> _Half:
+    def from_bytes(raw: Any) -> Any:
+        if type(raw) is bytes:
+            try:
+                return parse_json(str(raw, "utf-8"))
+            except (ValueError, RecursionError):
+                pass
+        return whole(raw)
+
+    return from_bytes
+
+
 def _string_to_bytes(whole: _Half) -> _Half:
     def to_bytes(value: Any) -> Any:
         if type(value) is str:
@@ -209,10 +251,12 @@ def _long_from_bytes(whole: _Half) -> _Half:
 _PLAIN_SERIALIZERS: dict[Any, _Shortcut] = {
     serialize_string: _string_to_bytes,
     serialize_long: _long_to_bytes,
+    serialize_json: _json_to_bytes,
 }
 _PLAIN_DESERIALIZERS: dict[Any, _Shortcut] = {
     deserialize_string: _string_from_bytes,
     deserialize_long: _long_from_bytes,
+    deserialize_json: _json_from_bytes,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.state.layers.serdes import StoreSerdes
@@ -44,6 +44,19 @@ class TimestampedValues(Generic[K, V]):
         rows = [None if one is None else (next(values), read(one[:TIMESTAMP_SIZE], "big", signed=True)) for one in raw]
         return [None if row is None or row[0] is None else row for row in rows]
 
+    def kept_rows_from(self, raw: Sequence[bytes | None]) -> list[tuple[Any, int] | None]:
+        """The same with each value as `keep` keeps it."""
+        there = [one for one in raw if one is not None]
+        if not there:
+            return [None] * len(raw)
+        read = int.from_bytes
+        kept = iter(self._serdes.kept_from([one[TIMESTAMP_SIZE:] for one in there]))
+        return [None if one is None else (next(kept), read(one[:TIMESTAMP_SIZE], "big", signed=True)) for one in raw]
+
+    def raw_from_kept(self, kept: Sequence[Any], timestamps: Sequence[int]) -> list[bytes | None]:
+        """The bytes of many entries whose values were kept; None stays None."""
+        return timestamped_column(self._serdes.raw_from_kept(kept), timestamps)
+
     def raw_from_rows(self, values: Sequence[V | None], timestamps: Sequence[int]) -> list[bytes | None]:
         """The bytes of many entries; None stays None."""
         return timestamped_column(self._serdes.raw_values(values), timestamps)
@@ -51,6 +64,28 @@ class TimestampedValues(Generic[K, V]):
     def raw_keys(self, keys: Sequence[K]) -> list[bytes]:
         """Many keys as bytes."""
         return self._serdes.raw_keys(keys)
+
+    @property
+    def keep(self) -> Callable[[V | None], Any]:
+        """What makes of a value what is kept of it between the records of a turn (`StoreSerdes.keep`)."""
+        return self._serdes.keep
+
+    def keep_all(self, values: Sequence[V | None]) -> list[Any]:
+        """The same of many; None stays None. Raises what the serde raises."""
+        return self._serdes.keep_all(values)
+
+    @property
+    def give(self) -> Callable[[Any], V]:
+        """What gives the value that `keep` has kept."""
+        return self._serdes.give
+
+    def give_all(self, kept: list[Any]) -> list[V | None]:
+        """The same of many; None stays None."""
+        return self._serdes.give_all(kept)
+
+    def given(self, kept: list[Any]) -> Sequence[V | None]:
+        """The same of many as a column, whose values are made when somebody looks at them."""
+        return self._serdes.given(kept)
 
     def through_bytes(self, value: V) -> V:
         """What comes back of a value that is written and read."""
