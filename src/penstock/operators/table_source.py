@@ -10,7 +10,7 @@ from penstock.columns.columns import Columns
 from penstock.columns.operator import Operator
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
-from penstock.operators.table_columns import TableColumns
+from penstock.operators.table_columns import DistinctKeys, TableColumns
 from penstock.processor import Processor
 from penstock.record import Record
 from penstock.state.value_and_timestamp import Row
@@ -65,6 +65,8 @@ class _KTableSourceProcessor(TableColumns, Processor[Any, Any, Any, Change[Any]]
                 self._store.store, context, TimestampedCacheFlushListener(context), self._send_old_values
             )
             self._take_columns(self._store.store)
+        else:
+            self.takes_columns = True
 
     def process(self, record: Record[Any, Any]) -> None:
         key, value = record.key, record.value
@@ -83,8 +85,35 @@ class _KTableSourceProcessor(TableColumns, Processor[Any, Any, Any, Change[Any]]
             change = Change(value, None if old is None else old.value, code == PUT_RETURN_CODE_IS_LATEST)
             self._forwarder.maybe_forward(record.with_value(change))
 
+    def process_columns(self, columns: Columns) -> None:
+        """The same for many records."""
+        if self._store is not None:
+            super().process_columns(columns)
+            return
+        columns = self._complete(columns)
+        self._context.forward_columns(columns.with_values([Change(value, None) for value in columns.values]))
+
+    @property
+    def waits_for_flush(self) -> bool:
+        """Whether rows stay in the cache of the store, where there is one."""
+        return self._store is not None and super().waits_for_flush
+
     def _folded(self, key: Any, value: Any, row: Row | None) -> tuple[Any, Any]:
         return value, None if row is None else row[0]
+
+    def _write_last(self, columns: Columns, keys: DistinctKeys, rows: dict[Any, Row | None]) -> None:
+        """The last record of a key is its row: there is nothing to fold, as long as all of them can be written."""
+        try:
+            self._table.check_values(columns.values)
+        except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a serializer raises)
+            super()._write_last(columns, keys, rows)
+            return
+        last = dict(zip(keys.identities, range(len(columns))))
+        through, values, timestamps = self._table.through_bytes, columns.values, columns.timestamps
+        new: dict[Any, Row | None] = {
+            identity: None if values[row] is None else (through(values[row]), timestamps[row]) for identity, row in last.items()
+        }
+        self._write_rows(columns, sorted(last.values()), keys, new, rows)
 
     def _complete(self, columns: Columns) -> Columns:
         """The rows with a key; one without a value deletes."""

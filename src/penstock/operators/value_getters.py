@@ -9,6 +9,7 @@ from penstock.errors import StreamsError
 from penstock.operators.store_wrapper import KeyValueStoreWrapper
 from penstock.operators.table_columns import DistinctKeys
 from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
+from penstock.state.store import ValueAndTimestamp
 
 _UNCHANGEABLE = frozenset({str, bytes, int, float, bool})
 
@@ -29,8 +30,11 @@ class KTableValueGetter(ABC):
     def is_versioned(self) -> bool:
         """Whether earlier versions of a row can be asked for."""
 
-    def get_many(self, keys: list[Any]) -> dict[Any, Any] | None:
-        """The values of many keys, read at once; None where they have to be asked for one by one."""
+    def get_rows(self, keys: list[Any], *, shared: bool = False) -> dict[Any, Any] | None:
+        """What `get` gives for many keys, read at once; None where they have to be asked for one by one.
+
+        That is where a function that gets the same object twice could tell, unless they are `shared`: then nobody changes them.
+        """
         return None
 
     def close(self) -> None:  # noqa: B027  most getters hold nothing
@@ -89,11 +93,8 @@ class KTableStoreValueGetter(KTableValueGetter):
         """Take the store."""
         self._store = KeyValueStoreWrapper(context, self._store_name)
 
-    def get_many(self, keys: list[Any]) -> dict[Any, Any] | None:
-        """The values of many keys.
-
-        Not where a function that gets the same object twice could tell: then each record gets one of its own.
-        """
+    def get_rows(self, keys: list[Any], *, shared: bool = False) -> dict[Any, Any] | None:
+        """The rows of many keys."""
         table = self._store.store
         if not keys or not isinstance(table, MeteredTimestampedKeyValueStore) or not table.takes_rows:
             return None
@@ -101,9 +102,9 @@ class KTableStoreValueGetter(KTableValueGetter):
         if distinct.identities is not keys:
             return None
         rows = table.rows_of(distinct.raw)
-        if not _UNCHANGEABLE.issuperset(type(row[0]) for row in rows if row is not None):
+        if not shared and not _UNCHANGEABLE.issuperset(type(row[0]) for row in rows if row is not None):
             return None
-        return {key: row[0] for key, row in zip(distinct.distinct, rows) if row is not None}
+        return {key: ValueAndTimestamp(*row) for key, row in zip(distinct.distinct, rows) if row is not None}
 
     def get(self, key: Any, as_of: int | None = None) -> Any:
         """The row with its timestamp, or None."""

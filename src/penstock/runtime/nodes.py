@@ -14,6 +14,7 @@ from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import PenstockError, StreamsError, TaskCorruptedError, TaskMigratedError
 from penstock.handlers import ProcessingExceptionHandler, Result, as_response
 from penstock.ids import TaskId
+from penstock.partitioner import ColumnPartitioner
 from penstock.processor import FixedKeyProcessor
 from penstock.record import FixedKeyRecord, RawRecord, Record, RecordContext
 from penstock.runtime.sink_format import SinkFormat
@@ -272,7 +273,7 @@ class SinkNode(Node):
 
     def _run_static_columns(self, columns: Columns) -> None:
         to, partitioner = self._format, self._format.partitioner
-        if (partitioner is not None and type(partitioner) is not WindowedStreamPartitioner) or (
+        if not isinstance(partitioner, WindowedStreamPartitioner | ColumnPartitioner | None) or (
             not self._context.record_collector.send_columns(
                 self.topic, columns, to.key_serializer, to.value_serializer, partitioner
             )

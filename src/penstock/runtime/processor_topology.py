@@ -8,7 +8,7 @@ from typing import Any
 from penstock.errors import TopologyError
 from penstock.runtime.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from penstock.state.store import StateStore, StoreBuilder
-from penstock.topology.column_path import stream_join, takes_columns
+from penstock.topology.column_path import stream_join, takes_columns, takes_runs
 from penstock.topology.specs import GlobalTopology, NodeSpec, SinkSpec, SourceSpec, Subtopology
 from penstock.user_code import added_at
 
@@ -38,6 +38,7 @@ class ProcessorTopology:
         self._build_nodes(specs)
         self.state_stores = _build_stores(specs, builders)
         self.takes_columns = takes_columns(specs)
+        self.takes_runs = self.takes_columns or takes_runs(specs)
         self.stream_join = stream_join(specs)
 
     @classmethod

@@ -200,6 +200,7 @@ class StreamTask:
             if not self._takes_columns:
                 join = MergedJoin.of(self.topology) if len(queues) == 2 else None
                 self._merged = join or CachedTables.of([queue.source for queue in queues])
+                self._takes_columns = self._merged is None and self.topology.takes_runs
 
     @property
     def takes_columns(self) -> bool:
@@ -372,7 +373,7 @@ class StreamTask:
                 return processed, False
             context.system_time_ms = now
             context.current_node = queue.source
-            context.is_only_run = runs_of[queue.source.name] == 1
+            context.is_only_run = self.topology.takes_columns and runs_of[queue.source.name] == 1
             with self._failures_of_columns():
                 context.forward_columns(columns)
             group.consumed(queue, raw)

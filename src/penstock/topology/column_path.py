@@ -23,8 +23,27 @@ def takes_columns(nodes: Sequence[NodeSpec]) -> bool:
     - All processors are the library's own: a user's may look at stream time, schedule and commit from record to record.
     - Sinks have a fixed topic.
     """
+    return all(node.topic is not None for node in nodes if isinstance(node, SinkSpec)) and _ways_are_apart(nodes)
+
+
+def takes_runs(nodes: Sequence[NodeSpec]) -> bool:
+    """Whether that holds for the records of each source by themselves, as long as none of another source come between them.
+
+    Where ways of different sources meet, what comes first on one of them comes first behind it. So nothing may leave a table
+    before its cache is flushed, as it may where ways never meet (`OperatorContext.is_only_run`).
+    """
+    if any(isinstance(node, SinkSpec) and node.topic is None for node in nodes):
+        return False
+    if any(_operator(node).keeps_join_side or _operator(node).joins_columns for node in nodes):
+        return False  # their rows are joined by who has those of both sides
+    return all(_ways_are_apart(_below(node.name, nodes)) for node in nodes if isinstance(node, SourceSpec))
+
+
+def _ways_are_apart(nodes: Sequence[NodeSpec]) -> bool:
+    """Whether the rules of `takes_columns` hold among some of the nodes."""
+    names = {node.name for node in nodes}
     sinks = [node.topic for node in nodes if isinstance(node, SinkSpec)]
-    if None in sinks or len(set(sinks)) < len(sinks):
+    if len(set(sinks)) < len(sinks):
         return False
     source_of: dict[str, str] = {}
     stores: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -32,14 +51,24 @@ def takes_columns(nodes: Sequence[NodeSpec]) -> bool:
         if isinstance(node, SourceSpec):
             source_of[node.name] = node.name
             continue
-        if len(node.parents) != 1:
+        parents = [parent for parent in node.parents if parent in names]
+        if len(parents) != 1:
             return False
-        source = source_of[node.name] = source_of[node.parents[0]]
+        source = source_of[node.name] = source_of[parents[0]]
         if isinstance(node, ProcessorSpec):
             if not isinstance(node.supplier, Operator):
                 return False
             stores[source].update(node.stores)
     return all(count == 1 for used in stores.values() for count in used.values())
+
+
+def _below(source: str, nodes: Sequence[NodeSpec]) -> list[NodeSpec]:
+    """A source and all that its records come to, in the order of the topology."""
+    found = {source}
+    for node in nodes:
+        if not isinstance(node, SourceSpec) and not found.isdisjoint(node.parents):
+            found.add(node.name)
+    return [node for node in nodes if node.name in found]
 
 
 _OTHER = Operator()

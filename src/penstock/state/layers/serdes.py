@@ -9,11 +9,15 @@ from typing import Any
 from penstock.columns.serdes import deserialize_column, serialize_column
 from penstock.errors import SerializationError, StreamsError
 from penstock.serdes.codecs import (
+    copy_json,
+    copy_text,
+    deserialize_json,
     deserialize_long,
     deserialize_string,
     serialize_boolean,
     serialize_bytes,
     serialize_double,
+    serialize_json,
     serialize_long,
     serialize_string,
 )
@@ -29,6 +33,12 @@ _Half = Callable[[Any], Any]
 _Shortcut = Callable[[_Half], _Half]
 
 _EXACT: dict[Any, type] = {serialize_long: int, serialize_double: float, serialize_boolean: bool, serialize_bytes: bytes}
+
+# What tells of a value, without its bytes, what would come back of them; it raises where it cannot tell.
+_COPIES: dict[tuple[Any, Any], _Half] = {
+    (serialize_string, deserialize_string): copy_text,
+    (serialize_json, deserialize_json): copy_json,
+}
 
 
 def changelog_topic(context: StateStoreContext, store_name: str) -> str:
@@ -46,6 +56,7 @@ class StoreSerdes:
         self._serialize_key, self._serialize_value = as_serializer(key_serde), as_serializer(value_serde)
         self._deserialize_value = as_deserializer(value_serde)
         self.exact_type = _exact_type(self._serialize_value)
+        self._copy = _copy_of(self._serialize_value, self._deserialize_value)
         self.raw_key = _serializer(as_serializer(key_serde), self.topic, store_name, "key")
         self.raw_value = _serializer(as_serializer(value_serde), self.topic, store_name, "value")
         self.key_from = _deserializer(as_deserializer(key_serde), self.topic, store_name, "key")
@@ -53,6 +64,11 @@ class StoreSerdes:
 
     def through_bytes(self, value: Any) -> Any:
         """What comes back of a value that is written and read."""
+        if self._copy is not None:
+            try:
+                return self._copy(value)
+            except (TypeError, ValueError, RecursionError):
+                pass  # its bytes tell
         return self.value_from(self.raw_value(value))
 
     def keep(self, value: Any) -> Any:
@@ -111,6 +127,13 @@ class StoreSerdes:
             return list(deserialize_column(self._deserialize_value, self.topic, raw))
         except Exception:  # noqa: BLE001  (value by value, the error says which)
             return [self.value_from(one) for one in raw]
+
+
+def _copy_of(serializer: Any, deserializer: Any) -> _Half | None:
+    try:
+        return _COPIES.get((serializer, deserializer))
+    except TypeError:  # a user's serde object that does not hash
+        return None
 
 
 def _exact_type(serializer: Any) -> type | None:

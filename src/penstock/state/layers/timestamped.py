@@ -52,6 +52,11 @@ class TimestampedValues(Generic[K, V]):
         """Many keys as bytes."""
         return self._serdes.raw_keys(keys)
 
+    def check_values(self, values: Sequence[V | None]) -> None:
+        """Raise where one of the values cannot be written."""
+        if None in self._serdes.raw_values([value for value in values if value is not None]):
+            raise ValueError("what is written of a value is null")
+
     def through_bytes(self, value: V) -> V:
         """What comes back of a value that is written and read."""
         return self._serdes.through_bytes(value)  # type: ignore[no-any-return]

@@ -96,6 +96,11 @@ class WrappedStateStore(StateStore):
         return bool(getattr(self._wrapped, "takes_rows", False))
 
     @property
+    def writes_rows(self) -> bool:
+        """Whether many rows that are written at once give the results of single ones, whatever comes back of them."""
+        return bool(getattr(self._wrapped, "writes_rows", False))
+
+    @property
     def takes_duplicates(self) -> bool:
         """Whether many values can be put and found at once where a key and a time may have several, as joins of streams need."""
         return bool(getattr(self._wrapped, "takes_duplicates", False))
