@@ -18,7 +18,7 @@ from penstock.operators import (
     SubscriptionWrapperSerde,
 )
 from penstock.operators.joins.foreign_key.subscription_wrapper import Instruction
-from penstock.runtime.task import ColumnThreshold
+from penstock.topology.column_plan import ColumnThreshold
 from tests.conformance.columns_driver import ColumnsDriver, EagerColumnsDriver
 
 STRING, JSON = Serdes.string(), Serdes.json()
