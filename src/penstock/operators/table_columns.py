@@ -15,7 +15,6 @@ from penstock.columns.text import LateColumn
 from penstock.operators.context import OperatorContext
 from penstock.operators.forwarding import TimestampedTupleForwarder
 from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
-from penstock.state.store import ValueAndTimestamp
 from penstock.state.value_and_timestamp import Row
 
 # Keys of these types are equal exactly where their bytes are, so that they can stand for their bytes.
@@ -157,10 +156,8 @@ class TableColumns(ColumnProcessor):
 
     def _put_rows(self, columns: Columns, last: list[int], keys: DistinctKeys, rows: KeptRows) -> None:
         """Leave the rows in the cache, for more records of the turn to change them."""
-        for number in last:
-            row = rows[keys.identities[number]]
-            self._context.record_context = columns.context(number)
-            self._table.put(columns.keys[number], None if row is None else ValueAndTimestamp(self._table.give(row[0]), row[1]))
+        identities = [keys.identities[number] for number in last]
+        self._table.put_rows(keys.raw_of(identities), [rows[identity] for identity in identities], map(columns.context, last))
 
     def _write_all(self, columns: Columns, keys: DistinctKeys) -> None:
         updates: list[Update] = []

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.columns.columns import Columns, ProducedColumns, RecordOrColumns
@@ -25,7 +26,7 @@ from penstock.handlers import (
 )
 from penstock.hashing import default_partitions
 from penstock.ids import TaskId
-from penstock.partitioner import chooser
+from penstock.partitioner import ColumnPartitioner, chooser
 from penstock.record import Headers, ProducedRecord, Record
 from penstock.runtime.nodes import FailedProcessingError, error_handler_context
 from penstock.runtime.sink_format import SinkFormat
@@ -116,7 +117,7 @@ class RecordCollector:
         columns: Columns,
         key_serializer: Serializer,
         value_serializer: Serializer,
-        partitioner: WindowedStreamPartitioner | None = None,
+        partitioner: WindowedStreamPartitioner | ColumnPartitioner | None = None,
     ) -> bool:
         """Serialize many records for one topic and keep them; False, with nothing kept, where one of them does not serialize."""
         count = None if partitioner is None or self._partitions_for is None else self._partition_count(topic)
@@ -128,16 +129,16 @@ class RecordCollector:
         try:
             keys = serialize_column(key_serializer, topic, columns.keys, opened)
             values = serialize_column(value_serializer, topic, columns.values, opened)
-            base_keys = None if partitioner is None else windowed_base_keys(partitioner.serializer, topic, columns.keys)
+            chosen = None if partitioner is None or count is None else _chosen(partitioner, topic, columns, count)
         except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a serializer raises)
             return False
         if opened is not None:
             columns = columns.with_headers([tuple(some) for some in opened] if any(opened) else None)
         produced = self._produced(topic, columns, keys, values)
-        if base_keys is None or count is None:
+        if chosen is None:
             self._outputs.append(produced)
         else:
-            self._outputs += produced.by_partition(default_partitions(pa.array(base_keys, pa.binary()), count))
+            self._outputs += produced.by_partition(chosen)
         return True
 
     def _produced(self, topic: str, columns: Columns, keys: Any, values: Any) -> ProducedColumns:
@@ -166,10 +167,16 @@ class RecordCollector:
         self._changelogs.append(_new(ProducedRecord, (topic, partition, key, value, timestamp, headers)))
 
     def send_changelog_columns(
-        self, topic: str, partition: int, keys: list[bytes], values: list[bytes | None], timestamps: list[int]
+        self,
+        topic: str,
+        partition: int,
+        keys: list[bytes],
+        values: list[bytes | None],
+        timestamps: list[int],
+        headers: list[Headers] | None = None,
     ) -> None:
         """Keep many changes of a store."""
-        self._changelogs.append(ProducedColumns(topic, partition, keys, values, timestamps))
+        self._changelogs.append(ProducedColumns(topic, partition, keys, values, timestamps, headers))
 
     def drain(self) -> tuple[list[RecordOrColumns], list[RecordOrColumns]]:
         """Outputs and changelog records since the last call, each in the order they were sent."""
@@ -281,6 +288,16 @@ class RecordCollector:
         if response.result is Result.RETRY:
             _log.warning("ProductionExceptionHandler returned RETRY for a non-retriable exception. Will treat it as FAIL.")
         return response.result is not Result.RESUME
+
+
+def _chosen(partitioner: WindowedStreamPartitioner | ColumnPartitioner, topic: str, columns: Columns, count: int) -> Any:
+    if isinstance(partitioner, WindowedStreamPartitioner):
+        base_keys = windowed_base_keys(partitioner.serializer, topic, columns.keys)
+        return default_partitions(pa.array(base_keys, pa.binary()), count)
+    partitions = partitioner.choose_all(columns.values, count)
+    if partitions is None:
+        raise ValueError("they have to be asked for one by one")
+    return np.array(partitions, np.int32)
 
 
 def _with_headers(serializer: Any, headers: Any, topic: str, value: Any) -> bytes | None:

@@ -130,10 +130,17 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
             self.record_context = columns.context(row)
             self.record_dropped(reason)
 
-    def log_columns(self, store_name: str, keys: list[bytes], values: list[bytes | None], timestamps: list[int]) -> None:
+    def log_columns(
+        self,
+        store_name: str,
+        keys: list[bytes],
+        values: list[bytes | None],
+        timestamps: list[int],
+        headers: list[Headers] | None = None,
+    ) -> None:
         """Write many changes to the store's changelog partition."""
         topic, partition = self.state_manager.registered_changelog_partition_for(store_name)
-        self.record_collector.send_changelog_columns(topic, partition, keys, values, timestamps)
+        self.record_collector.send_changelog_columns(topic, partition, keys, values, timestamps, headers)
 
     def _child(self, name: str) -> Any:
         node = self.current_node

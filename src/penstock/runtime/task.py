@@ -373,7 +373,7 @@ class StreamTask:
                 return processed, False
             context.system_time_ms = now
             context.current_node = queue.source
-            context.is_only_run = runs_of[queue.source.name] == 1
+            context.is_only_run = self.column_plan.way is Way.RUNS and runs_of[queue.source.name] == 1
             with self._failures_of_columns():
                 context.forward_columns(columns)
             group.consumed(queue, raw)

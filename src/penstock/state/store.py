@@ -131,7 +131,14 @@ class StateStoreContext(ABC):
     def log_change(self, store_name: str, key: bytes, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
         """Write one change to the store's changelog partition."""
 
-    def log_columns(self, store_name: str, keys: list[bytes], values: list[bytes | None], timestamps: list[int]) -> None:
+    def log_columns(
+        self,
+        store_name: str,
+        keys: list[bytes],
+        values: list[bytes | None],
+        timestamps: list[int],
+        headers: list[Headers] | None = None,
+    ) -> None:
         """Write many changes to the store's changelog partition."""
         for key, value, timestamp in zip(keys, values, timestamps):
             self.log_change(store_name, key, value, timestamp)

@@ -18,6 +18,7 @@ from penstock.dead_letters import ErrorHandlerContext
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import RangeFetcher
 from penstock.kafka.follow import Taken
+from penstock.partitioner import ColumnPartitioner
 from penstock.record import Headers, ProducedRecord
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.sink_format import SinkFormat
@@ -75,7 +76,7 @@ class TracingCollector(RecordCollector):
         columns: Columns,
         key_serializer: Serializer,
         value_serializer: Serializer,
-        partitioner: WindowedStreamPartitioner | None = None,
+        partitioner: WindowedStreamPartitioner | ColumnPartitioner | None = None,
     ) -> bool:
         """Keep columns, which know where they came from."""
         if topic in self._counted:

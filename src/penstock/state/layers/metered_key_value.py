@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.change import Change
-from penstock.record import Record
+from penstock.record import Record, RecordContext
 from penstock.serdes.serde import as_serializer
 from penstock.state.iterators import PeekingIterator
 from penstock.state.layers.metrics import StoreMetrics
@@ -14,6 +14,7 @@ from penstock.state.layers.serdes import StoreSerdes
 from penstock.state.layers.timestamped import TimestampedValues
 from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.store import KeyValueStore, StateStore, StateStoreContext, StoreIterator, ValueAndTimestamp
+from penstock.state.value_and_timestamp import Row
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -179,6 +180,11 @@ class MeteredTimestampedKeyValueStore(TimestampedValues[K, V], MeteredKeyValueSt
     def kept_rows_of(self, raw_keys: Sequence[bytes]) -> list[tuple[Any, int] | None]:
         """The same with each value as `keep` keeps it."""
         return self.kept_rows_from(self._wrapped.multi_get(raw_keys))
+
+    def put_rows(self, raw_keys: Sequence[bytes], rows: Sequence[Row | None], contexts: Iterable[RecordContext]) -> None:
+        """Leave many rows, whose values were kept, in the cache, each as its record, which is told by its context, would have."""
+        values = self.raw_from_kept([row and row[0] for row in rows], [-1 if row is None else row[1] for row in rows])
+        self._wrapped.put_as(zip(raw_keys, values, contexts))
 
     def write_rows_through(
         self, raw_keys: Sequence[bytes], kept: Sequence[Any], timestamps: Sequence[int], record_times: Sequence[int]

@@ -92,6 +92,11 @@ class WrappedStateStore(StateStore):
         return bool(self._wrapped.takes_rows)
 
     @property
+    def writes_rows(self) -> bool:
+        """Whether many rows that are written at once give the results of single ones, whatever comes back of them."""
+        return bool(getattr(self._wrapped, "writes_rows", False))
+
+    @property
     def takes_duplicates(self) -> bool:
         """Whether the store below takes many values of one key and time."""
         return bool(self._wrapped.takes_duplicates)
