@@ -7,6 +7,7 @@ value with the serde itself: the bytes, and the errors, are always those of the 
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,6 +33,14 @@ _pack_start = struct.Struct(">q").pack
 _Column = Callable[[Sequence[Any]], Sequence[Any]]
 
 
+class ColumnSerializer(ABC):
+    """A serializer around another that takes many values at once as well."""
+
+    @abstractmethod
+    def column(self, topic: str, values: Sequence[Any]) -> Sequence[bytes | None]:
+        """The bytes of each value; where this fails, each is asked for by itself."""
+
+
 def serialize_column(
     serializer: Any, topic: str, values: Sequence[Any], headers: Sequence[OpenHeaders] | None = None
 ) -> Sequence[bytes | None]:
@@ -44,6 +53,8 @@ def serialize_column(
         if type(serializer) is TimeWindowedSerializer and not serializer.wants_headers:
             starts = [windowed.window.start for windowed in values]
             return [key + _pack_start(start) for key, start in zip(windowed_base_keys(serializer, topic, values), starts)]
+        if isinstance(serializer, ColumnSerializer):
+            return serializer.column(topic, values)
         fast = _fast(_SERIALIZERS, serializer)
         if fast is not None:
             return fast(values)

@@ -90,6 +90,13 @@ class WrappedStateStore(StateStore):
         if isinstance(self._wrapped, WrappedStateStore):
             self._wrapped.find_expired()
 
+    def few_windows(self, key: bytes, time_from: int, time_to: int) -> list[tuple[int, bytes]] | None:
+        """What `fetch_range` of a window store finds where that is little and at hand; None where it has to be asked.
+
+        A layer that changes what is found, or has some of it itself, leaves this as it is.
+        """
+        return None
+
     @property
     def takes_rows(self) -> bool:
         """Whether reads and writes of many rows at once give the results of single ones: what is put comes back as it was."""
