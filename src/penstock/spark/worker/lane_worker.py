@@ -56,8 +56,9 @@ from penstock.wire import Codec
 
 _LANES: dict[tuple[str, int], LaneWorker] = {}
 _LOOK_EVERY = 60.0
-# Records that go one by one are given no more of a turn than this: what was planned for less may suddenly cost more.
-_LONGEST_TURN = 3.0
+# Records are given no more of a turn than this, so that with its commit it takes three seconds at most: what was planned for less
+# may suddenly cost more.
+_LONGEST_TURN = 2.0
 _looked_at = time.monotonic()
 
 

@@ -57,6 +57,8 @@ class TracingCollector(RecordCollector):
     serde of the user's writes something for None, and would read None from it again.
     """
 
+    gathers = False
+
     def __init__(self, *arguments: Any, counted: frozenset[str] = frozenset()) -> None:
         super().__init__(*arguments)
         self._counted = counted

@@ -41,10 +41,10 @@ class SegmentedWindowStore(SegmentedFace, WindowStore[bytes, bytes]):
         """Set the value of a key's window; None deletes, but not where duplicates are kept."""
         store = self._wrapped
         if not self.retain_duplicates:
-            store.put(self._keys.to_store_key_binary(key, window_start, 0), value)
+            store.put_at(window_start, self._keys.to_store_key_binary(key, window_start, 0), value)
         elif value is not None:
             store.seqnum = self._last_put_seqnum = (store.seqnum + 1) & MAX_SEQNUM
-            store.put(self._keys.to_store_key_binary(key, window_start, store.seqnum), value)
+            store.put_at(window_start, self._keys.to_store_key_binary(key, window_start, store.seqnum), value)
 
     @property
     def takes_rows(self) -> bool:

@@ -35,6 +35,7 @@ class ChangeLoggingWindowStore(WrappedWindowStore):
         self._log_change = context.log_change
         self._seqnum = None
         super().init(context, root)
+        self.few_windows = self._wrapped.few_windows  # type: ignore[method-assign]  # reads are not this layer's business
 
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
         """Set the value of a key's window; None deletes."""
