@@ -34,9 +34,12 @@ class StayPlan:
     fed: Collection[TopicPartition]
     """The partitions that a shuffle feeds."""
 
-    def has_missed(self, planned: Iterable[FetchRange], answer: LaneAnswer) -> bool:
-        """Whether something that was there when the lane began has not been read: a partition does not move, or is gone."""
-        return any(answer.reached.get(TopicPartition(r.topic, r.partition), -1) < r.end for r in planned)
+    def has_missed(self, there: Mapping[TopicPartition, int], answer: LaneAnswer) -> bool:
+        """Whether something that was there when the lane began has not been read: a partition does not move, or is gone.
+
+        `there` is where logs ended then.
+        """
+        return any(answer.reached.get(partition, -1) < end for partition, end in there.items())
 
 
 def plan_stay(

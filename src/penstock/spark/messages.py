@@ -203,6 +203,8 @@ class LaneAnswer:
     """How far a lane has read that stayed for many turns."""
     turns: tuple[TurnOfStay, ...] = ()
     """The turns of a stay, each of which was committed."""
+    goes_on: bool = False
+    """Whether a stay has ended for its time alone: there was something to do, and the lane could go on as it is."""
     records: int = 0
     """Records that were read, of input topics and of what a shuffle brought."""
     processed: int = 0

@@ -9,7 +9,8 @@ turn. It follows its partitions itself, fires its timers, and commits turn by tu
          └────────── its time is up, nothing comes, a backlog has come, or it is called back ──► GONE
 
 Commits that follow too closely cost more than they bring: brokers answer that the last one is not over yet, and the producer asks
-again later. So they take no more than about a quarter of the time, and no result waits longer than `commit.interval.ms`.
+again later. So between a commit and the next records that are written lies as long as the commit took, and no result waits
+longer than `commit.interval.ms`. A turn that has much to process begins so much sooner.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from penstock.kafka.fetch import FetchRange
 from penstock.kafka.follow import Follower, Taken
 from penstock.spark.messages import LaneAnswer, ProcessTurn, Stay, TaskWork, TurnOfStay, UpstreamWork
 
-# The least time between two commits, and how much of it they may take.
-_SHORTEST_PAUSE, _COMMITS_SHARE = 0.03, 0.25
+# The least time from a commit to the next records that are written.
+_SHORTEST_PAUSE = 0.04
 # So soon a lane that waits hears that it is called back.
 _LISTENS_EVERY = 0.02
 # A turn should not process for longer than this; before anything is known of what records cost, one takes no more than so many.
@@ -46,30 +47,35 @@ class Work(Protocol):
 
 
 class Pause:
-    """How long to wait after a commit, by what commits took of late.
+    """How long to wait after a commit, by what turns took of late: to process, and to commit.
 
     >>> pause = Pause(longest=0.1)
     >>> pause.seconds
-    0.03
-    >>> pause.took(0.02); round(pause.seconds, 3)
+    0.04
+    >>> pause.took(0.0, 0.06); round(pause.seconds, 3)
     0.06
-    >>> pause.took(0.2); pause.seconds
+    >>> pause.took(0.1, 0.06); round(pause.seconds, 3)
+    0.03
+    >>> pause.took(0.0, 0.9); pause.seconds
     0.1
     """
 
     def __init__(self, longest: float) -> None:
         self._longest = longest
-        self._commit: float | None = None
+        self._work = self._commit = 0.0
+        self._turns = 0
 
-    def took(self, seconds: float) -> None:
-        """A commit took so long."""
-        self._commit = seconds if self._commit is None else 0.7 * self._commit + 0.3 * seconds
+    def took(self, work: float, commit: float) -> None:
+        """A turn took so long until it wrote, and then until it was committed."""
+        share = 0.3 if self._turns else 1.0
+        self._work += share * (work - self._work)
+        self._commit += share * (commit - self._commit)
+        self._turns += 1
 
     @property
     def seconds(self) -> float:
         """From the end of a commit to the beginning of the next turn."""
-        wanted = 0.0 if self._commit is None else self._commit * (1 / _COMMITS_SHARE - 1)
-        return min(self._longest, max(_SHORTEST_PAUSE, wanted))
+        return min(self._longest, max(0.0, max(_SHORTEST_PAUSE, self._commit) - self._work))
 
 
 class Appetite:
@@ -119,13 +125,14 @@ def stay(
             ended = now()
             add(total, answer, taken, at - started, ended - at)
             total.reached = dict(follower.positions)
-            pause.took(answer.seconds.get("commit", 0.0))
+            pause.took(answer.seconds.get("fetch", 0.0) + answer.work_seconds, answer.seconds.get("commit", 0.0))
             appetite.took(taken.records, answer.work_seconds)
             free_at = ended + pause.seconds
             due, due_at = [], work.next_timer_ms()
         if ends:
             if is_idle:
                 follower.rest()  # whoever has nothing to do for long asks nothing of the brokers meanwhile
+            total.goes_on = not is_idle and not follower.trouble and follower.waiting <= asked.most_records
             return
         if follower.waiting or due:
             follower.wait_apart(min(_LISTENS_EVERY, max(0.0, free_at - now())))

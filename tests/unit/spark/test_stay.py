@@ -61,8 +61,8 @@ class Follower:
 class Lane:
     """Turns take a while, and half of that their commit."""
 
-    def __init__(self, follower: Follower, turn_seconds: float = 0.01) -> None:
-        self._follower, self._seconds = follower, turn_seconds
+    def __init__(self, follower: Follower, turn_seconds: float = 0.01, work_seconds: float = 0.0) -> None:
+        self._follower, self._seconds, self._work = follower, turn_seconds, work_seconds
         self.turns: list[tuple[float, int]] = []
         self.fails_at = -1
 
@@ -78,7 +78,7 @@ class Lane:
         self.turns.append((self._follower.now, taken.records))
         self._follower.now += self._seconds
         offset = self._follower.positions[LINES]
-        answer = LaneAnswer("", records=taken.records, seconds={"commit": self._seconds / 2})
+        answer = LaneAnswer("", records=taken.records, seconds={"commit": self._seconds / 2, "process": self._work})
         answer.offsets[LINES] = OffsetAndMetadata(offset)
         return answer
 
@@ -106,13 +106,22 @@ def test_should_do_a_turn_for_each_record_that_comes_alone_and_end_when_its_time
     assert 2.0 <= follower.now < 2.1
 
 
-def test_should_pause_between_commits_so_that_they_take_a_quarter_of_the_time_and_take_what_came_together() -> None:
+def test_should_pause_as_long_as_commits_take_and_take_what_came_together() -> None:
     follower = Follower(number * 0.002 for number in range(1, 2000))
-    lane = Lane(follower, turn_seconds=0.02)
-    stayed(lane, follower)
-    pauses = [later - earlier for (earlier, _), (later, _) in zip(lane.turns, lane.turns[1:])]
-    assert 0.045 < min(pauses[1:]) < max(pauses) < 0.06
+    lane = Lane(follower, turn_seconds=0.1)
+    total = stayed(lane, follower)
+    apart = [later - earlier for (earlier, _), (later, _) in zip(lane.turns, lane.turns[1:])]
+    assert 0.145 < min(apart[1:-1]) < max(apart) < 0.16
     assert all(records > 10 for _, records in lane.turns[1:-1])
+    assert total.goes_on
+
+
+def test_should_begin_a_turn_sooner_by_what_it_has_to_process() -> None:
+    follower = Follower(number * 0.002 for number in range(1, 2000))
+    lane = Lane(follower, turn_seconds=0.1, work_seconds=0.03)
+    stayed(lane, follower, most_records=10_000)
+    apart = [later - earlier for (earlier, _), (later, _) in zip(lane.turns, lane.turns[1:])]
+    assert 0.115 < min(apart[1:-1]) < max(apart) < 0.13
 
 
 def test_should_let_no_result_wait_longer_than_the_interval_of_commits() -> None:
@@ -139,8 +148,9 @@ def test_should_do_nothing_when_it_was_called_before_it_began() -> None:
 @pytest.mark.parametrize(("given", "latest"), [({}, 0.85), ({"idle_seconds": 0.1}, 0.45)])
 def test_should_go_when_nothing_comes(given: dict[str, float], latest: float) -> None:
     follower = Follower([0.3] if not given else [0.05])
-    stayed(Lane(follower), follower, **given)
+    total = stayed(Lane(follower), follower, **given)
     assert follower.now < latest
+    assert not total.goes_on
 
 
 def test_should_go_when_a_backlog_has_come() -> None:
