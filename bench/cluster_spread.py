@@ -173,7 +173,7 @@ def measure(spread: str, rates: Iterable[float], seconds: float) -> list[Step]:
                     assert streams.failure is None, streams.failure
                 step.seconds = time.monotonic() - started
                 step.cpu.update({name: python_cpu(pid) - before[name] for name, pid in executors.items()})
-                step.tasks.update(_executor(conductor._fleet.lanes[lane].executor) for lane in conductor.owners.values())
+                step.tasks.update(_executor(conductor._lane_jobs.lanes[lane].executor) for lane in conductor.owners.values())
                 steps.append(step)
                 print(step.row(sorted(executors)), flush=True)
         finally:
@@ -216,7 +216,7 @@ def main() -> None:
     parser.add_argument("--spread", nargs="+", choices=["auto", "always"], default=["auto", "always"])
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
-    logging.getLogger("penstock.client.owned_tasks").setLevel(logging.INFO)
+    logging.getLogger("penstock.client.scheduling.owned_tasks").setLevel(logging.INFO)
     measured = {}
     for spread in arguments.spread:
         print(f"task.spread = {spread}\n{HEAD}", flush=True)

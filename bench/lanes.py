@@ -27,16 +27,16 @@ from pyspark import SparkContext
 from bench import environment
 from bench.processes import parse_stat
 from penstock import Consumed, Repartitioned, Serdes, StreamsBuilder, StreamsConfig
-from penstock.client.positions import Positions
-from penstock.client.stages import Stage, StagePart, front_window, plan_stage
-from penstock.client.turns import plan_turn
+from penstock.client.scheduling.positions import Positions
+from penstock.client.scheduling.stages import Stage, StagePart, front_window, plan_stage
+from penstock.client.scheduling.turns import plan_turn
 from penstock.clock import SystemClock
 from penstock.ids import TaskId, TopicPartition
 from penstock.runtime.carry_over import with_logs
-from penstock.spark.fleet import Fleet, LaneWork
+from penstock.spark.driver.lane_jobs import LaneJobs, LaneWork
+from penstock.spark.driver.session import end_session, make_session
 from penstock.spark.messages import Application, LaneAnswer, TaskWork
 from penstock.spark.plan import Plan, make_plan
-from penstock.spark.session import end_session, make_session
 
 _RESULTS = Path(__file__).parent / "results"
 LANES = (1, 2, 4, 8, 16, 32)
@@ -136,7 +136,7 @@ def _planned(builder: StreamsBuilder, partitions: dict[str, int]) -> Plan:
 
 
 class _Running:
-    """A fleet with all tasks of a plan open, spread over its lanes; every turn has something for each of them."""
+    """A lane_jobs with all tasks of a plan open, spread over its lanes; every turn has something for each of them."""
 
     def __init__(self, session: Any, plan: Plan, lanes: int) -> None:
         self._plan, self._lanes = plan, lanes
@@ -149,18 +149,18 @@ class _Running:
                     begun = {TopicPartition(t, p): 1_000_000 for t, count in self._sources.items() for p in range(count)}
                     self._positions.vectors[partition] = self._positions._loaded_vectors[partition] = begun
         application = Application(f"{_NAME}#{time.monotonic()}", _config(), plan, None, "process", _NAME)
-        self._fleet = Fleet(session, application, [f"{_NAME}-{lanes}-{time.monotonic()}-{lane}" for lane in range(lanes)])
+        self._lane_jobs = LaneJobs(session, application, [f"{_NAME}-{lanes}-{time.monotonic()}-{lane}" for lane in range(lanes)])
 
     def __enter__(self) -> _Running:
         owned: dict[int, dict[TaskId, Any]] = {lane: {} for lane in range(self._lanes)}
         for task, lane in self._owners.items():
             # The ids of topics are known, so that nobody asks for them.
             owned[lane][task] = {p: with_logs(o, {"in": 4711}) for p, o in self._positions.of_task(task).items()}
-        self._checked([self._fleet.open(lane, tasks) for lane, tasks in owned.items()])
+        self._checked([self._lane_jobs.open(lane, tasks) for lane, tasks in owned.items()])
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._fleet.close(30.0)
+        self._lane_jobs.close(30.0)
 
     def measure(self, seconds: float, blocks: int) -> Cost:
         """The median of several blocks, after as many turns as the JVM needs to know them."""
@@ -190,11 +190,11 @@ class _Running:
             targets = {partition: self._owners[task] for task, fed in stage.feeds.items() for partition in fed}
             # Planned as the conductor does, with ranges of all sources; run without them, as there is no broker.
             nothing = [replace(w, ranges=tuple(r._replace(start=r.end) for r in w.ranges)) for w in stage.upstream]
-            staged = self._fleet.stage(nothing, targets, str(stage)).result()
+            staged = self._lane_jobs.stage(nothing, targets, str(stage)).result()
             if staged.failure is not None:
                 raise RuntimeError(f"a stage has failed: {staged.failure}")
             rows, checksums = staged.rows, dict(staged.checksums)
-        self._checked([self._fleet.process(lane, self._work(lane, stage, checksums), rows) for lane in range(self._lanes)])
+        self._checked([self._lane_jobs.process(lane, self._work(lane, stage, checksums), rows) for lane in range(self._lanes)])
 
     def _stage(self) -> Stage | None:
         if not self._plan.shuffled:
@@ -216,7 +216,7 @@ class _Running:
 
     def _checked(self, asked: list[Future[LaneAnswer]]) -> None:
         wait(asked)
-        for answer in map(self._fleet.answer, asked):
+        for answer in map(self._lane_jobs.answer, asked):
             if answer.failure is not None or answer.lost:
                 raise RuntimeError(f"a turn has failed: {answer.failure}")
 
@@ -248,21 +248,21 @@ class _Answered:
     """Bytes of the lanes' answers while it is entered."""
 
     def __enter__(self) -> _Answered:
-        from penstock.spark import fleet
+        from penstock.spark.driver import lane_jobs as lane_jobs
 
-        self.bytes, self._read = 0, fleet.read_answer
+        self.bytes, self._read = 0, lane_jobs.read_answer
 
         def read_answer(data: bytes) -> Any:
             self.bytes += len(data)
             return self._read(data)
 
-        fleet.read_answer = read_answer  # type: ignore[attr-defined]
+        lane_jobs.read_answer = read_answer  # type: ignore[attr-defined]
         return self
 
     def __exit__(self, *_: object) -> None:
-        from penstock.spark import fleet
+        from penstock.spark.driver import lane_jobs as lane_jobs
 
-        fleet.read_answer = self._read  # type: ignore[attr-defined]
+        lane_jobs.read_answer = self._read  # type: ignore[attr-defined]
 
 
 def _written() -> int:

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 from bench import environment
 from penstock import Consumed, Produced, Serde, Serdes, StreamsBuilder, StreamsConfig
 from penstock.clock import SystemClock
-from penstock.columns import RawColumns
+from penstock.columns.columns import RawColumns
 from penstock.handlers import production_exception_handler
 from penstock.ids import TaskId, TopicPartition
-from penstock.metrics import Metrics
+from penstock.metrics.registry import Metrics
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.state_manager import ProcessorStateManager

@@ -13,9 +13,9 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))
 
-from penstock.app_reference import load_topology  # noqa: E402 - the repository is found first
-from penstock.config_keys import KEYS, REQUIRED, ConfigKey, Importance  # noqa: E402
-from penstock.spark.transports import described_transports  # noqa: E402
+from penstock.client.repartition_reasons import described_transports  # noqa: E402
+from penstock.commands.app_reference import load_topology  # noqa: E402 - the repository is found first
+from penstock.config.keys import KEYS, REQUIRED, ConfigKey, Importance  # noqa: E402
 from penstock.topology.picture import draw_topology  # noqa: E402
 
 BEGIN, END = "<!-- generated: python docs/generate.py -->", "<!-- end of what is generated -->"

@@ -52,7 +52,7 @@ def kafka() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A Spark session with two cores, given to every application of the tests."""
-    from penstock.spark.session import make_session
+    from penstock.spark.driver.session import make_session
 
     session = make_session("penstock-tests", {"spark.master": "local[2]"})
     yield session

@@ -109,7 +109,9 @@ def _executors(streams: KafkaStreams) -> tuple[str, ...]:
     if conductor is None:
         return ()
     lanes = set(conductor.owners.values())
-    return tuple(sorted({lane.executor for index, lane in conductor._fleet.lanes.items() if index in lanes and lane.executor}))
+    return tuple(
+        sorted({lane.executor for index, lane in conductor._lane_jobs.lanes.items() if index in lanes and lane.executor})
+    )
 
 
 def _places(streams: KafkaStreams) -> tuple[str, ...]:
@@ -117,7 +119,7 @@ def _places(streams: KafkaStreams) -> tuple[str, ...]:
     conductor = streams._conductor
     if conductor is None:
         return ()
-    lanes = conductor._fleet.lanes
+    lanes = conductor._lane_jobs.lanes
     owners = {task: lane for task, lane in conductor.owners.items() if lane in lanes and lanes[lane].executor}
     return tuple(sorted(f"{task}={lane}@{lanes[lane].executor}" for task, lane in owners.items()))
 

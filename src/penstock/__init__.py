@@ -15,12 +15,27 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from penstock.client.assignment.task_assignor import (
+    ApplicationState,
+    AssignedTask,
+    AssignmentConfigs,
+    AssignmentError,
+    KafkaStreamsAssignment,
+    KafkaStreamsState,
+    RackAwareOptimizationParams,
+    StickyTaskAssignor,
+    TaskAssignment,
+    TaskAssignmentUtils,
+    TaskAssignor,
+    TaskInfo,
+    TaskTopicPartition,
+)
 from penstock.client.close_options import CloseOptions
 from penstock.client.listeners import StateRestoreListener
 from penstock.client.metadata import LagInfo, TaskMetadata, ThreadMetadata
 from penstock.client.metrics.reporters import KafkaMetric, MetricsReporter
 from penstock.client.state import State
-from penstock.config import StreamsConfig, UnknownConfigWarning
+from penstock.config.streams_config import StreamsConfig, UnknownConfigWarning
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.dsl.branched import BranchedKStream
 from penstock.dsl.builder import StreamsBuilder
@@ -91,7 +106,7 @@ from penstock.handlers import (
     SerializationExceptionOrigin,
 )
 from penstock.ids import TaskId, TopicPartition
-from penstock.metrics import Metric, MetricName, Metrics, RecordingLevel, Sensor
+from penstock.metrics.registry import Metric, MetricName, Metrics, RecordingLevel, Sensor
 from penstock.partitioner import StreamPartitioner
 from penstock.processor import (
     Cancellable,
@@ -127,8 +142,9 @@ from penstock.runtime.queries.views import (
     ReadOnlyVersionedKeyValueStore,
     ReadOnlyWindowStore,
 )
-from penstock.serde_contract import Deserializer, Serializer
-from penstock.serdes import Serde, Serdes
+from penstock.serdes.contract import Deserializer, Serializer
+from penstock.serdes.serde import Serde, Serdes
+from penstock.serdes.windowed import WindowedSerdes
 from penstock.state.aggregation_with_headers import AggregationWithHeaders
 from penstock.state.rocksdb_options import RocksDBConfigSetter
 from penstock.state.store import (
@@ -147,21 +163,6 @@ from penstock.state.stores import Stores
 from penstock.state.suppliers import KeyValueBytesStoreSupplier
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders
 from penstock.state.windowed_suppliers import SessionBytesStoreSupplier, WindowBytesStoreSupplier
-from penstock.task_assignor import (
-    ApplicationState,
-    AssignedTask,
-    AssignmentConfigs,
-    AssignmentError,
-    KafkaStreamsAssignment,
-    KafkaStreamsState,
-    RackAwareOptimizationParams,
-    StickyTaskAssignor,
-    TaskAssignment,
-    TaskAssignmentUtils,
-    TaskAssignor,
-    TaskInfo,
-    TaskTopicPartition,
-)
 from penstock.timestamps import (
     FailOnInvalidTimestamp,
     LogAndSkipOnInvalidTimestamp,
@@ -173,7 +174,6 @@ from penstock.topology.description import TopologyDescription
 from penstock.topology.offset_reset import AutoOffsetReset
 from penstock.topology.topology import Topology
 from penstock.topology.wrapping import ProcessorWrapper
-from penstock.windowed_serdes import WindowedSerdes
 from penstock.windows import (
     EmitStrategy,
     JoinWindows,
@@ -191,7 +191,7 @@ from penstock.windows import (
 
 if TYPE_CHECKING:
     from penstock.client.kafka_streams import KafkaStreams, StreamThreadExceptionResponse
-    from penstock.client.standby_listener import StandbyUpdateListener, SuspendReason
+    from penstock.client.replicas.standby_listener import StandbyUpdateListener, SuspendReason
     from penstock.kafka.dev_broker import DevBroker
     from penstock.kafka.dev_cluster import DevCluster
     from penstock.testing.input_topic import TestInputTopic
@@ -411,8 +411,8 @@ __all__ = [
 
 _LAZY = {
     "KafkaStreams": "penstock.client.kafka_streams",
-    "StandbyUpdateListener": "penstock.client.standby_listener",
-    "SuspendReason": "penstock.client.standby_listener",
+    "StandbyUpdateListener": "penstock.client.replicas.standby_listener",
+    "SuspendReason": "penstock.client.replicas.standby_listener",
     "StreamThreadExceptionResponse": "penstock.client.kafka_streams",
     "DevBroker": "penstock.kafka.dev_broker",
     "DevCluster": "penstock.kafka.dev_cluster",

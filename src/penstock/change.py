@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 from penstock.errors import SerializationError
-from penstock.guessed_serdes import settled
-from penstock.serde_contract import as_deserializer, as_serializer, call_with_headers, wants_headers
-from penstock.serdes import Deserializer, Serde, Serializer, WrappingNullable
+from penstock.serdes.contract import as_deserializer, as_serializer, call_with_headers, wants_headers
+from penstock.serdes.guessed import settled
+from penstock.serdes.serde import Deserializer, Serde, Serializer, WrappingNullable
 
 V = TypeVar("V")
 

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.app_reference import AppReferenceError, load_topology
+from penstock.client.repartition_reasons import described_transports
+from penstock.commands.app_reference import AppReferenceError, load_topology
 from penstock.commands.broker import broker
 from penstock.commands.common import Reference, Settings, fail, parse_settings
 from penstock.commands.demo import demo
@@ -20,7 +21,6 @@ from penstock.commands.run import run
 from penstock.commands.status import status
 from penstock.commands.top import top
 from penstock.errors import PenstockError
-from penstock.spark.transports import described_transports
 from penstock.topology.picture import draw_topology
 
 app = typer.Typer(

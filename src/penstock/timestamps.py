@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from penstock.config_objects import imported
+from penstock.config.objects import imported
 from penstock.errors import ConfigError, StreamsError
 
 _log = logging.getLogger(__name__)

@@ -3,8 +3,8 @@
 spark.read.format("penstock").option("application.server", "host:port").option("store", "counts").load()
 """
 
-from penstock.spark.live_table import live_table
-from penstock.spark.source import PenstockDataSource as DefaultSource
-from penstock.spark.source import register
+from penstock.spark.queries.data_source import PenstockDataSource as DefaultSource
+from penstock.spark.queries.data_source import register
+from penstock.spark.queries.live_table import live_table
 
 __all__ = ["DefaultSource", "live_table", "register"]

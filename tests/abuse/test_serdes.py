@@ -13,6 +13,7 @@ import pytest
 
 from penstock import Serdes, SerializationError, Window, Windowed, WindowedSerdes
 from penstock.change import Change, ChangedSerde
+from penstock.columns.serdes import deserialize_column, text_column
 from penstock.operators.joins.foreign_key.combined_key import CombinedKeySchema
 from penstock.operators.joins.foreign_key.response_wrapper import SubscriptionResponseWrapper, SubscriptionResponseWrapperSerde
 from penstock.operators.joins.foreign_key.subscription_wrapper import Instruction, SubscriptionWrapper, SubscriptionWrapperSerde
@@ -23,7 +24,6 @@ from penstock.operators.joins.outer_join_store import (
     TimestampedKeyAndJoinSideSerde,
 )
 from penstock.schema_registry import AvroSerde
-from penstock.serde_columns import deserialize_column, text_column
 from penstock.windows import SessionWindow
 from tests.abuse.hostile import assert_survives, hostile
 

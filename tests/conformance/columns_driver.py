@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from penstock import TopologyTestDriver
-from penstock.columns import RawColumns
+from penstock.columns.columns import RawColumns
 from penstock.ids import TopicPartition
 from penstock.record import Headers, RawRecord
 from penstock.runtime.task import ColumnThreshold, StreamTask

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.kafka.produce import LaneProducer
-from penstock.spark.lane_tasks import LaneTasks
-from penstock.spark.worker import LaneWorker
+from penstock.spark.worker.lane_tasks import LaneTasks
+from penstock.spark.worker.lane_worker import LaneWorker
 
 STEPS = ("begun", "produced", "offsets sent", "committed", "store written", "accounted")
 HAND_OVER = ("opened", "restored", "closed")

@@ -128,7 +128,7 @@ def _children() -> dict[int, list[int]]:
 
 def _is_daemon(pid: int) -> bool:
     """Whether a process runs Spark's Python daemon; what starts the JVM has the daemon's name among its settings too."""
-    daemons = ((b"-m", b"penstock.spark.daemon"), (b"-m", b"pyspark.daemon"))
+    daemons = ((b"-m", b"penstock.spark.worker.daemon"), (b"-m", b"pyspark.daemon"))
     return any(pair in daemons for pair in pairwise(_arguments(pid)))
 
 

@@ -42,8 +42,8 @@ def main(brokers: str, application: str, source: str, sink: str, folder: str) ->
         "authenticate": context.getConf().get("spark.authenticate"),
         "file": read_through_spark(context, Path(folder)),
     }
-    assert streams._fleet is not None
-    (answer,) = streams._fleet._answered.values()
+    assert streams._lane_jobs is not None
+    (answer,) = streams._lane_jobs._answered.values()
     os.kill(int(answer.worker.rpartition(":")[2]), signal.SIGKILL)
     print("killed", flush=True)
     sys.stdin.readline()

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from penstock.ids import TopicPartition
-from penstock.spark.doing import Doing
-from penstock.spark.lanes import Lane, LaneCancelledError
+from penstock.spark.driver.lanes import Lane, LaneCancelledError
+from penstock.spark.worker.current_work import Doing
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
 from tests.integration.topologies import count_by_key, joined_in_time, remembering, slow_count, stuck_count, word_count
@@ -158,10 +158,10 @@ def test_should_read_again_what_waited_in_a_worker_that_ended_between_two_turns(
     kafka.feed(left, keyed("abcdefghij"))
     wait_until(lambda: conductor.tasks.positions.fetched.get(TopicPartition(left, 0)) == 10, "all of the left side waits")
     os.kill(int(workers[-1].partition(":")[2]), signal.SIGKILL)
-    for lane in conductor._fleet.lanes.values():
+    for lane in conductor._lane_jobs.lanes.values():
         lane.last_used = -math.inf  # as after a minute without a turn
     wait_until(
-        lambda: all(lane.last_used > 0 for lane in conductor._fleet.lanes.values()), "the lane is asked for a sign of life"
+        lambda: all(lane.last_used > 0 for lane in conductor._lane_jobs.lanes.values()), "the lane is asked for a sign of life"
     )
     kafka.feed(left, keyed("k"))
     kafka.feed(right, keyed("abcdefghijk"))
@@ -208,13 +208,13 @@ def test_should_tell_what_a_turn_that_does_not_end_is_doing_and_go_on_when_it_is
 ) -> None:
     source, out = topics(kafka, "in", "out", partitions=1)
     config = {"application.id": unique("hanging"), "processing.guarantee": "exactly_once_v2", "num.stream.threads": 1}
-    fleet = run(stuck_count(source, out, tmp_path), config)._fleet
+    lane_jobs = run(stuck_count(source, out, tmp_path), config)._lane_jobs
     kafka.feed(source, keyed("aab"))
-    wait_until(lambda: "stuck()" in (fleet.doing(0) or ""), "the turn is in the user's function")
-    told = fleet.doing(0)
+    wait_until(lambda: "stuck()" in (lane_jobs.doing(0) or ""), "the turn is in the user's function")
+    told = lane_jobs.doing(0)
     assert told.startswith("task 0_0 in KSTREAM-MAPVALUES-0000000001 (added at "), told
     assert "topologies.py:" in told.partition(", at stuck() (")[2], told
     (tmp_path / "repaired").touch()
-    fleet.cancel(0, f"it took too long: {told}")
+    lane_jobs.cancel(0, f"it took too long: {told}")
     assert counts(kafka, out, 3) == up_to(a=2, b=1)
-    wait_until(lambda: fleet.doing(0) == str(Doing()), "nothing is left to do")
+    wait_until(lambda: lane_jobs.doing(0) == str(Doing()), "nothing is left to do")

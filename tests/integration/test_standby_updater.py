@@ -14,9 +14,9 @@ from penstock.client.preparation import prepare
 from penstock.ids import TaskId
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config
-from penstock.metrics import Metrics
+from penstock.metrics.registry import Metrics
 from penstock.spark.messages import Application
-from penstock.spark.standby_worker import StandbyUpdater, open_standby
+from penstock.spark.worker.standby_worker import StandbyUpdater, open_standby
 from penstock.state.directory import StateDirectory
 from tests.harness.kafka import Kafka, Message, unique, wait_until
 from tests.integration.helpers import topics
@@ -25,7 +25,7 @@ from tests.integration.topologies import count_by_key
 TASKS = (TaskId(0, 0), TaskId(0, 1))
 
 
-class Copies:
+class StateReplicas:
     """An updater that keeps copies of two tasks, and their changelog."""
 
     def __init__(self, kafka: Kafka, folder: Path) -> None:
@@ -86,13 +86,13 @@ class Copies:
 
 
 @pytest.fixture
-def copies(kafka: Kafka, tmp_path: Path) -> Iterator[Copies]:
-    found = Copies(kafka, tmp_path)
+def copies(kafka: Kafka, tmp_path: Path) -> Iterator[StateReplicas]:
+    found = StateReplicas(kafka, tmp_path)
     yield found
     found.close()
 
 
-def test_should_begin_anew_only_the_copy_that_its_changelog_has_passed(copies: Copies) -> None:
+def test_should_begin_anew_only_the_copy_that_its_changelog_has_passed(copies: StateReplicas) -> None:
     copies.write(*"abc")
     copies.follow(3, 3)
     copies.close()
@@ -103,7 +103,7 @@ def test_should_begin_anew_only_the_copy_that_its_changelog_has_passed(copies: C
     assert copies.keys() == ["gh", "abcdefgh"]
 
 
-def test_should_begin_anew_while_it_follows_a_changelog_that_was_made_anew(copies: Copies, kafka: Kafka) -> None:
+def test_should_begin_anew_while_it_follows_a_changelog_that_was_made_anew(copies: StateReplicas, kafka: Kafka) -> None:
     copies.write(*"abcde")
     copies.follow(5, 5)
     kafka.delete(copies.changelog)
@@ -114,7 +114,9 @@ def test_should_begin_anew_while_it_follows_a_changelog_that_was_made_anew(copie
     assert copies.keys() == ["x", "x"]
 
 
-def test_should_begin_anew_where_the_changelog_is_another_one_than_the_copy_was_made_of(copies: Copies, kafka: Kafka) -> None:
+def test_should_begin_anew_where_the_changelog_is_another_one_than_the_copy_was_made_of(
+    copies: StateReplicas, kafka: Kafka
+) -> None:
     copies.write(*"abc")
     copies.follow(3, 3)
     copies.close()
@@ -126,7 +128,7 @@ def test_should_begin_anew_where_the_changelog_is_another_one_than_the_copy_was_
     assert copies.keys() == ["vwxyz", "vwxyz"]
 
 
-def test_should_stand_still_while_paused_and_close_what_is_given_up(copies: Copies) -> None:
+def test_should_stand_still_while_paused_and_close_what_is_given_up(copies: StateReplicas) -> None:
     copies.write(*"abc")
     copies.follow(3, 3)
     copies.pause(*TASKS)

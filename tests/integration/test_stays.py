@@ -24,7 +24,7 @@ STAYS = "turn after turn"
 
 @pytest.fixture(autouse=True)
 def _stays_soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.client.conductor.PLANNED_SECONDS", 0.0)
+    monkeypatch.setattr("penstock.client.scheduling.conductor.PLANNED_SECONDS", 0.0)
 
 
 class Stream:

@@ -16,7 +16,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from penstock.spark import internals
-from penstock.spark.lanes import Lane
+from penstock.spark.driver.lanes import Lane
 
 
 def where(rows: Iterator[Any]) -> Iterable[bytes]:

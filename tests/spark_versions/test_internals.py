@@ -19,7 +19,7 @@ import pytest
 from py4j.protocol import Py4JError
 
 from penstock.spark import internals
-from penstock.spark.lanes import shuffled_bytes
+from penstock.spark.driver.lanes import shuffled_bytes
 from tests.harness.cluster import Cluster
 from tests.harness.kafka import wait_until
 
@@ -144,7 +144,7 @@ def test_should_send_functions_of_many_megabytes(context: Any) -> None:
 
 def test_should_fork_workers_from_penstocks_daemon_which_leads_their_process_group(context: Any) -> None:
     facts = facts_in(context, internals.worker_environment(context, {"PENSTOCK_TEST": "a"}))
-    assert facts["main"] == "penstock.spark.daemon"
+    assert facts["main"] == "penstock.spark.worker.daemon"
     assert facts["group"] == facts["parent"]
 
 

@@ -14,7 +14,7 @@ from penstock.dsl.ktable import KTable
 from penstock.dsl.options import Branched, Consumed, Grouped, Joined, Materialized, Produced, StreamJoined, TableJoined
 from penstock.processor import FixedKeyProcessor, Processor, ValueTransformerWithKey
 from penstock.record import FixedKeyRecord, Record
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.store import KeyValueStore, SessionStore, ValueAndTimestamp, WindowStore
 from penstock.testing.input_topic import TestInputTopic
 from penstock.testing.output_topic import TestOutputTopic

@@ -16,7 +16,7 @@ from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.options import Consumed, Materialized, Produced
 from penstock.processor import Processor
 from penstock.record import Record
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.windows import JoinWindows
 

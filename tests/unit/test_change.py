@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.change import Change, ChangedDeserializer, ChangedSerde, ChangedSerializer, read_varint, write_varint
 from penstock.errors import SerializationError
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 
 SERDE = ChangedSerde(Serdes.string())
 

@@ -36,7 +36,7 @@ BUILT_IN = {"eval", "exec", "compile", "__import__"}
 
 ALLOWED = {
     (
-        "spark/worker.py",
+        "spark/worker/lane_worker.py",
         "penstock.spark.internals.cloudpickle.loads",
     ): "the user's own code, which the driver sends with its functions",
     ("spark/internals.py", "pyspark.serializers.PickleSerializer"): "the numbers of rows, which the driver has just written",

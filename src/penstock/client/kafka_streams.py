@@ -15,38 +15,38 @@ from functools import partial
 from typing import Any
 
 from penstock import __version__
-from penstock.client.assignment import GroupAssignor, member_tags
+from penstock.client.assignment.group_assignment import GroupAssignor, member_tags
+from penstock.client.assignment.joining import wait_to_join
 from penstock.client.close_options import CloseOptions
-from penstock.client.conductor import Conductor
-from penstock.client.events import Events
-from penstock.client.joining import wait_to_join
-from penstock.client.lane_changes import LaneChange
-from penstock.client.lane_loop import LaneState
 from penstock.client.listeners import StateListener, StateRestoreListener
 from penstock.client.metadata import LagInfo, ThreadMetadata, store_lags, thread_metadata
 from penstock.client.metrics.application_metrics import ApplicationMetrics
 from penstock.client.metrics.prometheus import render
 from penstock.client.metrics.reporters import Reporters
 from penstock.client.metrics.server import MetricsServer
-from penstock.client.positions import Positions
 from penstock.client.preparation import Prepared, prepare
 from penstock.client.queries.local_stores import LocalStores
 from penstock.client.queries.locations import Locations
 from penstock.client.queries.methods import QueryMethods
 from penstock.client.queries.queries import Queries
 from penstock.client.queries.tables import StateTables
+from penstock.client.replicas.standby_listener import StandbyUpdateListener, standby_events
 from penstock.client.restore_events import RestoreEvents
+from penstock.client.scheduling.conductor import Conductor
+from penstock.client.scheduling.events import Events
+from penstock.client.scheduling.lane_changes import LaneChange
+from penstock.client.scheduling.lane_loop import LaneState
+from penstock.client.scheduling.positions import Positions
+from penstock.client.scheduling.turns import Turn
+from penstock.client.scheduling.units import is_stateful, tasks_in, units_of
 from penstock.client.session_renewal import renew_session
-from penstock.client.standby_listener import StandbyUpdateListener, standby_events
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
 from penstock.client.thread_summary import TurnSummary
 from penstock.client.tracing import TurnTraces
-from penstock.client.turns import Turn
-from penstock.client.units import is_stateful, tasks_in, units_of
 from penstock.client.web.service import WebService
 from penstock.clock import SystemClock
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.errors import StreamsError, StreamsNotStartedError, StreamsTimeoutError, TopologyError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
@@ -56,16 +56,16 @@ from penstock.kafka.groups import Groups, GroupStatus
 from penstock.kafka.letter_topics import LetterTopics
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, GroupMember, MemberInfo
 from penstock.log_lines import tell_again
-from penstock.metrics import Metric, MetricName
+from penstock.metrics.registry import Metric, MetricName
 from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
 from penstock.runtime.carry_over import OffsetAndMetadata
-from penstock.spark.fleet import Fleet
+from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.spark.driver.placement import SessionStoppedError
+from penstock.spark.driver.session import lanes_of
+from penstock.spark.driver.session_use import SessionUse, check_session, take_session
 from penstock.spark.identity import Identity, identity_for
 from penstock.spark.messages import Application, LaneAnswer
-from penstock.spark.placement import SessionStoppedError
-from penstock.spark.session import lanes_of
-from penstock.spark.session_use import SessionUse, check_session, take_session
 from penstock.state.directory import StateDirectory
 from penstock.topology.topology import Topology, required_topology
 from penstock.travel import check_travels
@@ -120,7 +120,7 @@ class KafkaStreams(QueryMethods):
         self._query_key = secrets.token_bytes(32)
         self._identity: Identity | None = None
         self._directory: StateDirectory | None = None
-        self._fleet: Fleet | None = None
+        self._lane_jobs: LaneJobs | None = None
         self._member: GroupMember | None = None
         self._conductor: Conductor | None = None
         self._thread: threading.Thread | None = None
@@ -225,8 +225,8 @@ class KafkaStreams(QueryMethods):
         self._say_starting("Spark: executors are looked for, and worker processes started")
         lanes = lanes_of(self._spark, config["num.stream.threads"], len(prepared.plan.tasks()))
         threads = [self._threads.add() for _ in range(lanes)]
-        self._fleet = Fleet(self._spark, self._application(prepared), [thread.name for thread in threads])
-        self._fleet.warm_up()
+        self._lane_jobs = LaneJobs(self._spark, self._application(prepared), [thread.name for thread in threads])
+        self._lane_jobs.warm_up()
         events = Events(
             self._on_running,
             self._on_rebalancing,
@@ -243,9 +243,9 @@ class KafkaStreams(QueryMethods):
             events.on_turn = self._web.history.turn
         positions = self._positions(prepared)
         units = units_of(prepared.plan)
-        conductor = Conductor(config, prepared.plan, self._fleet, self._admin, positions, units, events)
+        conductor = Conductor(config, prepared.plan, self._lane_jobs, self._admin, positions, units, events)
         self._conductor = conductor
-        stores = LocalStores(config, self._fleet, conductor)
+        stores = LocalStores(config, self._lane_jobs, conductor)
         self._queries = Queries(stores, self._locations, lambda: self._state)
         self._tables = StateTables(self._spark, stores, self._locations)
         conductor.copies.directory = self._directory
@@ -277,7 +277,7 @@ class KafkaStreams(QueryMethods):
                 self._topology.describe(),
                 lambda: self._state,
                 lambda: self.failure,
-                self._fleet,
+                self._lane_jobs,
                 conductor,
                 lambda partitions: self._admin.log_ends(partitions, config.eos_enabled),
                 self.metrics_text,
@@ -406,9 +406,9 @@ class KafkaStreams(QueryMethods):
     def _begin_anew(self, prepared: Prepared) -> None:
         """Have the next generation of the group work by this plan, in lanes that know it."""
         assert self._conductor is not None
-        assert self._fleet is not None
+        assert self._lane_jobs is not None
         self._conductor.replace_plan(prepared.plan, self._positions(prepared), units_of(prepared.plan))
-        self._fleet.replace_application(self._application(prepared))
+        self._lane_jobs.replace_application(self._application(prepared))
         self._prepared = prepared
         if self._queries is not None:
             self._queries.stores.forget()
@@ -645,7 +645,7 @@ class KafkaStreams(QueryMethods):
 
         The end of a session that was made here is nobody's failure: another is made in its place.
         """
-        if isinstance(error, SessionStoppedError) or (self._fleet is not None and self._fleet.has_ended):
+        if isinstance(error, SessionStoppedError) or (self._lane_jobs is not None and self._lane_jobs.has_ended):
             try:
                 if self._renew_session():
                     return True
@@ -679,21 +679,21 @@ class KafkaStreams(QueryMethods):
 
         All who have failed with the old one may ask for it: it is made once.
         """
-        assert self._fleet is not None
+        assert self._lane_jobs is not None
         assert self._session is not None
         with self._renewing:
-            if not self._fleet.has_ended:
+            if not self._lane_jobs.has_ended:
                 return True
             if not self._session.is_renewable or not self._state.is_running_or_rebalancing:
                 return False
             _log.warning("Spark's session has ended, mostly because its JVM has died: a new one is made, and all goes on there")
             self._on_rebalancing()
-            if not renew_session(self._session, self._fleet, self._config["task.timeout.ms"] / 1000, self._wait_running):
+            if not renew_session(self._session, self._lane_jobs, self._config["task.timeout.ms"] / 1000, self._wait_running):
                 return False
             self._spark = self._session.session
             if self._tables is not None:
                 self._tables.renew(self._spark)
-            self._fleet.warm_up()
+            self._lane_jobs.warm_up()
             return True
 
     def _wait_running(self, seconds: float) -> bool:
@@ -758,7 +758,7 @@ class KafkaStreams(QueryMethods):
         """
         with self._lock:  # who is about to join has done so, or will not
             self._ended.set()
-        has_session = self._fleet is None or not self._fleet.has_ended
+        has_session = self._lane_jobs is None or not self._lane_jobs.has_ended
         if self._member is not None and not has_session:
             self._member.close(leave=True)
         if self._conductor is not None:
@@ -770,10 +770,10 @@ class KafkaStreams(QueryMethods):
             self._tables.close()
         if self._queries is not None:
             self._queries.close()
-        if self._fleet is not None and has_session:
-            self._fleet.close(30)
-        elif self._fleet is not None:
-            self._fleet.forsake()
+        if self._lane_jobs is not None and has_session:
+            self._lane_jobs.close(30)
+        elif self._lane_jobs is not None:
+            self._lane_jobs.forsake()
         self._threads.set_all(ThreadState.DEAD)
         if self._member is not None:
             self._member.close(leave=self._leave_group)

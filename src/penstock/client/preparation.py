@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.config import StreamsConfig
+from penstock.client.repartition_reasons import log_transports
+from penstock.config.streams_config import StreamsConfig
 from penstock.errors import TopologyError
 from penstock.kafka.admin import Admin
 from penstock.spark.plan import Plan, make_plan
-from penstock.spark.transports import log_transports
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.internal_topics import internal_topics
 from penstock.topology.specs import GlobalTopology, Subtopology

@@ -6,17 +6,17 @@ import logging
 import time
 from collections.abc import Callable
 
-from penstock.spark.fleet import Fleet
-from penstock.spark.placement import SessionStoppedError
-from penstock.spark.session_use import SessionUse
+from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.spark.driver.placement import SessionStoppedError
+from penstock.spark.driver.session_use import SessionUse
 
 _log = logging.getLogger(__name__)
 
 _FIRST, _LONGEST = 0.2, 5.0
 
 
-def renew_session(use: SessionUse, fleet: Fleet, patience: float, wait: Callable[[float], bool]) -> bool:
-    """Have a new session, and a fleet with nothing open on it; tried again and again for `patience` seconds.
+def renew_session(use: SessionUse, lane_jobs: LaneJobs, patience: float, wait: Callable[[float], bool]) -> bool:
+    """Have a new session, and a lane_jobs with nothing open on it; tried again and again for `patience` seconds.
 
     False where the session is not to be made again, or `wait(seconds)` says that the application is about to end.
     SessionStoppedError where no session could be made in all that time.
@@ -26,7 +26,7 @@ def renew_session(use: SessionUse, fleet: Fleet, patience: float, wait: Callable
         try:
             if not use.renew():
                 return False
-            fleet.renew(use.session)
+            lane_jobs.renew(use.session)
         except Exception as exc:  # Spark and py4j have many of their own, and a JVM may die again
             reason = str(exc).partition("\n")[0] or repr(exc)
             if time.monotonic() - started + pause > patience:

@@ -1,6 +1,6 @@
 """The stream threads of an application, as an operator sees them: their names, their states, which are alive.
 
-A stream thread is a lane of the fleet. What is here knows nothing of Spark: it gives out names and keeps states.
+A stream thread is a lane of the lane_jobs. What is here knows nothing of Spark: it gives out names and keeps states.
 """
 
 from __future__ import annotations

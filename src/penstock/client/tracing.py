@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.client.turns import Turn
+from penstock.client.scheduling.turns import Turn
 from penstock.errors import ConfigError
 from penstock.spark.messages import LaneAnswer
 

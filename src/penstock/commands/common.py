@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from penstock.app_reference import AppReferenceError
-from penstock.config import StreamsConfig, UnknownConfigWarning
+from penstock.commands.app_reference import AppReferenceError
+from penstock.config.streams_config import StreamsConfig, UnknownConfigWarning
 from penstock.errors import ConfigError, PenstockError
 
 # The standard library has it from 3.11 on; before that it is a package of another name.

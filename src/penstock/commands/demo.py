@@ -16,7 +16,7 @@ from penstock.errors import StreamsError
 
 if TYPE_CHECKING:
     from penstock.client.kafka_streams import KafkaStreams
-    from penstock.commands.demo_words import Feeder, Reader
+    from penstock.commands.demo_words import CountReader, Feeder
 
 _SECONDS, _RATE = 20.0, 1_000
 _START_TIMEOUT, _DRAIN_TIMEOUT = 180.0, 120.0
@@ -89,7 +89,7 @@ class _Demo:
     def _start_application(self, cleanup: ExitStack, bootstrap: str, folder: Path) -> KafkaStreams:
         from penstock.client.kafka_streams import KafkaStreams
         from penstock.commands.demo_words import wordcount
-        from penstock.spark.session import end_session, make_session, quiet_jvm
+        from penstock.spark.driver.session import end_session, make_session, quiet_jvm
 
         config: dict[str, Any] = {
             "application.id": "penstock-demo",
@@ -121,10 +121,10 @@ class _Demo:
             if time.monotonic() > deadline:
                 raise StreamsError(f"the demo did not start to run within {_START_TIMEOUT:.0f} s")
 
-    def _start_words(self, cleanup: ExitStack, bootstrap: str) -> tuple[Feeder, Reader]:
-        from penstock.commands.demo_words import Feeder, Reader
+    def _start_words(self, cleanup: ExitStack, bootstrap: str) -> tuple[Feeder, CountReader]:
+        from penstock.commands.demo_words import CountReader, Feeder
 
-        reader = Reader(bootstrap, _PARTITIONS)
+        reader = CountReader(bootstrap, _PARTITIONS)
         cleanup.callback(reader.close)
         feeder = Feeder(bootstrap, self._seconds, self._records, self._rate)
         cleanup.callback(feeder.close)
@@ -132,7 +132,7 @@ class _Demo:
         feeder.start()
         return feeder, reader
 
-    def _watch(self, streams: KafkaStreams, feeder: Feeder, reader: Reader) -> None:
+    def _watch(self, streams: KafkaStreams, feeder: Feeder, reader: CountReader) -> None:
         deadline: float | None = None
         with self._view.live():
             while reader.words < feeder.words or feeder.is_feeding:

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from penstock.commands.demo_words import Feeder, Reader
+    from penstock.commands.demo_words import CountReader, Feeder
 
 _TOP, _WIDTH = 10, 88
 _LINE_EVERY = 2.0
@@ -64,7 +64,7 @@ class View:
         with Live(console=self._console, refresh_per_second=4) as self._live:
             yield
 
-    def show(self, feeder: Feeder, reader: Reader, last: bool = False) -> None:
+    def show(self, feeder: Feeder, reader: CountReader, last: bool = False) -> None:
         """Where things stand."""
         from penstock.commands.demo_words import WORDS_PER_LINE
 
@@ -86,7 +86,7 @@ class View:
             self._last_line = now
             self._console.print(f"{now - self._began:5.1f} s  {text}", soft_wrap=True)
 
-    def summary(self, feeder: Feeder, reader: Reader) -> bool:
+    def summary(self, feeder: Feeder, reader: CountReader) -> bool:
         """The figures, and whether every word was counted once."""
         from penstock.commands.demo_words import WORDS_PER_LINE
 

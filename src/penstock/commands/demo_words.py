@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.options import Consumed, Grouped, Materialized, Produced
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.topology.topology import Topology
 
 LINES, WORD_COUNTS = "lines", "word-counts"
@@ -107,7 +107,7 @@ class Feeder:
         self.lines += max(0, lines)
 
 
-class Reader:
+class CountReader:
     """Reads the counts, committed ones only, and measures how long they took."""
 
     def __init__(self, bootstrap: str, partitions: int) -> None:

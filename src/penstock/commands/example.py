@@ -96,7 +96,7 @@ class _Run:
         """Make what is missing; the input topics that the sample was written into."""
         from confluent_kafka import Producer
 
-        from penstock.config import StreamsConfig
+        from penstock.config.streams_config import StreamsConfig
         from penstock.kafka.admin import Admin
         from penstock.kafka.clients import admin_config, producer_config
 
@@ -120,7 +120,7 @@ class _Run:
 
     def _start_application(self, cleanup: ExitStack, folder: Path) -> KafkaStreams:
         from penstock.client.kafka_streams import KafkaStreams
-        from penstock.spark.session import end_session, make_session, quiet_jvm
+        from penstock.spark.driver.session import end_session, make_session, quiet_jvm
         from penstock_examples._samples import module_of
 
         self._view.step("starting Spark")
@@ -174,7 +174,7 @@ class _Outputs:
     def __init__(self, settings: dict[str, Any], sample: Sample) -> None:
         from confluent_kafka import Consumer, TopicPartition
 
-        from penstock.config import StreamsConfig
+        from penstock.config.streams_config import StreamsConfig
         from penstock.kafka.admin import Admin
         from penstock.kafka.clients import admin_config, consumer_config
         from penstock.kafka.groups import Groups

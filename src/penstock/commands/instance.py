@@ -10,7 +10,7 @@ import typer
 from penstock.commands.common import fail, read_settings
 
 if TYPE_CHECKING:
-    from penstock.spark.table_server import Servers
+    from penstock.spark.queries.remote_tables import Servers
 
 _PREFIX = "application.server"
 
@@ -28,8 +28,8 @@ Server = Annotated[
 
 def instance(server: str | None, config: Path | None, settings: list[str] | None) -> Servers:
     """The servers to ask, with the token and certificates of the settings."""
-    from penstock.config_providers import resolve_references
-    from penstock.spark.table_server import Servers
+    from penstock.config.providers import resolve_references
+    from penstock.spark.queries.remote_tables import Servers
 
     merged = resolve_references(read_settings(config, settings))
     options = {name: _text(value) for name, value in merged.items() if name.startswith(_PREFIX)}

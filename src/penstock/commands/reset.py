@@ -11,7 +11,7 @@ from penstock.commands.common import ConfigFile, Settings, fail, quiet_clients, 
 from penstock.commands.progress import busy
 
 if TYPE_CHECKING:
-    from penstock.client.application_reset import ChooseOffsets, ResetPlan
+    from penstock.client.reset.application_reset import ChooseOffsets, ResetPlan
 
 
 def reset(
@@ -44,8 +44,8 @@ def reset(
     id begins with this one's. Refuses while the application runs. Instances on other machines keep local state there: call
     clean_up() or delete their state folders before they start again.
     """
-    from penstock.client import reset_offsets
-    from penstock.client.application_reset import carry_out, plan_reset, refusal
+    from penstock.client.reset import reset_offsets
+    from penstock.client.reset.application_reset import carry_out, plan_reset, refusal
     from penstock.kafka.admin import Admin
     from penstock.kafka.clients import admin_config
     from penstock.kafka.groups import Groups

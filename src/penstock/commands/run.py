@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.app_reference import load_topology
+from penstock.commands.app_reference import load_topology
 from penstock.commands.common import (
     ConfigFile,
     Reference,
@@ -21,7 +21,7 @@ from penstock.commands.common import (
     told_in_one_sentence,
 )
 from penstock.commands.progress import RestoreBars, StandardErrorHandler
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 
 _LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 

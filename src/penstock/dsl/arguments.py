@@ -6,8 +6,8 @@ import inspect
 from typing import Any, TypeVar
 
 from penstock.errors import ConfigError
-from penstock.serde_arguments import is_serde, is_type, refuse_factory
-from penstock.serdes import Serdes
+from penstock.serdes.arguments import is_serde, is_type, refuse_factory
+from penstock.serdes.serde import Serdes
 from penstock.user_code import misuse
 
 O = TypeVar("O")  # noqa: E741 - an option, as K and V are a key and a value

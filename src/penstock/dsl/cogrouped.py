@@ -16,8 +16,8 @@ from penstock.graph.builder import InternalStreamsBuilder
 from penstock.graph.materialize import KeyValueStoreMaterializer, MaterializedStore
 from penstock.graph.naming import COGROUP_AGGREGATE
 from penstock.graph.node import GraphNode
-from penstock.guessed_serdes import guess, guess_value
 from penstock.operators import KStreamAggregate
+from penstock.serdes.guessed import guess, guess_value
 from penstock.windows import EmitStrategy, SessionWindows, SlidingWindows, Windowed, Windows
 
 

@@ -25,7 +25,6 @@ from penstock.graph.processors import ProcessorGraphNode, ProcessorToStateConnec
 from penstock.graph.pseudo_topic import PseudoTopic
 from penstock.graph.sinks import StreamSinkNode
 from penstock.graph.sources import SourceOptions, StreamSourceNode
-from penstock.guessed_serdes import guess_value
 from penstock.operators import (
     CombinedKeySchema,
     ForeignTableJoinProcessorSupplier,
@@ -38,7 +37,8 @@ from penstock.operators import (
     SubscriptionWrapperSerde,
 )
 from penstock.operators.functions import KeyPartitioner, respond_to_primary_partition
-from penstock.serdes import as_serializer
+from penstock.serdes.guessed import guess_value
+from penstock.serdes.serde import as_serializer
 from penstock.topology.internal_topics import InternalTopicProperties
 
 _TOPIC_SUFFIX = "-topic"

@@ -17,10 +17,10 @@ from penstock.graph.builder import InternalStreamsBuilder
 from penstock.graph.materialize import KeyValueStoreMaterializer, MaterializedStore
 from penstock.graph.naming import Named
 from penstock.graph.node import GraphNode
-from penstock.guessed_serdes import guess_value
 from penstock.operators import KStreamAggregate, KStreamReduce
 from penstock.operators.functions import count_aggregator, count_initializer
-from penstock.serdes import Serdes
+from penstock.serdes.guessed import guess_value
+from penstock.serdes.serde import Serdes
 from penstock.windows import SessionWindows, SlidingWindows, Windows
 
 

@@ -17,10 +17,10 @@ from penstock.graph.naming import Named
 from penstock.graph.node import GraphNode, ProcessorParameters
 from penstock.graph.processors import ProcessorGraphNode
 from penstock.graph.repartition import GroupedTableRepartitionNode
-from penstock.guessed_serdes import guess_value
 from penstock.operators import KTableAggregate, KTableReduce
 from penstock.operators.functions import count_aggregator, count_initializer, count_subtractor
-from penstock.serdes import Serdes
+from penstock.serdes.guessed import guess_value
+from penstock.serdes.serde import Serdes
 
 
 class KGroupedTable(AbstractStream[K, V]):

@@ -21,11 +21,11 @@ from penstock.graph.node import GraphNode, ProcessorParameters
 from penstock.graph.processors import ProcessorGraphNode, ProcessorToStateConnectorNode, StreamToTableNode
 from penstock.graph.repartition import OptimizableRepartitionNode, UnoptimizableRepartitionNode, create_repartition_node
 from penstock.graph.sinks import StreamSinkNode
-from penstock.guessed_serdes import guess, guess_forwarded, guess_key, guess_shared
 from penstock.operators import KStreamMap, KTableSource, PassThrough
 from penstock.operators.functions import SelectKey
 from penstock.processor import FixedKeyProcessor, Processor
 from penstock.record import RecordContext
+from penstock.serdes.guessed import guess, guess_forwarded, guess_key, guess_shared
 from penstock.topology.internal_topics import InternalTopicProperties
 from penstock.user_code import misuse
 

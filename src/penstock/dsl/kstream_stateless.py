@@ -11,7 +11,6 @@ from penstock.dsl.arguments import required
 from penstock.dsl.kstream_base import StreamBase
 from penstock.dsl.typevars import KR, VR, K, V
 from penstock.graph import naming
-from penstock.guessed_serdes import guess_entries, guess_entry, guess_key, guess_value, guess_values
 from penstock.operators import (
     ForeachProcessorSupplier,
     KStreamFilter,
@@ -26,6 +25,7 @@ from penstock.operators import (
 )
 from penstock.operators.functions import SelectKey
 from penstock.operators.map_batches import PandasMapper, has_pandas
+from penstock.serdes.guessed import guess_entries, guess_entry, guess_key, guess_value, guess_values
 from penstock.user_code import misuse
 
 if TYPE_CHECKING:

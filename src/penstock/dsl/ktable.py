@@ -27,7 +27,6 @@ from penstock.graph.processors import (
     VersionAwareProcessorNode,
 )
 from penstock.graph.search import find_and_verify_window_grace
-from penstock.guessed_serdes import given_serde, guess, guess_entry, guess_forwarded, guess_value
 from penstock.operators import (
     KStreamMapValues,
     KTableFilter,
@@ -40,6 +39,7 @@ from penstock.operators import (
 )
 from penstock.operators.functions import new_value
 from penstock.processor import ValueTransformerWithKey
+from penstock.serdes.guessed import given_serde, guess, guess_entry, guess_forwarded, guess_value
 from penstock.state.buffers import InMemoryTimeOrderedKeyValueChangeBufferBuilder
 from penstock.state.store import StoreBuilder
 from penstock.topology.supplied_stores import stores_of

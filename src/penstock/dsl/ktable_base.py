@@ -9,7 +9,7 @@ from penstock.dsl.typevars import K, V
 from penstock.graph.builder import InternalStreamsBuilder
 from penstock.graph.materialize import KeyValueStoreMaterializer, MaterializedStore
 from penstock.graph.node import GraphNode, ProcessorParameters
-from penstock.graph.tables import ParentTable
+from penstock.graph.tables import TableParent
 from penstock.operators import KTableSource
 
 
@@ -29,7 +29,7 @@ class TableBase(AbstractStream[K, V]):
     ) -> None:
         super().__init__(name, key_serde, value_serde, source_nodes, graph_node, builder)
         self._queryable_store_name = queryable_store_name
-        self._parent = ParentTable(graph_node.node_name, supplier)
+        self._parent = TableParent(graph_node.node_name, supplier)
 
     @property
     def queryable_store_name(self) -> str | None:

@@ -13,7 +13,7 @@ from penstock.dsl.ktable_base import TableBase
 from penstock.dsl.options import Materialized, TableJoined, as_materialized, renamed
 from penstock.dsl.table_table_join import join_tables
 from penstock.dsl.typevars import KO, VO, VR, K, V
-from penstock.serde_arguments import is_serde
+from penstock.serdes.arguments import is_serde
 from penstock.user_code import misuse
 
 

@@ -14,9 +14,9 @@ from penstock.dsl.typevars import KO, V1, V2, K, V
 from penstock.errors import TopologyError
 from penstock.graph.dsl_stores import DslStoreSuppliers, resolve_dsl_store_suppliers
 from penstock.graph.naming import validate_name
-from penstock.guessed_serdes import guess
-from penstock.serde_arguments import is_serde
-from penstock.serdes import Serde
+from penstock.serdes.arguments import is_serde
+from penstock.serdes.guessed import guess
+from penstock.serdes.serde import Serde
 from penstock.topology.specs import StreamPartitioner, TimestampExtractor
 from penstock.windows import Duration, to_ms
 

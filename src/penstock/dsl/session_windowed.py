@@ -10,7 +10,6 @@ from penstock.dsl.options import Materialized, as_materialized
 from penstock.dsl.typevars import VR, K, V
 from penstock.dsl.windowed_stream import WindowedStream
 from penstock.graph.naming import STREAM_AGGREGATE, STREAM_REDUCE
-from penstock.guessed_serdes import guess_value
 from penstock.operators.functions import (
     ReduceAggregator,
     ReduceMerger,
@@ -19,7 +18,8 @@ from penstock.operators.functions import (
     count_merger,
     reduce_initializer,
 )
-from penstock.serdes import Serdes
+from penstock.serdes.guessed import guess_value
+from penstock.serdes.serde import Serdes
 from penstock.windows import Windowed
 
 

@@ -21,7 +21,6 @@ from penstock.graph.join_stores import (
 from penstock.graph.naming import Named
 from penstock.graph.node import ProcessorParameters
 from penstock.graph.processors import WindowedStreamProcessorNode
-from penstock.guessed_serdes import guess_value
 from penstock.operators import (
     KStreamJoinWindow,
     KStreamKStreamJoinLeftSide,
@@ -31,6 +30,7 @@ from penstock.operators import (
     TimeTrackerSupplier,
 )
 from penstock.operators.functions import ReversedJoiner
+from penstock.serdes.guessed import guess_value
 from penstock.state.store import StoreBuilder
 from penstock.windows import JoinWindows
 

@@ -14,8 +14,8 @@ from penstock.graph import naming
 from penstock.graph.join_nodes import StreamTableJoinNode
 from penstock.graph.naming import Named
 from penstock.graph.node import ProcessorParameters
-from penstock.guessed_serdes import guess_value
 from penstock.operators import KStreamGlobalKTableJoin, KStreamKTableJoin
+from penstock.serdes.guessed import guess_value
 from penstock.state.buffers import RocksDBTimeOrderedKeyValueBufferBuilder
 from penstock.state.store import StoreBuilder
 

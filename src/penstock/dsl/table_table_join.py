@@ -13,7 +13,6 @@ from penstock.graph.join_nodes import TableTableJoinNode
 from penstock.graph.materialize import KeyValueStoreMaterializer, MaterializedStore
 from penstock.graph.naming import Named
 from penstock.graph.node import ProcessorParameters
-from penstock.guessed_serdes import guess_value
 from penstock.operators import (
     KTableKTableInnerJoin,
     KTableKTableJoinMerger,
@@ -22,6 +21,7 @@ from penstock.operators import (
     KTableKTableRightJoin,
 )
 from penstock.operators.functions import ReversedJoiner
+from penstock.serdes.guessed import guess_value
 from penstock.state.store import StoreBuilder
 
 

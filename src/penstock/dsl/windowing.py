@@ -14,10 +14,10 @@ from penstock.graph.materialize import (
     SlidingWindowStoreMaterializer,
     WindowStoreMaterializer,
 )
-from penstock.guessed_serdes import GuessedSerde, guess
 from penstock.operators import KStreamSessionWindowAggregate, KStreamSlidingWindowAggregate, KStreamWindowAggregate
+from penstock.serdes.guessed import GuessedSerde, guess
+from penstock.serdes.windowed import SessionWindowedSerde, TimeWindowedSerde
 from penstock.user_code import misuse
-from penstock.windowed_serdes import SessionWindowedSerde, TimeWindowedSerde
 from penstock.windows import (
     EmitStrategy,
     JoinWindows,

@@ -10,7 +10,7 @@ from penstock.graph.dsl_stores import DslKeyValueParams, DslStoreFormat, DslStor
 from penstock.graph.materialize import DslStoreBuilder
 from penstock.graph.naming import STREAM_JOINTHIS, STREAM_OUTERSHARED, STREAM_OUTERTHIS
 from penstock.operators import LeftOrRightValueSerde, TimestampedKeyAndJoinSideSerde
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.store import StoreBuilder
 from penstock.state.stores import Stores
 from penstock.state.windowed_builders import ListValueStoreBuilder

@@ -11,7 +11,7 @@ from penstock.graph.node import GraphNode, ProcessorParameters
 from penstock.graph.resources import GraphNames
 from penstock.operators import KStreamFilter
 from penstock.operators.functions import has_key, keep_all
-from penstock.serdes import as_deserializer, as_serializer
+from penstock.serdes.serde import as_deserializer, as_serializer
 from penstock.timestamps import FailOnInvalidTimestamp
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.internal_topics import InternalTopicProperties

@@ -9,7 +9,7 @@ from typing import Any
 def given_settings(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """The user's own settings in a configuration, which may know all defaults as well.
 
-    >>> from penstock.config import StreamsConfig
+    >>> from penstock.config.streams_config import StreamsConfig
     >>> dict(given_settings(StreamsConfig.partial({"topology.optimization": "all"})))
     {'topology.optimization': 'all'}
     """

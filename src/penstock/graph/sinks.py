@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.graph.node import GraphNode
-from penstock.serdes import as_serializer
+from penstock.serdes.serde import as_serializer
+from penstock.serdes.windowed import WindowedStreamPartitioner, is_windowed_serializer
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.specs import StreamPartitioner, TopicNameExtractor
-from penstock.windowed_serdes import WindowedStreamPartitioner, is_windowed_serializer
 
 
 class StreamSinkNode(GraphNode):

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.errors import TopologyError
 from penstock.graph.node import GraphNode, ProcessorParameters
-from penstock.serdes import as_deserializer
+from penstock.serdes.serde import as_deserializer
 from penstock.state.store import StoreBuilder
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.specs import Deserializer, ProcessorSupplier, TimestampExtractor

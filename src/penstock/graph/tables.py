@@ -7,7 +7,7 @@ from typing import Any
 from penstock.operators import KTableSource, KTableSourceValueGetterSupplier, KTableValueGetterSupplier
 
 
-class ParentTable:
+class TableParent:
     """A table as its operators see it: where its values can be looked up, and whether it sends old values.
 
     It knows the processor that keeps the table, but not the graph: it goes to the workers with the operators.

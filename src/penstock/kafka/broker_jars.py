@@ -58,7 +58,7 @@ def _resolve(folder: Path) -> list[str]:
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}
     try:
         done = subprocess.run(  # noqa: S603 - this interpreter, with names of our own
-            [sys.executable, "-m", "penstock.spark.resolver", _COORDINATES, str(folder / "ivy")],
+            [sys.executable, "-m", "penstock.spark.driver.resolver", _COORDINATES, str(folder / "ivy")],
             capture_output=True,
             text=True,
             check=False,

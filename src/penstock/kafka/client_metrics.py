@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from penstock.metrics import MetricName, Metrics, Sensor, measure_total, measure_total_rate
+from penstock.metrics.registry import MetricName, Metrics, Sensor, measure_total, measure_total_rate
 
 _log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
-from penstock.config import StreamsConfig
-from penstock.config_secrets import without_secrets
+from penstock.config.secrets import without_secrets
+from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerAccessError, BrokerError, ConfigError
 from penstock.kafka.oauth import token_source
 from penstock.kafka.security import is_security, member_security, security_settings

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
-from penstock.columns import RawColumns
+from penstock.columns.columns import RawColumns
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import close_within
 from penstock.kafka.client_metrics import ClientMetrics

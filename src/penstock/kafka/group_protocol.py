@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.kafka import member_codec as codec
 from penstock.kafka.member_codec import AssignmentFrame, MalformedError, MemberFrame
-from penstock.kafka.members import Decision, Identity, MemberInfo, Shares
+from penstock.kafka.members import Decision, MemberIdentity, MemberInfo, Shares
 from penstock.peers.addresses import advertised, may_be_loopback
 from penstock.peers.proofs import PeerKeys, mac, matches
 
@@ -48,10 +48,10 @@ class StrangerError(Exception):
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedMember:
     """A member as the broker tells of it to the leader; `told` is None where its bytes are not of the consumer protocol."""
 
-    identity: Identity
+    identity: MemberIdentity
     told: bytes | None
     size: int = 0
     """How many bytes the group's record has of it besides its assignment."""
@@ -95,7 +95,7 @@ class GroupProtocol:
 
     # -- what this member tells ----------------------------------------------------------------------------------------
 
-    def tell(self, name: str, identity: Identity, generation: int) -> bytes:
+    def tell(self, name: str, identity: MemberIdentity, generation: int) -> bytes:
         """What this member tells under a protocol; `generation` is the last it was part of. Asked in the order of `names`."""
         if name == FIRST:
             told = self._told if self._told is not None else self._info()
@@ -107,14 +107,14 @@ class GroupProtocol:
             codec.LOWEST, codec.HIGHEST, self._member_proof(identity, codec.LOWEST, codec.HIGHEST, body), body
         ).encode()
 
-    def _member_proof(self, identity: Identity, lowest: int, highest: int, body: bytes) -> bytes:
+    def _member_proof(self, identity: MemberIdentity, lowest: int, highest: int, body: bytes) -> bytes:
         if self._keys is None:
             return codec.NO_PROOF
         return mac(self._keys.member, self._group, str(identity), lowest, highest, body)
 
     # -- what the leader decides ---------------------------------------------------------------------------------------
 
-    def decide(self, name: str, joined: Sequence[Joined], generation: int) -> dict[str, bytes]:
+    def decide(self, name: str, joined: Sequence[JoinedMember], generation: int) -> dict[str, bytes]:
         """What each member is told, by member id; a stranger is told nothing."""
         known: dict[str, _Known] = {}
         for member in joined:
@@ -129,7 +129,7 @@ class GroupProtocol:
         self._check_size(joined, told)
         return told
 
-    def _read(self, name: str, member: Joined, generation: int) -> _Known:
+    def _read(self, name: str, member: JoinedMember, generation: int) -> _Known:
         if member.told is None:
             raise MalformedError("what it tells is not of the consumer protocol")
         if name == FIRST:
@@ -152,7 +152,7 @@ class GroupProtocol:
             raise StrangerError(f"{found.info.host} is on another host, and there is no application.server.token")
         return found
 
-    def _version(self, name: str, joined: Sequence[Joined], known: dict[str, _Known]) -> int:
+    def _version(self, name: str, joined: Sequence[JoinedMember], known: dict[str, _Known]) -> int:
         """The highest version that all members understand; those that understand only later ones are strangers."""
         if name == FIRST:
             return 1
@@ -166,7 +166,7 @@ class GroupProtocol:
         return version
 
     def _deal(
-        self, name: str, version: int, joined: Sequence[Joined], known: dict[str, _Known], generation: int
+        self, name: str, version: int, joined: Sequence[JoinedMember], known: dict[str, _Known], generation: int
     ) -> dict[str, bytes]:
         error_code = max((member.info.error_code for member in known.values()), default=0)
         doubles = self._doubles(known)
@@ -214,12 +214,12 @@ class GroupProtocol:
                 )
         return doubles
 
-    def _leader_proof(self, identity: Identity, generation: int, version: int, own: bytes, shared: bytes) -> bytes:
+    def _leader_proof(self, identity: MemberIdentity, generation: int, version: int, own: bytes, shared: bytes) -> bytes:
         if self._keys is None:
             return codec.NO_PROOF
         return mac(self._keys.leader, self._group, str(identity), generation, version, own, shared)
 
-    def _check_size(self, joined: Sequence[Joined], told: dict[str, bytes]) -> None:
+    def _check_size(self, joined: Sequence[JoinedMember], told: dict[str, bytes]) -> None:
         """A group is one record of the brokers' offsets topic: one that is too large never comes to a generation, silently."""
         listed = [len(t) + 6 + 4 * len(numbers) for shown in self.shown.values() for t, numbers in shown.items()]
         size = record_size([member.size for member in joined], [*(len(given) for given in told.values()), *listed])
@@ -230,7 +230,7 @@ class GroupProtocol:
                 "replica.fetch.max.bytes with it)"
             )
 
-    def _warn(self, identity: Identity, reason: str) -> None:
+    def _warn(self, identity: MemberIdentity, reason: str) -> None:
         """Once for each member and reason: it joins again and again."""
         if (str(identity), reason) not in self._warned and len(self._warned) < _WARNINGS:
             self._warned.add((str(identity), reason))
@@ -242,7 +242,7 @@ class GroupProtocol:
 
     # -- what this member takes ----------------------------------------------------------------------------------------
 
-    def take(self, name: str, raw: bytes | None, identity: Identity, generation: int) -> Decision:
+    def take(self, name: str, raw: bytes | None, identity: MemberIdentity, generation: int) -> Decision:
         """What the leader decided for this member; RefusedError where it is malformed, or not proved to be this application's."""
         try:
             if not raw:

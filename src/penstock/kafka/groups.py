@@ -17,7 +17,7 @@ from kafka.errors import for_code as error_of
 from kafka.structs import OffsetAndMetadata as ClientOffset
 from kafka.structs import TopicPartition as ClientPartition
 
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
 from penstock.kafka import member_codec as codec

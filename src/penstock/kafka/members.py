@@ -83,7 +83,7 @@ class Membership:
 
 
 @dataclass(frozen=True)
-class Identity:
+class MemberIdentity:
     """Who a member is for the broker, which nobody else can be at the same time.
 
     A static member keeps its assignment when it comes back with a new member id, so its own id is what counts.

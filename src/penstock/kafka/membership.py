@@ -48,9 +48,9 @@ from penstock.ids import TopicPartition
 from penstock.kafka.abandon import AbandonedError, call_within
 from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
 from penstock.kafka.fenced_commit import commit_under
-from penstock.kafka.group_protocol import DEFAULT_LIMIT, AssignUnits, GroupProtocol, Joined, RefusedError
+from penstock.kafka.group_protocol import DEFAULT_LIMIT, AssignUnits, GroupProtocol, JoinedMember, RefusedError
 from penstock.kafka.groups import GroupStatus
-from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, Identity, MemberInfo, Membership, Shares
+from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, MemberIdentity, MemberInfo, Membership, Shares
 from penstock.kafka.offset_parts import metadata_refused, offset_parts
 from penstock.kafka.other_kinds import OtherKinds
 from penstock.kafka.quiet import keep_down
@@ -383,7 +383,7 @@ class GroupMember:
             self._on_double()
             consumer._coordinator.request_rejoin()
 
-    def _membership(self, decision: Decision, identity: Identity, generation: int) -> Membership:
+    def _membership(self, decision: Decision, identity: MemberIdentity, generation: int) -> Membership:
         return Membership(
             generation,
             group_metadata(self._config["group_id"], generation, identity.member_id, identity.instance_id),
@@ -399,8 +399,8 @@ class GroupMember:
 
     # -- called by the client's loop -----------------------------------------------------------------------------------
 
-    def _identity(self, member_id: str, instance_id: str | None = None) -> Identity:
-        return Identity(member_id, instance_id or self._config.get("group_instance_id"))
+    def _identity(self, member_id: str, instance_id: str | None = None) -> MemberIdentity:
+        return MemberIdentity(member_id, instance_id or self._config.get("group_instance_id"))
 
     def tell(self, name: str) -> bytes:
         """What this member tells as it joins; after a first refusal the broker has told it the id it will have."""
@@ -410,7 +410,7 @@ class GroupMember:
     def decide(self, name: str, members: Sequence[Any]) -> dict[str, bytes]:
         """Where this member leads the group: what each of these is told."""
         joined = [
-            Joined(Identity(m.member_id, m.group_instance_id), m.metadata.user_data, self._sizes.get(m.member_id, 0))
+            JoinedMember(MemberIdentity(m.member_id, m.group_instance_id), m.metadata.user_data, self._sizes.get(m.member_id, 0))
             for m in members
         ]
         return self._protocol.decide(name, joined, self._generation().generation_id)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from penstock.columns import Produced, ProducedColumns
+from penstock.columns.columns import Produced, ProducedColumns
 from penstock.errors import BrokerError, ProductionError, TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import AbandonedError, call_within, close_within

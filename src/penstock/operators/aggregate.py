@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.columns import Columns
+from penstock.columns.columns import Columns
 from penstock.operators.aggregation import AggregationSupplier
 from penstock.operators.functions import count_aggregator, count_initializer
 from penstock.operators.stream_aggregation import StreamAggregationProcessor

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Any
 
 from penstock.change import Change
-from penstock.columnar import Operator
+from penstock.columns.operator import Operator
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
 from penstock.operators.untouched import old_value_keeper

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.columnar import ColumnProcessor, Operator
-from penstock.columns import Columns
+from penstock.columns.columns import Columns
+from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.operators.types import Predicate
 from penstock.processor import Processor, ProcessorContext
 from penstock.record import Record

@@ -7,15 +7,15 @@ from itertools import chain
 from operator import sub
 from typing import Any
 
-from penstock.columnar import ColumnProcessor, Operator
-from penstock.columns import Columns
+from penstock.columns.columns import Columns
+from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.columns.text import TextColumn
 from penstock.errors import StreamsError
 from penstock.operators.known_functions import splits_words
 from penstock.operators.rows import each_row, spread
 from penstock.operators.types import FlatValueMapperWithKey
 from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext
 from penstock.record import FixedKeyRecord
-from penstock.text_columns import TextColumn
 
 # Nothing of the user's runs when these are read, so they can be read all at once.
 _LISTS = frozenset({list, tuple})

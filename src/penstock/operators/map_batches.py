@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.columnar import ColumnProcessor, Operator
-from penstock.columns import Columns
+from penstock.columns.columns import Columns
+from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.errors import StreamsError
 from penstock.processor import Processor, ProcessorContext
 from penstock.record import Headers, Record

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columnar import ColumnProcessor, Operator
-from penstock.columns import Columns
+from penstock.columns.columns import Columns
+from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.operators.rows import each_row
 from penstock.operators.types import ValueMapperWithKey
 from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from penstock.metrics import PROCESSOR_NODE_GROUP, RecordingLevel, Sensor, measure_total, measure_total_rate
+from penstock.metrics.registry import PROCESSOR_NODE_GROUP, RecordingLevel, Sensor, measure_total, measure_total_rate
 
 _EMIT_FINAL = "window-aggregate-final-emit"
 _SUPPRESSION_EMIT = "suppression-emit"

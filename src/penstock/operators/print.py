@@ -7,7 +7,7 @@ import os
 import sys
 from typing import IO, Any
 
-from penstock.columnar import Operator
+from penstock.columns.operator import Operator
 from penstock.errors import TopologyError
 from penstock.operators.types import ForeachAction, KeyValueMapper
 from penstock.processor import Processor, ProcessorContext

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock.columns import Columns
+from penstock.columns.columns import Columns
+from penstock.columns.text import LateColumn
 from penstock.operators.functions import IgnoreKey
-from penstock.text_columns import LateColumn
 
 
 def each_row(context: Any, columns: Columns, function: Callable[[Any, Any], Any]) -> tuple[list[Any], Columns]:

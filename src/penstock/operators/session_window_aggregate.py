@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.change import Change
-from penstock.columnar import Operator
+from penstock.columns.operator import Operator
 from penstock.operators.forwarding import TimestampedTupleForwarder
 from penstock.operators.node_metrics import EmitFinalMetrics
 from penstock.operators.session_view import plain_sessions, session_flush_listener

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.columnar import Operator
+from penstock.columns.operator import Operator
 from penstock.operators.skipped import skip_expired, skip_record
 from penstock.operators.time_window_processor import TimeWindowAggregateProcessor, WindowAggregateValueGetterSupplier
 from penstock.operators.untouched import keeper

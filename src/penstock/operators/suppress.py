@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.change import Change
-from penstock.columnar import Operator
+from penstock.columns.operator import Operator
 from penstock.errors import BufferFullError
 from penstock.operators.node_metrics import suppression_emit_sensor
 from penstock.operators.time_tracker import StreamTime

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.change import Change
-from penstock.columnar import ColumnProcessor
-from penstock.columns import Columns
+from penstock.columns.columns import Columns
+from penstock.columns.operator import ColumnProcessor
 from penstock.operators.forwarding import TimestampedTupleForwarder
 from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
 from penstock.state.store import ValueAndTimestamp

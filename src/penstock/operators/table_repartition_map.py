@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NoReturn
 
 from penstock.change import Change
-from penstock.columnar import Operator
+from penstock.columns.operator import Operator
 from penstock.errors import StreamsError
 from penstock.operators.store_wrapper import value_or_none
 from penstock.operators.types import KeyValuePairMapper

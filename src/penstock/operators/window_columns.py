@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from penstock.change import Change
-from penstock.columnar import ColumnProcessor
-from penstock.columns import Columns
+from penstock.columns.columns import Columns
+from penstock.columns.operator import ColumnProcessor
 from penstock.operators.functions import count_aggregator, count_initializer
 from penstock.operators.skipped import skip_expired, skip_record
 from penstock.operators.table_columns import DistinctKeys

@@ -9,11 +9,11 @@ import math
 import uuid
 from typing import Any
 
-from penstock import serde_codecs as codecs
-from penstock.json_types import library_of
-from penstock.serde_list import ListDeserializer
-from penstock.serde_typed_json import TypedJsonDeserializer
-from penstock.serdes import as_deserializer, as_serializer
+from penstock.serdes import codecs as codecs
+from penstock.serdes.json_types import library_of
+from penstock.serdes.lists import ListDeserializer
+from penstock.serdes.serde import as_deserializer, as_serializer
+from penstock.serdes.typed_json import TypedJsonDeserializer
 
 _TYPES = {
     codecs.deserialize_string: "string",
@@ -33,7 +33,7 @@ _TYPES = {
 def sql_type(serde: Any) -> str:
     """The SQL type of what a serde reads; what has none is shown as JSON in a string.
 
-    >>> from penstock.serdes import Serdes
+    >>> from penstock.serdes.serde import Serdes
     >>> sql_type(Serdes.long()), sql_type(Serdes.list_of(Serdes.string())), sql_type(Serdes.json())
     ('bigint', 'array<string>', 'string')
     """
@@ -54,7 +54,7 @@ def is_text(serde: Any) -> bool:
 def is_own(serde: Any) -> bool:
     """Whether a serde is one of the library's simple ones, which take a moment.
 
-    >>> from penstock.serdes import Serdes
+    >>> from penstock.serdes.serde import Serdes
     >>> is_own(Serdes.json()), is_own(Serdes.list_of(Serdes.long())), is_own(Serdes.serde(Serdes.json().serializer, print))
     (True, True, False)
     """
@@ -106,7 +106,7 @@ def as_json(value: Any) -> Any:
 def from_json(value: Any, serde: Any) -> Any:
     """A key as a serde takes it, from what JSON holds; raises ValueError where it does not fit.
 
-    >>> from penstock.serdes import Serdes
+    >>> from penstock.serdes.serde import Serdes
     >>> from_json("YWI=", Serdes.bytes())
     b'ab'
     """

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock import serde_codecs as codecs
 from penstock.query.columns import is_own, sql_type
-from penstock.serdes import as_deserializer
+from penstock.serdes import codecs as codecs
+from penstock.serdes.serde import as_deserializer
 
 MAX_KEYS: Final = 1_000
 """So many keys are looked up one by one; of more all is read."""
@@ -84,7 +84,7 @@ ALL: Final = TableRead()
 def key_format_of(serde: Any) -> str | None:
     """How the keys of a serde look as a column, where a key's bytes follow from that; None where only the serde knows.
 
-    >>> from penstock.serdes import Serdes
+    >>> from penstock.serdes.serde import Serdes
     >>> key_format_of(Serdes.string()), key_format_of(Serdes.uuid()), key_format_of(Serdes.long()), key_format_of(Serdes.json())
     ('string', 'uuid', 'bigint', None)
     """

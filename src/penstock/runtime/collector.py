@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.columns import Columns, Produced, ProducedColumns
+from penstock.columns.columns import Columns, Produced, ProducedColumns
+from penstock.columns.serdes import serialize_column, windowed_base_keys
 from penstock.dead_letters import DeadLetter, ErrorHandlerContext
 from penstock.errors import PenstockError, ProductionError, StreamsError, TaskCorruptedError
 from penstock.handlers import (
@@ -28,10 +29,9 @@ from penstock.partitioner import chooser
 from penstock.record import Headers, ProducedRecord
 from penstock.runtime.nodes import FailedProcessingError, error_handler_context
 from penstock.runtime.task_metrics import TaskMetrics
-from penstock.serde_columns import serialize_column, windowed_base_keys
-from penstock.serde_contract import wants_headers
+from penstock.serdes.contract import wants_headers
+from penstock.serdes.windowed import WindowedStreamPartitioner
 from penstock.topology.specs import Serializer, StreamPartitioner
-from penstock.windowed_serdes import WindowedStreamPartitioner
 
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from penstock.columns import Columns
+from penstock.columns.columns import Columns
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import StreamsError
 from penstock.ids import TaskId
@@ -25,7 +25,7 @@ from penstock.runtime.task_metrics import TaskMetrics
 from penstock.windows import to_ms
 
 if TYPE_CHECKING:
-    from penstock.config import StreamsConfig
+    from penstock.config.streams_config import StreamsConfig
     from penstock.runtime.collector import RecordCollector
     from penstock.runtime.state_manager import ProcessorStateManager
     from penstock.runtime.task import StreamTask

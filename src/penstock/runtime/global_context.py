@@ -14,7 +14,7 @@ from penstock.runtime.store_context import AbstractTaskContext
 from penstock.runtime.task_metrics import TaskMetrics
 
 if TYPE_CHECKING:
-    from penstock.config import StreamsConfig
+    from penstock.config.streams_config import StreamsConfig
     from penstock.runtime.global_state import GlobalStateManager
 
 GLOBAL_TASK_ID = TaskId(-1, -1)

@@ -33,7 +33,7 @@ from penstock.state.store import RestoreCallback, StateStore
 from penstock.topology.specs import GlobalTopology, ProcessorSpec
 
 if TYPE_CHECKING:
-    from penstock.config import StreamsConfig
+    from penstock.config.streams_config import StreamsConfig
 
 _log = logging.getLogger(__name__)
 

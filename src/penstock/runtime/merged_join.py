@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.columns import Columns, RawColumns
+from penstock.columns.columns import Columns, RawColumns
 from penstock.operators.joins.joined_columns import Side, join_columns
 from penstock.runtime.nodes import Node, ProcessorNode, SourceNode
 from penstock.state.layers.window_rows import WindowRows

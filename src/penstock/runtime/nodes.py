@@ -7,21 +7,21 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from penstock.columnar import ColumnProcessor
-from penstock.columns import Columns, RawColumns
+from penstock.columns.columns import Columns, RawColumns
+from penstock.columns.operator import ColumnProcessor
+from penstock.columns.serdes import deserialize_column, text_column
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import PenstockError, StreamsError, TaskCorruptedError, TaskMigratedError
-from penstock.guessed_serdes import settled
 from penstock.handlers import ProcessingExceptionHandler, Result, as_response
 from penstock.ids import TaskId
 from penstock.processor import FixedKeyProcessor
 from penstock.record import FixedKeyRecord, RawRecord, Record, RecordContext
-from penstock.serde_columns import deserialize_column, text_column
-from penstock.serde_contract import as_deserializer, as_serializer, call_with_headers, wants_headers
-from penstock.serdes import WrappingNullable
+from penstock.serdes.contract import as_deserializer, as_serializer, call_with_headers, wants_headers
+from penstock.serdes.guessed import settled
+from penstock.serdes.serde import WrappingNullable
+from penstock.serdes.windowed import WindowedStreamPartitioner
 from penstock.topology.specs import Deserializer, ProcessorSpec, Serializer, SinkSpec, SourceSpec, TimestampExtractor
 from penstock.user_code import added_at
-from penstock.windowed_serdes import WindowedStreamPartitioner
 
 _log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.columns import RawColumns
+from penstock.columns.columns import RawColumns
 from penstock.errors import StreamsError
 from penstock.ids import TopicPartition
 from penstock.record import RawRecord

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from penstock.columns import RawColumns
+from penstock.columns.columns import RawColumns
 from penstock.errors import StreamsError
 from penstock.handlers import DeserializationExceptionHandler
 from penstock.ids import TopicPartition

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.columns import RawColumns
+from penstock.columns.columns import RawColumns
 from penstock.ids import TaskId, TopicPartition
 from penstock.record import RawRecord
 from penstock.runtime.processor_topology import ProcessorTopology
@@ -15,7 +15,7 @@ from penstock.runtime.task_metrics import TaskMetrics
 from penstock.runtime.task_state import TaskState, check_transition
 
 if TYPE_CHECKING:
-    from penstock.config import StreamsConfig
+    from penstock.config.streams_config import StreamsConfig
 
 
 class StandbyTask:

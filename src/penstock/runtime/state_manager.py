@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.columns import RawColumns
+from penstock.columns.columns import RawColumns
 from penstock.errors import ConfigError, PenstockError, ProcessorStateError, StreamsError, TaskCorruptedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.log_bounds import LogBounds

@@ -16,7 +16,7 @@ from penstock.runtime.task_metrics import TaskMetrics
 from penstock.state.store import RestoreCallback, StateStore, StateStoreContext
 
 if TYPE_CHECKING:
-    from penstock.config import StreamsConfig
+    from penstock.config.streams_config import StreamsConfig
     from penstock.runtime.nodes import Node
 
 _log = logging.getLogger("penstock.runtime")

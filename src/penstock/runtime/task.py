@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.clock import Clock
-from penstock.columns import Columns, Produced, RawColumns
+from penstock.columns.columns import Columns, Produced, RawColumns
 from penstock.errors import ProcessingError, StreamsError, TaskMigratedError
 from penstock.handlers import deserialization_exception_handler, processing_exception_handler
 from penstock.ids import TaskId, TopicPartition
@@ -43,7 +43,7 @@ from penstock.runtime.task_state import TaskState, check_transition
 from penstock.runtime.timers import Timers
 
 if TYPE_CHECKING:
-    from penstock.config import StreamsConfig
+    from penstock.config.streams_config import StreamsConfig
 
 _log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.clock import Clock
-from penstock.columns import Produced, ProducedColumns, RawColumns
+from penstock.columns.columns import Produced, ProducedColumns, RawColumns
 from penstock.ids import TaskId, TopicPartition
-from penstock.metrics import (
+from penstock.metrics.registry import (
     PROCESSOR_NODE_GROUP,
     TASK_GROUP,
     TOPIC_GROUP,

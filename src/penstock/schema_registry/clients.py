@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.config_secrets import without_secrets
+from penstock.config.secrets import without_secrets
 from penstock.errors import ConfigError
 
 _clients: dict[Any, Any] = {}

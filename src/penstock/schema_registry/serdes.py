@@ -9,12 +9,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
-from penstock.config_secrets import shown, without_secrets
+from penstock.config.secrets import shown, without_secrets
 from penstock.errors import ConfigError, RegistryUnavailableError, SerializationError
 from penstock.schema_registry.clients import client_for, is_outage
 from penstock.schema_registry.settings import Settings, of_application, parse, strategy_function
-from penstock.serde_codecs import encode_json, parse_json
-from penstock.serdes import Serde
+from penstock.serdes.codecs import encode_json, parse_json
+from penstock.serdes.serde import Serde
 
 T = TypeVar("T")
 

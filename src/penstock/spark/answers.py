@@ -10,8 +10,8 @@ from penstock.errors import SerializationError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import Short
 from penstock.log_lines import LogLine
-from penstock.metrics import MetricName
-from penstock.metrics_transfer import MetricsLayout, MetricsUpdate
+from penstock.metrics.registry import MetricName
+from penstock.metrics.transfer import MetricsLayout, MetricsUpdate
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.flow import Flow
 from penstock.spark.messages import Failure, LaneAnswer, RestoreProgress, TurnOfStay

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns import ProducedColumns, RawColumns
+from penstock.columns.columns import ProducedColumns, RawColumns
 from penstock.ids import TopicPartition
 from penstock.record import Headers
 from penstock.spark.batch_format import SIDE, headers_column, headers_of, read_columns, side_column, side_of, write_columns

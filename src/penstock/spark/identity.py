@@ -23,8 +23,8 @@ from typing import Any
 
 from pyspark import SparkContext
 
+from penstock.spark.driver.placement import is_local
 from penstock.spark.internals import jvm_of
-from penstock.spark.placement import is_local
 
 _ECDSA_WITH_SHA256 = bytes.fromhex("06082a8648ce3d040302")
 _COMMON_NAME = bytes.fromhex("0603550403")

@@ -9,11 +9,11 @@ import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange, Short
 from penstock.log_lines import LogLine
-from penstock.metrics_transfer import MetricsUpdate
+from penstock.metrics.transfer import MetricsUpdate
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.flow import Flow
 from penstock.spark.identity import Identity

@@ -15,7 +15,7 @@ from penstock.errors import ConfigError
 from penstock.ids import TaskId, TopicPartition
 from penstock.operators import STATELESS, KStreamAggregate
 from penstock.repeatable import why_not_repeatable
-from penstock.serde_contract import as_deserializer, wants_headers
+from penstock.serdes.contract import as_deserializer, wants_headers
 from penstock.timestamps import WallclockTimestampExtractor, resolve_timestamp_extractor, uses_partition_time
 from penstock.topology.column_path import is_counted
 from penstock.topology.specs import ProcessorSpec, SourceSpec, Subtopology

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from penstock.serde_arguments import is_type
-from penstock.serdes import Serdes
+from penstock.serdes.arguments import is_type
+from penstock.serdes.serde import Serdes
 from penstock.state.engines.memory import InMemoryKeyValueStore
 from penstock.state.layers.adapters import plain_under_headers, plain_under_timestamped, timestamped_under_headers
 from penstock.state.layers.cached_key_value import CachingKeyValueStore

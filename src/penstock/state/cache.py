@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import cycle
 from typing import NamedTuple
 
-from penstock.metrics import Sensor
+from penstock.metrics.registry import Sensor
 from penstock.record import RecordContext
 from penstock.state.sorted_keys import SortedKeys
 

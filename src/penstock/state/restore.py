@@ -6,7 +6,7 @@ import logging
 import struct
 from collections.abc import Callable, Sequence
 
-from penstock.columns import RawColumns
+from penstock.columns.columns import RawColumns
 from penstock.errors import ConfigError, ProcessorStateError, SerializationError
 from penstock.ids import TopicPartition
 from penstock.record import RawRecord

@@ -43,7 +43,7 @@ from penstock.windows import Duration
 class Stores:
     """Makes state stores: first a supplier, which says where the bytes are kept, then a builder with the serdes.
 
-    >>> from penstock.serdes import Serdes
+    >>> from penstock.serdes.serde import Serdes
     >>> supplier = Stores.persistent_key_value_store("counts")
     >>> builder = Stores.key_value_store_builder(supplier, Serdes.string(), Serdes.long()).with_caching_enabled()
     >>> builder.name, builder.logging_enabled

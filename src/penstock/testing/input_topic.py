@@ -8,9 +8,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.processor import Duration
 from penstock.record import FixedKeyRecord, Headers
-from penstock.serde_arguments import is_type
-from penstock.serde_contract import as_serializer, call_with_headers
-from penstock.serdes import Serdes
+from penstock.serdes.arguments import is_type
+from penstock.serdes.contract import as_serializer, call_with_headers
+from penstock.serdes.serde import Serdes
 from penstock.windows import to_ms
 
 K = TypeVar("K")

@@ -8,10 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.errors import StreamsError
 from penstock.ids import TaskId
-from penstock.metrics import Metrics
+from penstock.metrics.registry import Metrics
 from penstock.processor import Duration, FixedKeyProcessorContext, ProcessorContext, PunctuationType, Punctuator
 from penstock.record import FixedKeyRecord, Headers, RecordContext, RecordMetadata
 from penstock.state.cache import RecordCache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.record import ProducedRecord, Record
-from penstock.serde_contract import as_deserializer, call_with_headers
+from penstock.serdes.contract import as_deserializer, call_with_headers
 from penstock.testing.input_topic import as_serde
 
 K = TypeVar("K")

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from penstock.clock import ManualClock, SystemClock
-from penstock.columns import records_of
-from penstock.config import StreamsConfig
+from penstock.columns.columns import records_of
+from penstock.config.streams_config import StreamsConfig
 from penstock.errors import NoSuchElementError, TopologyError
 from penstock.handlers import LogAndContinueExceptionHandler, production_exception_handler
 from penstock.ids import TaskId, TopicPartition
-from penstock.metrics import Metrics
+from penstock.metrics.registry import Metrics
 from penstock.processor import Duration
 from penstock.record import Headers, ProducedRecord, RawRecord
 from penstock.runtime.collector import RecordCollector
@@ -28,7 +28,7 @@ from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.state_manager import ProcessorStateManager
 from penstock.runtime.task import StreamTask, TaskCommit
 from penstock.runtime.task_metrics import TaskMetrics
-from penstock.serdes import Serde
+from penstock.serdes.serde import Serde
 from penstock.state.cache import RecordCache
 from penstock.testing.driver_stores import DriverStores
 from penstock.testing.input_topic import TestInputTopic, Timestamp, as_timestamp
@@ -66,7 +66,7 @@ class TopologyTestDriver(DriverStores):
     What could not be sent to Spark's workers is refused here as there, with the line that added it. A variable that functions
     of the topology share with the test, and that has changed when the driver closes, is warned of (`SharedVariableWarning`).
 
-    >>> from penstock.serdes import Serdes
+    >>> from penstock.serdes.serde import Serdes
     >>> topology = Topology()
     >>> topology = topology.add_source("in", "words").add_sink("out", "copies", "in")
     >>> string = Serdes.string()

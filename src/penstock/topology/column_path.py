@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from penstock.columnar import Operator
+from penstock.columns.operator import Operator
 from penstock.topology.specs import NodeSpec, ProcessorSpec, SinkSpec, SourceSpec, Subtopology
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import TopologyError
-from penstock.serdes import as_deserializer
+from penstock.serdes.serde import as_deserializer
 from penstock.timestamps import resolve_timestamp_extractor
 from penstock.topology.specs import Deserializer, ProcessorSupplier, TimestampExtractor
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.errors import TopologyError
-from penstock.serde_arguments import is_serde
-from penstock.serdes import as_deserializer, as_serializer
+from penstock.serdes.arguments import is_serde
+from penstock.serdes.serde import as_deserializer, as_serializer
 from penstock.state.store import StoreBuilder
 from penstock.timestamps import resolve_timestamp_extractor
 from penstock.topology.builder import InternalTopologyBuilder

@@ -19,8 +19,8 @@ from penstock.errors import TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.blobs import Received, batch_blob, checksum, end_blob, read_blobs
+from penstock.spark.driver.lanes import shuffled_bytes
 from penstock.spark.internals import all_of_partition
-from penstock.spark.lanes import shuffled_bytes
 
 _DRIVER, _PROCESS = 2, b"process "
 

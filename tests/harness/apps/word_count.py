@@ -50,7 +50,7 @@ def tell(what: str, **details: Any) -> None:
     sys.stdout.flush()
 
 
-class Copies(StandbyUpdateListener):
+class StateReplicas(StandbyUpdateListener):
     """Tells how far copies are behind."""
 
     def on_batch_loaded(
@@ -66,10 +66,10 @@ def answer(streams: KafkaStreams, question: dict[str, Any]) -> None:
         if ask == "server":
             found = str(streams.server_host)
         elif ask == "listeners":
-            assert streams._fleet is not None
-            guide = streams._tables._guide
+            assert streams._lane_jobs is not None
+            guide = streams._tables._store_locator
             assert guide is not None
-            found = [streams._fleet.query_address(lane) for lane in streams._fleet.lanes] + [guide.address]
+            found = [streams._lane_jobs.query_address(lane) for lane in streams._lane_jobs.lanes] + [guide.address]
         elif ask == "store":
             view = streams.store(
                 StoreQueryParameters("counts", QueryableStoreTypes.key_value_store(), stale_stores=question["stale"])
@@ -91,7 +91,7 @@ def answer(streams: KafkaStreams, question: dict[str, Any]) -> None:
 def main(config: dict[str, Any], topics: list[str], store: str, add_py_file: str | None) -> None:
     spark = None
     if add_py_file is not None:
-        from penstock.spark.session import make_session
+        from penstock.spark.driver.session import make_session
 
         spark = make_session("given", {key: config.pop(key) for key in list(config) if key.startswith("spark.")})
         spark.sparkContext.addPyFile(add_py_file)
@@ -100,7 +100,7 @@ def main(config: dict[str, Any], topics: list[str], store: str, add_py_file: str
         logging.getLogger(noisy).setLevel(logging.ERROR)
     streams = KafkaStreams(topology(*topics, store), config, spark=spark)
     streams.set_state_listener(lambda new, _: tell("state", state=new.name))
-    streams.set_standby_update_listener(Copies())
+    streams.set_standby_update_listener(StateReplicas())
     streams.start()
     assert streams._conductor is not None
     streams._conductor._events.on_restore = lambda progress, what: tell(

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from penstock.client.conductor import Conductor
-from penstock.client.events import Events
-from penstock.client.owned_tasks import Read, Reading
-from penstock.client.positions import Positions
-from penstock.client.units import units_of
+from penstock.client.scheduling.conductor import Conductor
+from penstock.client.scheduling.events import Events
+from penstock.client.scheduling.owned_tasks import Read, TaskReading
+from penstock.client.scheduling.positions import Positions
+from penstock.client.scheduling.units import units_of
 from penstock.clock import ManualClock
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.errors import ProcessingError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange, Short
@@ -29,12 +29,12 @@ from penstock.kafka.membership import Membership
 from penstock.log_bounds import LogBounds
 from penstock.record import ProducedRecord
 from penstock.runtime.carry_over import OffsetAndMetadata, with_own_offset
-from penstock.spark.fleet import LaneWork, Staged
-from penstock.spark.had import Had
+from penstock.spark.driver.lane_jobs import LaneWork, Staged
 from penstock.spark.messages import Committed, Failure, LaneAnswer, ProcessTurn, Stay, UpstreamWork
 from penstock.spark.plan import Plan
-from penstock.spark.stay import add, turn_of
 from penstock.spark.vectors import Vector, is_vector
+from penstock.spark.worker.shuffled_before import Had
+from penstock.spark.worker.stay import add, turn_of
 
 WORDS = "app-words-repartition"
 
@@ -125,7 +125,7 @@ class Pending:
     is_close: bool = False
 
 
-class Fleet:
+class LaneJobs:
     """Lanes whose jobs run when they are told to, one after the other in each, and fail when they are told to."""
 
     def __init__(self, brokers: Brokers, plan: Plan, lanes: int, exactly_once: bool) -> None:
@@ -445,7 +445,7 @@ class World:
         config = StreamsConfig(
             {"application.id": "app", "bootstrap.servers": "b:1", "processing.guarantee": guarantee, **settings}
         )
-        self.fleet = Fleet(self.brokers, self.plan, lanes, self.exactly_once)
+        self.lane_jobs = LaneJobs(self.brokers, self.plan, lanes, self.exactly_once)
         self.beside = Beside()
         self.told: list[str] = []
         self.shown: dict[TopicPartition, int] = {}
@@ -457,19 +457,19 @@ class World:
             *(self.plan, "app", self.brokers, self.brokers.read_committed, builder, "earliest", ManualClock(0))  # type: ignore[arg-type]
         )
         events = Events(lambda: self.told.append("running"), lambda: self.told.append("rebalancing"), on_failure=self._failed)
-        fakes: Any = (self.fleet, self.brokers, positions)
+        fakes: Any = (self.lane_jobs, self.brokers, positions)
         self.units = units_of(self.plan)
         self.conductor = Conductor(config, self.plan, *fakes, self.units, events, beside=self.beside)
         self.conductor.member = SimpleNamespace(  # type: ignore[assignment]
             failure=None, is_leader=True, commit=self._commit, request_rejoin=lambda: None
         )
-        self.conductor._hold._now = self.conductor._stuck._clock = lambda: clock[0]
+        self.conductor._rebalance_pause._now = self.conductor._stuck._clock = lambda: clock[0]
         self.generation = 0
         self.read: list[list[TaskId]] = []
         """The tasks that were read from Kafka, in order."""
         read = self.conductor.tasks.read
 
-        def reading(asked: Reading) -> Read:
+        def reading(asked: TaskReading) -> Read:
             self.read.append(sorted(asked.tasks))
             return read(asked)
 
@@ -493,7 +493,7 @@ class World:
         self.brokers.ends[TopicPartition(topic, partition)] += count
 
     def jobs(self) -> list[Pending]:
-        return [jobs[0] for jobs in self.fleet.pending.values() if jobs and jobs[0].lane not in self.fleet.deaf]
+        return [jobs[0] for jobs in self.lane_jobs.pending.values() if jobs and jobs[0].lane not in self.lane_jobs.deaf]
 
     def step(self) -> None:
         self.clock[0] += 0.01
@@ -519,10 +519,10 @@ class World:
 
     def owned(self) -> dict[int, int]:
         """How many tasks the worker of each lane has open."""
-        return {lane: len(self.fleet.workers[lane].tasks) for lane in sorted(self.fleet.lanes)}
+        return {lane: len(self.lane_jobs.workers[lane].tasks) for lane in sorted(self.lane_jobs.lanes)}
 
     def run_stage(self, failure: Failure | None = None) -> None:
-        future, staged = self.fleet.stages.popleft()
+        future, staged = self.lane_jobs.stages.popleft()
         future.set_result(staged._replace(failure=failure))
 
     def settle(self, rounds: int = 400) -> None:
@@ -531,10 +531,10 @@ class World:
             self.clock[0] += 0.04
             self.step()
             for job in self.jobs():
-                self.fleet.finish(job)
+                self.lane_jobs.finish(job)
             while self.beside.pending:
                 self.beside.run_one()
-            while self.fleet.stages:
+            while self.lane_jobs.stages:
                 self.run_stage()
 
     def wants(self) -> set[tuple[TopicPartition, TopicPartition, int]]:
@@ -557,12 +557,12 @@ class World:
             elif what < 0.7 and (jobs := self.jobs()):
                 job = chance.choice(jobs)
                 if chance.random() < failures:
-                    self.fleet.fail(job, committed=job.changes and chance.random() < 0.5, lost=chance.random() < 0.5)
+                    self.lane_jobs.fail(job, committed=job.changes and chance.random() < 0.5, lost=chance.random() < 0.5)
                 else:
-                    self.fleet.finish(job)
+                    self.lane_jobs.finish(job)
             elif what < 0.85 and self.beside.pending:
                 self.beside.run_one(chance.randrange(len(self.beside.pending)))
-            elif what < 0.95 and self.fleet.stages:
+            elif what < 0.95 and self.lane_jobs.stages:
                 bad = Failure("ProcessingError", "a bad line", "") if chance.random() < failures else None
                 self.run_stage(bad)
             elif what > 0.98:

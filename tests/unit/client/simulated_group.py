@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.client.assignment import GroupAssignor
-from penstock.config import StreamsConfig
+from penstock.client.assignment.group_assignment import GroupAssignor
+from penstock.config.streams_config import StreamsConfig
 from penstock.errors import TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.kafka.membership import MemberInfo, Membership
@@ -125,9 +125,9 @@ class Group:
             world = member.world
             world.step()
             for job in world.jobs():
-                world.fleet.finish(job)
+                world.lane_jobs.finish(job)
             world.do_beside()
-            while world.fleet.stages:
+            while world.lane_jobs.stages:
                 world.run_stage()
 
     def settle(self, rounds: int = 300) -> None:
@@ -156,6 +156,6 @@ class Group:
     def tasks(self) -> dict[str, list[str]]:
         """The tasks that each member runs."""
         return {
-            member.name: sorted(str(task) for worker in member.world.fleet.workers.values() for task in worker.running)
+            member.name: sorted(str(task) for worker in member.world.lane_jobs.workers.values() for task in worker.running)
             for member in self.members
         }

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.application_reset import ResetPlan, carry_out, plan_reset
-from penstock.client.reset_offsets import (
+from penstock.client.reset.application_reset import ResetPlan, carry_out, plan_reset
+from penstock.client.reset.reset_offsets import (
     by_duration,
     from_file,
     parse_duration,
@@ -18,7 +18,7 @@ from penstock.client.reset_offsets import (
     to_offset,
 )
 from penstock.clock import ManualClock
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.errors import ConfigError, StreamsError
 from penstock.ids import TopicPartition
 from penstock.kafka.groups import GroupStatus, MemberStatus

@@ -158,7 +158,7 @@ def test_should_wait_for_the_leader_before_it_works(clock: list[float]) -> None:
         clock[0] += 0.05
         other.world.step()
         for job in other.world.jobs():
-            other.world.fleet.finish(job)
+            other.world.lane_jobs.finish(job)
         other.world.do_beside()
     assert not other.world.read
     assert not other.world.failures
@@ -216,7 +216,7 @@ def test_should_read_anew_what_went_another_way_for_a_generation_it_did_not_see(
         clock[0] += 0.05
         other.world.step()
         for job in other.world.jobs():
-            other.world.fleet.finish(job)
+            other.world.lane_jobs.finish(job)
         other.world.do_beside()
     assert group.left == 1
     group.die(other)

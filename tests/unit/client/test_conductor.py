@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from penstock.client.lane_changes import LaneChange
+from penstock.client.scheduling.lane_changes import LaneChange
 from penstock.errors import ProcessingError
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, Membership
 from tests.unit.client.simulated import World
@@ -72,12 +72,12 @@ def test_should_say_which_lane_failed_and_go_on_in_the_one_that_replaces_it(cloc
     world.on_failure = lambda error, lane: world.conductor.replace_lane(lane or 0, 2, "t3") is None
     world.assign()
     world.until(lambda: len(world.jobs()) == 2)
-    world.fleet.fail(next(job for job in world.jobs() if job.lane == 1))
+    world.lane_jobs.fail(next(job for job in world.jobs() if job.lane == 1))
     world.settle(30)
     ((error, lane),) = world.failures
     assert isinstance(error, ProcessingError)
     assert lane == 1
-    assert set(world.fleet.lanes) == {0, 2}
+    assert set(world.lane_jobs.lanes) == {0, 2}
     assert world.told[-1:] == ["running"]
 
 

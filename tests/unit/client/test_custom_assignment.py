@@ -22,9 +22,9 @@ from penstock import (
     TaskId,
     TopicPartition,
 )
-from penstock.client.assignment import GroupAssignor
-from penstock.client.transports import Transports
-from penstock.client.units import units_of
+from penstock.client.assignment.group_assignment import GroupAssignor
+from penstock.client.scheduling.repartition_transports import Transports
+from penstock.client.scheduling.units import units_of
 from penstock.kafka.membership import MemberInfo, Shares
 from penstock.spark.plan import Plan
 from penstock.topology.specs import Subtopology
@@ -169,7 +169,12 @@ def test_should_say_which_assignor_failed() -> None:
 
 @pytest.mark.parametrize(
     "named",
-    [StickyTaskAssignor, StickyTaskAssignor(), "penstock.StickyTaskAssignor", "penstock.task_assignor:StickyTaskAssignor"],
+    [
+        StickyTaskAssignor,
+        StickyTaskAssignor(),
+        "penstock.StickyTaskAssignor",
+        "penstock.client.assignment.task_assignor:StickyTaskAssignor",
+    ],
 )
 def test_should_share_out_at_once_where_lags_do_not_count(named: Any) -> None:
     members = [MemberInfo("a", active=("0_0", "0_1"), offsets={"0_0": -2, "0_1": -2}), MemberInfo("b")]

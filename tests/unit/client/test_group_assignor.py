@@ -4,10 +4,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.assignment import GroupAssignor, member_tags, tasks_to_lanes
-from penstock.client.transports import Transports
-from penstock.client.units import changelogs_of, inputs_of, is_stateful, units_of
-from penstock.config import StreamsConfig
+from penstock.client.assignment.group_assignment import GroupAssignor, member_tags, tasks_to_lanes
+from penstock.client.scheduling.repartition_transports import Transports
+from penstock.client.scheduling.units import changelogs_of, inputs_of, is_stateful, units_of
+from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.membership import MemberInfo

@@ -18,7 +18,7 @@ def assigned(world: World, *tasks: TaskId) -> None:
 
 
 def forget(world: World) -> None:
-    world.fleet.opened.clear()
+    world.lane_jobs.opened.clear()
     world.read.clear()
 
 
@@ -50,14 +50,14 @@ def begin_turn(world: World) -> None:
 def test_should_leave_everything_alone_when_nothing_changes(world: World) -> None:
     assigned(world, A, B, C)
     world.settle(20)
-    assert not world.fleet.opened
+    assert not world.lane_jobs.opened
     assert not world.read
 
 
 def test_should_close_what_others_have_and_read_only_what_is_new(world: World) -> None:
     assigned(world, A, B, D)
     world.settle(20)
-    assert world.fleet.opened == [[A, B], [A, B, D]]
+    assert world.lane_jobs.opened == [[A, B], [A, B, D]]
     assert world.read == [[D]]
     assert known(world) == {A, B, D}
 
@@ -66,7 +66,7 @@ def test_should_open_anew_what_was_somebody_elses_in_between(world: World) -> No
     assigned(world, A, B)
     assigned(world, A, B, C)
     world.settle(20)
-    assert world.fleet.opened == [[A, B], [A, B, C]]
+    assert world.lane_jobs.opened == [[A, B], [A, B, C]]
     assert world.read == [[C]]
 
 
@@ -78,7 +78,7 @@ def test_should_open_anew_what_was_somebody_elses_while_its_offsets_were_read(cl
     for _ in range(3):
         world.step()
         for job in world.jobs():
-            world.fleet.finish(job)
+            world.lane_jobs.finish(job)
     world.do_beside()  # whether offsets were moved
     world.step()
     assert world.beside.pending
@@ -88,8 +88,8 @@ def test_should_open_anew_what_was_somebody_elses_while_its_offsets_were_read(cl
     assigned(world, A, B, C)
     world.settle(20)
     assert world.read == [[A, B, C], [C]]
-    assert world.fleet.opened[-1] == [A, B, C]
-    before = [tasks for tasks in world.fleet.opened[:-1] if C in tasks]
+    assert world.lane_jobs.opened[-1] == [A, B, C]
+    before = [tasks for tasks in world.lane_jobs.opened[:-1] if C in tasks]
     assert not before, "what was read first is never opened"
 
 
@@ -102,7 +102,7 @@ def test_should_open_anew_what_was_read_for_a_generation_that_had_passed(world: 
     assigned(world, A, B, C)
     world.settle(20)
     assert {task for tasks in world.read for task in tasks} == {B, C}
-    assert world.fleet.opened[-1] == [A, B, C]
+    assert world.lane_jobs.opened[-1] == [A, B, C]
     assert world.conductor.is_open
 
 
@@ -112,10 +112,10 @@ def test_should_read_again_from_the_commit_what_a_new_worker_has_opened(world: W
     for partition in fetched:
         world.produce(*partition, 7)
     fetched.update(dict.fromkeys(fetched, 7))  # it has waited in the worker
-    world.fleet.workers[0] = Worker()
+    world.lane_jobs.workers[0] = Worker()
     world.conductor.reopen()
     world.settle(20)
-    assert world.fleet.opened == [[A, B, C]]
+    assert world.lane_jobs.opened == [[A, B, C]]
     assert not world.read
     assert world.brokers.consumed == dict.fromkeys(world.wants(), 1)
 
@@ -132,7 +132,7 @@ def test_should_pause_for_a_moment_while_the_group_joins_under_exactly_once(worl
     assigned(world, A, B, C)
     world.settle(10)
     assert world.brokers.consumed.keys() == world.wants()
-    assert not world.fleet.opened
+    assert not world.lane_jobs.opened
 
 
 def test_should_go_on_where_the_group_takes_long_to_join_under_exactly_once(world: World) -> None:
@@ -160,7 +160,7 @@ def test_should_wait_for_the_turn_and_start_none_under_at_least_once(clock: list
     assigned(world, A, B, C)
     world.settle(20)
     assert world.brokers.consumed.keys() == world.wants()
-    assert not world.fleet.opened  # what stays was not closed
+    assert not world.lane_jobs.opened  # what stays was not closed
 
 
 def test_should_read_everything_anew_after_the_group_went_on_without_it(world: World) -> None:
@@ -174,9 +174,9 @@ def test_should_read_everything_anew_after_the_group_went_on_without_it(world: W
 def test_should_not_take_for_opened_what_was_lost_meanwhile(clock: list[float]) -> None:
     world = World(clock, lanes=1, plan=make_plan(1, 1, 4))
     assigned(world, A, B, C)
-    while not (world.fleet.opened and world.fleet.opened[-1] == [A, B, C]):
+    while not (world.lane_jobs.opened and world.lane_jobs.opened[-1] == [A, B, C]):
         for job in world.jobs():
-            world.fleet.finish(job)
+            world.lane_jobs.finish(job)
         world.step()
         world.do_beside()
     world.conductor.revoked(lost=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.health import Health
+from penstock.client.scheduling.health import Health
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.client.assignor import LATEST_OFFSET
-from penstock.client.holdings import in_units
-from penstock.client.units import units_of
+from penstock.client.assignment.assignor import LATEST_OFFSET
+from penstock.client.assignment.holdings import in_units
+from penstock.client.scheduling.units import units_of
 from penstock.ids import TaskId
 from penstock.kafka.members import MemberInfo
 from penstock.spark.plan import Plan

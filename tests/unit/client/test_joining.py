@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.client.joining import wait_to_join
+from penstock.client.assignment.joining import wait_to_join
 from penstock.errors import BrokerError
 from tests.harness.kafka import wait_until
 

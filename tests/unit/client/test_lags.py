@@ -3,7 +3,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from penstock.client.owned_tasks import OwnedTasks
+from penstock.client.scheduling.owned_tasks import OwnedTasks
 from penstock.ids import TaskId
 from penstock.runtime.carry_over import OffsetAndMetadata
 from tests.unit.client.test_positions import LINES, WORDS, positions

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from penstock.client.lane_loop import Job, LaneLoop, LaneState
-from penstock.client.stages import Stage, StagePart
+from penstock.client.scheduling.lane_loop import Job, LaneLoop, LaneState
+from penstock.client.scheduling.stages import Stage, StagePart
 from penstock.errors import StreamsError
 from penstock.ids import TaskId
 from penstock.spark.messages import LaneAnswer

@@ -1,5 +1,5 @@
-from penstock.client.assignor import Settings
-from penstock.client.lane_placement import State, place
+from penstock.client.assignment.assignor import AssignorSettings
+from penstock.client.scheduling.lane_placement import KnownState, place
 from penstock.ids import TaskId
 
 TASKS = [TaskId(0, p) for p in range(4)]
@@ -8,19 +8,19 @@ ON_A = {task: {"a": 0} for task in TASKS}
 
 
 def test_should_move_freely_between_lanes_of_one_host() -> None:
-    found = place(TASKS, {0: "a", 1: "a"}, True, dict.fromkeys(TASKS, 0), State(MUCH, ON_A), Settings())
+    found = place(TASKS, {0: "a", 1: "a"}, True, dict.fromkeys(TASKS, 0), KnownState(MUCH, ON_A), AssignorSettings())
     assert sorted(found.owners.values()) == [0, 0, 1, 1]
     assert not found.copies
 
 
 def test_should_warm_up_on_another_host_before_a_task_moves_there() -> None:
     before = dict.fromkeys(TASKS, 0)
-    first = place(TASKS, {0: "a", 1: "b"}, True, before, State(MUCH, ON_A), Settings())
+    first = place(TASKS, {0: "a", 1: "b"}, True, before, KnownState(MUCH, ON_A), AssignorSettings())
     assert first.owners == before
     assert first.is_waiting
     assert list(first.copies.values()) == ["b", "b"]
     warm = {task: {"a": 0, **({"b": 3} if task in first.copies else {})} for task in TASKS}
-    second = place(TASKS, {0: "a", 1: "b"}, True, before, State(MUCH, warm), Settings())
+    second = place(TASKS, {0: "a", 1: "b"}, True, before, KnownState(MUCH, warm), AssignorSettings())
     assert {task for task, lane in second.owners.items() if lane == 1} == set(first.copies)
     assert not second.is_waiting
 
@@ -28,7 +28,7 @@ def test_should_warm_up_on_another_host_before_a_task_moves_there() -> None:
 def test_should_run_tasks_of_a_lost_host_where_their_copies_are() -> None:
     copies = {task: {"c": 10} for task in TASKS}
     for spread in (True, False):
-        found = place(TASKS, {0: "b", 1: "c"}, spread, {}, State(MUCH, copies), Settings(standby_replicas=1))
+        found = place(TASKS, {0: "b", 1: "c"}, spread, {}, KnownState(MUCH, copies), AssignorSettings(standby_replicas=1))
         assert set(found.owners.values()) == {1}
         assert set(found.copies.values()) == {"b"}
 
@@ -36,7 +36,7 @@ def test_should_run_tasks_of_a_lost_host_where_their_copies_are() -> None:
 def test_should_keep_a_copy_on_another_host() -> None:
     before = {task: task.partition % 2 for task in TASKS}
     lags = {task: {"ab"[task.partition % 2]: 0} for task in TASKS}
-    found = place(TASKS, {0: "a", 1: "b"}, True, before, State(MUCH, lags), Settings(standby_replicas=2))
+    found = place(TASKS, {0: "a", 1: "b"}, True, before, KnownState(MUCH, lags), AssignorSettings(standby_replicas=2))
     assert found.owners == before
     assert found.copies == {task: "ba"[task.partition % 2] for task in TASKS}
 
@@ -44,21 +44,23 @@ def test_should_keep_a_copy_on_another_host() -> None:
 def test_should_gather_tasks_when_their_state_is_at_home() -> None:
     before = {task: int(task.partition == 3) for task in TASKS}
     lags = {task: {"ab"[before[task]]: 0} for task in TASKS}
-    waiting = place(TASKS, {0: "a", 1: "b"}, False, before, State(MUCH, lags), Settings())
+    waiting = place(TASKS, {0: "a", 1: "b"}, False, before, KnownState(MUCH, lags), AssignorSettings())
     assert waiting.owners == before
     assert waiting.copies == {TaskId(0, 3): "a"}
     lags[TaskId(0, 3)]["a"] = 5
-    assert set(place(TASKS, {0: "a", 1: "b"}, False, before, State(MUCH, lags), Settings()).owners.values()) == {0}
+    assert set(place(TASKS, {0: "a", 1: "b"}, False, before, KnownState(MUCH, lags), AssignorSettings()).owners.values()) == {0}
 
 
 def test_should_know_lanes_by_their_number() -> None:
-    found = place(TASKS, {1: "a", 5: "b"}, True, {**dict.fromkeys(TASKS, 3), TASKS[0]: 5}, State({}, {}), Settings())
+    found = place(TASKS, {1: "a", 5: "b"}, True, {**dict.fromkeys(TASKS, 3), TASKS[0]: 5}, KnownState({}, {}), AssignorSettings())
     assert found.owners[TASKS[0]] == 5
     assert sorted(found.owners.values()) == [1, 1, 5, 5]
-    assert set(place(TASKS, {1: "a", 5: "b"}, False, {}, State({}, {}), Settings()).owners.values()) == {1}
+    assert set(place(TASKS, {1: "a", 5: "b"}, False, {}, KnownState({}, {}), AssignorSettings()).owners.values()) == {1}
 
 
 def test_should_put_tasks_without_state_anywhere() -> None:
-    found = place(TASKS, {0: "a", 1: "b"}, True, dict.fromkeys(TASKS, 0), State({}, {}), Settings(standby_replicas=1))
+    found = place(
+        TASKS, {0: "a", 1: "b"}, True, dict.fromkeys(TASKS, 0), KnownState({}, {}), AssignorSettings(standby_replicas=1)
+    )
     assert sorted(found.owners.values()) == [0, 0, 1, 1]
     assert not found.copies

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.positions import OffsetOutOfRangeError, Positions
-from penstock.client.turns import plan_turn
+from penstock.client.scheduling.positions import OffsetOutOfRangeError, Positions
+from penstock.client.scheduling.turns import plan_turn
 from penstock.clock import ManualClock
 from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition

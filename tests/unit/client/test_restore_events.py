@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock import StateRestoreListener
-from penstock.client.lane_loop import Job, LaneLoop
-from penstock.client.owned_tasks import OwnedTasks
 from penstock.client.restore_events import RestoreEvents
+from penstock.client.scheduling.lane_loop import Job, LaneLoop
+from penstock.client.scheduling.owned_tasks import OwnedTasks
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.messages import LaneAnswer, RestoreProgress
 

@@ -11,7 +11,7 @@ import pytest
 from penstock import KafkaStreams, State, StreamsBuilder
 from penstock.client.kafka_streams import StreamThreadExceptionResponse
 from penstock.client.session_renewal import renew_session
-from penstock.spark.placement import NoExecutorsError, SessionStoppedError
+from penstock.spark.driver.placement import NoExecutorsError, SessionStoppedError
 
 
 class Use:
@@ -32,7 +32,7 @@ class Use:
     def release(self) -> None: ...
 
 
-class Fleet:
+class LaneJobs:
     """Lanes on a session."""
 
     def __init__(self, *errors: Exception, has_ended: bool = True) -> None:
@@ -57,20 +57,20 @@ class Fleet:
 
 
 def test_should_try_again_until_there_is_a_session_with_lanes() -> None:
-    use, fleet, waits = Use(OSError("no memory"), True), Fleet(NoExecutorsError("none yet")), list[float]()
-    assert renew_session(use, fleet, 60, lambda seconds: waits.append(seconds) or True)  # type: ignore[arg-type, func-returns-value]
-    assert fleet.did == ["renewed on second"]
+    use, lane_jobs, waits = Use(OSError("no memory"), True), LaneJobs(NoExecutorsError("none yet")), list[float]()
+    assert renew_session(use, lane_jobs, 60, lambda seconds: waits.append(seconds) or True)  # type: ignore[arg-type, func-returns-value]
+    assert lane_jobs.did == ["renewed on second"]
     assert waits == [0.2, 0.4]
 
 
 def test_should_give_up_after_its_patience_and_say_why() -> None:
     use = Use(OSError("no memory\nat org.apache"))
     with pytest.raises(SessionStoppedError, match=r"for 0 s \(task.timeout.ms\): no memory\. See"):
-        renew_session(use, Fleet(), 0.1, lambda seconds: True)  # type: ignore[arg-type]
+        renew_session(use, LaneJobs(), 0.1, lambda seconds: True)  # type: ignore[arg-type]
 
 
 def test_should_stop_trying_when_the_application_is_closed() -> None:
-    assert not renew_session(Use(OSError("no memory")), Fleet(), 60, lambda seconds: False)  # type: ignore[arg-type]
+    assert not renew_session(Use(OSError("no memory")), LaneJobs(), 60, lambda seconds: False)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -87,43 +87,43 @@ def streams() -> Any:
 
 
 def test_should_go_on_on_a_new_session_without_asking_the_handler(streams: Any) -> None:
-    streams._session, streams._fleet = Use(True), Fleet()
+    streams._session, streams._lane_jobs = Use(True), LaneJobs()
     tables = streams._tables = SimpleNamespace(renew=lambda spark: tables_on.append(spark.name))
     tables_on: list[str] = []
     assert tables is streams._tables
     assert streams._on_failure(SessionStoppedError(), 0)
     assert (streams.state, streams.asked, streams.failure) == (State.REBALANCING, [], None)
-    assert streams._fleet.did == ["renewed on second", "warmed up"]
+    assert streams._lane_jobs.did == ["renewed on second", "warmed up"]
     assert tables_on == ["second"]
     assert streams._spark.name == "second"
     assert streams._threads.failed == 0
     assert streams._on_failure(SessionStoppedError(), 1), "another thread that has failed with it"
-    assert streams._fleet.did == ["renewed on second", "warmed up"]
+    assert streams._lane_jobs.did == ["renewed on second", "warmed up"]
 
 
 def test_should_see_the_end_of_the_session_behind_any_failure(streams: Any) -> None:
-    streams._session, streams._fleet = Use(True), Fleet()
+    streams._session, streams._lane_jobs = Use(True), LaneJobs()
     assert streams._on_failure(AttributeError("'NoneType' object has no attribute 'sc'"), None)
     assert streams.asked == []
 
 
 @pytest.mark.parametrize("use", [Use(True, is_renewable=False), Use(False)])
 def test_should_end_with_a_session_that_is_not_made_again(streams: Any, use: Use) -> None:
-    streams._session, streams._fleet = use, Fleet()
+    streams._session, streams._lane_jobs = use, LaneJobs()
     assert not streams._on_failure(RuntimeError("refused"), 0)
     assert isinstance(streams.failure, SessionStoppedError)
     assert streams.asked == [streams.failure]
 
 
 def test_should_end_where_no_session_can_be_made_for_too_long(streams: Any) -> None:
-    streams._session, streams._fleet = Use(OSError("no memory")), Fleet()
+    streams._session, streams._lane_jobs = Use(OSError("no memory")), LaneJobs()
     streams._config._values["task.timeout.ms"] = 100
     assert not streams._on_failure(SessionStoppedError(), 0)
     assert "no memory" in str(streams.failure)
 
 
 def test_should_be_closed_while_no_session_can_be_made(streams: Any) -> None:
-    streams._session, streams._fleet = Use(OSError("no memory")), Fleet()
+    streams._session, streams._lane_jobs = Use(OSError("no memory")), LaneJobs()
     went_on: list[bool] = []
     renewing = threading.Thread(target=lambda: went_on.append(streams._on_failure(SessionStoppedError(), 0)))
     renewing.start()
@@ -134,15 +134,15 @@ def test_should_be_closed_while_no_session_can_be_made(streams: Any) -> None:
 
 
 def test_should_make_no_session_for_an_application_that_is_being_closed(streams: Any) -> None:
-    streams._session, streams._fleet = Use(True), Fleet()
+    streams._session, streams._lane_jobs = Use(True), LaneJobs()
     streams._set_state(State.PENDING_SHUTDOWN)
     assert not streams._on_failure(SessionStoppedError(), 0)
-    assert (streams._fleet.did, streams.failure) == ([], None)
+    assert (streams._lane_jobs.did, streams.failure) == ([], None)
 
 
 @pytest.mark.parametrize(("has_ended", "order"), [(True, ["left", "forsaken", "left"]), (False, ["closed", "left"])])
 def test_should_leave_the_group_first_where_the_session_has_ended(streams: Any, has_ended: bool, order: list[str]) -> None:
-    streams._session, streams._fleet = Use(True), Fleet(has_ended=has_ended)
-    streams._member = SimpleNamespace(close=lambda leave=None: streams._fleet.did.append("left"))
+    streams._session, streams._lane_jobs = Use(True), LaneJobs(has_ended=has_ended)
+    streams._member = SimpleNamespace(close=lambda leave=None: streams._lane_jobs.did.append("left"))
     streams._release()
-    assert streams._fleet.did == order
+    assert streams._lane_jobs.did == order

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.lane_changes import LaneChange
+from penstock.client.scheduling.lane_changes import LaneChange
 from penstock.errors import BrokerError
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.messages import Failure
@@ -48,7 +48,7 @@ def test_should_lose_nothing_and_repeat_nothing_whatever_fails(clock: list[float
     chance = random.Random(seed)
     world = World(clock, lanes=chance.randrange(1, 5), **{"task.spread": chance.choice(["always", "auto"])})
     world.on_failure = lambda error, lane: True
-    world.fleet.restores = chance.randrange(3)
+    world.lane_jobs.restores = chance.randrange(3)
     world.assign()
     world.shake(chance, 600, failures=chance.choice([0.0, 0.1, 0.3]))
     world.settle()
@@ -74,14 +74,14 @@ def test_should_lose_nothing_while_lanes_come_and_go(clock: list[float], seed: i
             world.conductor.change_lanes(LaneChange(free[0], f"t{free[0] + 1}"))
     world.settle()
     consumed_once(world)
-    assert {lane for lane, worker in world.fleet.workers.items() if worker.tasks} <= lanes
+    assert {lane for lane, worker in world.lane_jobs.workers.items() if worker.tasks} <= lanes
 
 
 @pytest.mark.parametrize("seed", seeds(8, 100))
 def test_should_lose_nothing_while_lanes_that_fail_are_replaced(clock: list[float], seed: int) -> None:
     chance = random.Random(seed)
     world = World(clock, lanes=chance.randrange(1, 4), **{"task.spread": chance.choice(["always", "auto"])})
-    world.fleet.restores = chance.randrange(2)
+    world.lane_jobs.restores = chance.randrange(2)
     left: list[int] = []
     replaced: list[int] = []
 
@@ -94,12 +94,12 @@ def test_should_lose_nothing_while_lanes_that_fail_are_replaced(clock: list[floa
 
     world.on_failure = replace
     world.assign()
-    lanes = len(world.fleet.lanes)
+    lanes = len(world.lane_jobs.lanes)
     world.shake(chance, 600, failures=0.2)
     world.settle()
     consumed_once(world)
     assert sorted(left) == sorted(replaced)
-    assert len(world.fleet.lanes) == lanes
+    assert len(world.lane_jobs.lanes) == lanes
     assert world.told[-1] == "running"
 
 
@@ -143,13 +143,13 @@ def test_should_go_on_with_the_others_while_a_lane_is_slow(clock: list[float], g
     world.settle(50)
     slow = lane_of(world, TaskId(1, 0))
     others = [TopicPartition(WORDS, p) for p in range(4) if lane_of(world, TaskId(1, p)) != slow]
-    world.fleet.deaf = {slow}
+    world.lane_jobs.deaf = {slow}
     for round_ in range(20):
         world.produce("lines", round_ % 3, 3)
         world.settle(60)
         behind = [entry for entry in world.wants() if entry[0] in others and not world.brokers.consumed[entry]]
         assert not behind, f"after {round_} rounds"
-    world.fleet.deaf = set()
+    world.lane_jobs.deaf = set()
     world.settle()
     consumed_once(world)
 
@@ -168,12 +168,12 @@ def test_should_fail_alone_and_commit_what_the_others_have_done(clock: list[floa
             world.step()
             for job in world.jobs():
                 if job.lane == bad and job.changes:
-                    world.fleet.fail(job, committed=False, lost=False)
+                    world.lane_jobs.fail(job, committed=False, lost=False)
                 else:
-                    world.fleet.finish(job)
+                    world.lane_jobs.finish(job)
             while world.beside.pending:
                 world.beside.run_one()
-            while world.fleet.stages:
+            while world.lane_jobs.stages:
                 world.run_stage()
     done = {entry: times for entry, times in world.brokers.consumed.items() if not _is_of(entry[0], alone)}
     assert set(done.values()) == {1}
@@ -188,18 +188,18 @@ def _is_of(partition: TopicPartition, tasks: set[TaskId]) -> bool:
 
 def test_should_run_what_is_restored_while_its_neighbours_are_not(clock: list[float]) -> None:
     world = World(clock, lanes=1)
-    world.fleet.restores = 3  # of four that wait, three wait longer
+    world.lane_jobs.restores = 3  # of four that wait, three wait longer
     world.produce("lines", 0, 10)
     world.assign()
     seen: Counter[int] = Counter()
     for _ in range(60):
         world.step()
         for job in world.jobs():
-            world.fleet.finish(job)
+            world.lane_jobs.finish(job)
         while world.beside.pending:
             world.beside.run_one()
         seen[sum(1 for entry, times in world.brokers.consumed.items() if times)] += 1
-        world.fleet.restores = max(0, world.fleet.restores - 1) if len(seen) > 1 else world.fleet.restores
+        world.lane_jobs.restores = max(0, world.lane_jobs.restores - 1) if len(seen) > 1 else world.lane_jobs.restores
     world.settle()
     consumed_once(world)
 
@@ -258,9 +258,9 @@ def play(world: World, chance: random.Random | None) -> None:
     world.clock[0] += 0.04
     jobs = world.jobs()
     for job in jobs if chance is None else chance.sample(jobs, min(1, len(jobs))):
-        world.fleet.finish(job)
+        world.lane_jobs.finish(job)
     world.do_beside()
-    if world.fleet.stages:
+    if world.lane_jobs.stages:
         world.run_stage()
 
 
@@ -291,11 +291,11 @@ def test_should_not_wait_for_tasks_that_cannot_be_brought_to_the_same_position(c
     world.settle(50)
     deaf = lane_of(world, TaskId(1, 0))
     world.produce("lines", 0, 50)
-    world.fleet.deaf = {deaf}
+    world.lane_jobs.deaf = {deaf}
     world.settle(100)
-    world.fleet.deaf = set()
+    world.lane_jobs.deaf = set()
     [job] = [job for job in world.turns() if job.lane == deaf]
-    world.fleet.fail(job)
+    world.lane_jobs.fail(job)
     world.on_failure = lambda error, lane: True
     world.step()
     since = clock[0]
@@ -311,7 +311,7 @@ def test_should_let_the_client_decide_on_a_failure_before_the_shuffle(clock: lis
     world.assign()
     world.settle(50)
     world.produce("lines", 0, 4)
-    while not world.fleet.stages:
+    while not world.lane_jobs.stages:
         world.step()
         while world.beside.pending:
             world.beside.run_one()
@@ -323,18 +323,18 @@ def test_should_let_the_client_decide_on_a_failure_before_the_shuffle(clock: lis
 
 @pytest.mark.parametrize("seed", seeds(4, 40))
 def test_should_empty_a_lane_that_goes_elsewhere_and_use_it_there(clock: list[float], seed: int) -> None:
-    """The simulated fleet fails where a lane moves that has something open."""
+    """The simulated lane_jobs fails where a lane moves that has something open."""
     chance = random.Random(seed)
     world = World(clock, lanes=3, **{"task.spread": "always"})
     world.on_failure = lambda error, lane: True
     world.assign()
     world.settle(50)
-    world.fleet.places = {1: "executor_host_2", 2: "executor_host_3"}
+    world.lane_jobs.places = {1: "executor_host_2", 2: "executor_host_3"}
     world.clock[0] += 6.0
     world.shake(chance, 300, failures=0.05)
     world.settle()
-    assert not world.fleet.places
-    assert all(worker.tasks for worker in world.fleet.workers.values())
+    assert not world.lane_jobs.places
+    assert all(worker.tasks for worker in world.lane_jobs.workers.values())
     consumed_once(world)
 
 
@@ -383,18 +383,18 @@ def test_should_leave_a_lane_whose_executor_is_gone_until_it_has_another(clock: 
         world.produce("orders", 0, 5)
         world.produce("orders", 1, 5)
         world.until(lambda: any(job.lane == 1 for job in world.turns()))
-    places = world.fleet.place_lane
-    world.fleet.place_lane = lambda index: False  # type: ignore[method-assign]  # for now there is no other executor
-    world.fleet.lose_executor(1)
-    world.fleet.deaf = {1}
+    places = world.lane_jobs.place_lane
+    world.lane_jobs.place_lane = lambda index: False  # type: ignore[method-assign]  # for now there is no other executor
+    world.lane_jobs.lose_executor(1)
+    world.lane_jobs.deaf = {1}
     world.until(lambda: set(world.conductor.owners.values()) == {0})
-    world.fleet.place_lane = places  # type: ignore[method-assign]
+    world.lane_jobs.place_lane = places  # type: ignore[method-assign]
     owners = []
     for _ in range(60):
         world.settle(1)
         owners.append(frozenset(world.conductor.owners.values()))
     assert set(owners) == {frozenset({0})}, "nothing goes back to a lane that cannot be opened"
-    world.fleet.deaf = set()
+    world.lane_jobs.deaf = set()
     world.settle(200)
     assert set(world.conductor.owners.values()) == {0, 1}
     consumed_once(world)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.stages import Stage, StagePart, catch_up_window, front_window, plan_stage, share
+from penstock.client.scheduling.stages import Stage, StagePart, catch_up_window, front_window, plan_stage, share
 from penstock.ids import TaskId, TopicPartition
 from tests.unit.client.simulated import WORDS, make_plan
 

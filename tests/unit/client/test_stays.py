@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock.client.positions import Positions
-from penstock.client.stays import account_stay, plan_stay, turns_of
-from penstock.client.turns import Turn
+from penstock.client.scheduling.positions import Positions
+from penstock.client.scheduling.stays import account_stay, plan_stay, turns_of
+from penstock.client.scheduling.turns import Turn
 from penstock.ids import TopicPartition
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.messages import LaneAnswer, TurnOfStay
@@ -49,7 +49,7 @@ def test_should_plan_turns_where_commits_are_to_be_few_or_turns_small(clock: lis
 
 def test_should_plan_turns_for_a_backlog_and_where_tasks_are_in_several_lanes(clock: list[float]) -> None:
     world, turn = staying(clock)
-    world.fleet.finish(turn)
+    world.lane_jobs.finish(turn)
     world.produce("orders", 1, 20_000)
     world.until(world.turns)
     assert [turn.stays for turn in world.turns()] == [False]
@@ -74,27 +74,27 @@ def test_should_call_a_lane_back_once_when_something_else_is_to_be_done(
 ) -> None:
     world, _ = staying(clock)
     world.until(lambda: True)
-    assert world.fleet.called == []
+    assert world.lane_jobs.called == []
     wanted(world)
     for _ in range(5):
         world.step()
         world.do_beside()
-    assert world.fleet.called == [1]
+    assert world.lane_jobs.called == [1]
 
 
 def test_should_plan_turns_after_a_stay_has_failed_and_count_what_it_had_committed(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.client.conductor.PLANNED_SECONDS", 60.0)
+    monkeypatch.setattr("penstock.client.scheduling.conductor.PLANNED_SECONDS", 60.0)
     counted: list[int] = []
     world, turn = staying(clock)
     world.conductor._events.on_account = lambda turn, answers, seconds: counted.append(turn.records)
-    world.fleet.fail(turn, committed=True)
+    world.lane_jobs.fail(turn, committed=True)
     world.until(lambda: counted)
     assert counted == [3]  # half of it, rounded up: 2 of 3 orders, and 1 of 2 lines
     world.settle()
     consumed_once(world)
-    assert world.fleet.called == []
+    assert world.lane_jobs.called == []
     world.produce("orders", 0, 3)
     world.until(world.turns)
     assert [turn.stays for turn in world.turns()] == [False]
@@ -102,12 +102,12 @@ def test_should_plan_turns_after_a_stay_has_failed_and_count_what_it_had_committ
 
 def test_should_commit_under_at_least_once_while_a_lane_stays_and_take_its_answer_behind_that(clock: list[float]) -> None:
     world, turn = staying(clock, guarantee="at_least_once")
-    world.fleet.done_so_far = {ORDERS: OffsetAndMetadata(1)}
+    world.lane_jobs.done_so_far = {ORDERS: OffsetAndMetadata(1)}
     world.until(lambda: world.brokers.committed.get(ORDERS) == OffsetAndMetadata(1))
     clock[0] += 1.0
     world.conductor.step()  # asks again
     assert world.beside.pending
-    world.fleet.finish(turn)
+    world.lane_jobs.finish(turn)
     world.step()
     assert world.turns() == []
     assert world.brokers.committed[ORDERS].offset == 1  # the answer waits for what was asked before

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.topic_owners import TopicOwners, is_named_as_internal, local_applications, local_stores, topic_owners
+from penstock.client.reset.topic_owners import TopicOwners, is_named_as_internal, local_applications, local_stores, topic_owners
 
 
 def owners(

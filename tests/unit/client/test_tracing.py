@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from penstock import ConfigError, StreamsConfig
+from penstock.client.scheduling.turns import Turn
 from penstock.client.tracing import TurnTraces
-from penstock.client.turns import Turn
 from penstock.kafka.fetch import FetchRange
 from penstock.spark.messages import LaneAnswer
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from penstock.client.positions import Positions
-from penstock.client.stages import StagePart, Window, front_window, plan_stage
-from penstock.client.turns import Turn, account, plan_turn
+from penstock.client.scheduling.positions import Positions
+from penstock.client.scheduling.stages import ReadableWindow, StagePart, front_window, plan_stage
+from penstock.client.scheduling.turns import Turn, account, plan_turn
 from penstock.clock import ManualClock
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange, Short
@@ -36,7 +36,7 @@ def everything(backlog: int) -> int:
     return 1_000
 
 
-def window_of(positions: Positions) -> Window:
+def window_of(positions: Positions) -> ReadableWindow:
     window = front_window({task: positions.fed(task) for task in BEHIND}, positions.vectors, ENDS)
     assert window is not None
     return window

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from penstock.client.units import partitions_of, units_of
+from penstock.client.scheduling.units import partitions_of, units_of
 from penstock.ids import TaskId
 from penstock.spark.plan import Plan
 from penstock.topology.specs import Subtopology

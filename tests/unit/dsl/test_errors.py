@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.options import Consumed, Joined, Materialized
 from penstock.dsl.suppressed import BufferConfig, Suppressed

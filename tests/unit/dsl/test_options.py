@@ -19,7 +19,7 @@ from penstock.dsl.options import (
 )
 from penstock.dsl.suppressed import UNBOUNDED, BufferConfig, Suppressed
 from penstock.errors import ConfigError, TopologyError
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.stores import Stores
 
 NAMED: list[Any] = [Consumed, Produced, Grouped, Joined, StreamJoined, TableJoined, Repartitioned]

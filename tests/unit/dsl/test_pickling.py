@@ -10,7 +10,7 @@ from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.options import Consumed
 from penstock.operators import SubscriptionWrapper
 from penstock.operators.joins.foreign_key.subscription_wrapper import CURRENT_VERSION, Instruction
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from tests.unit.dsl.programs import PROGRAMS, TEXT
 
 cloudpickle = pytest.importorskip("pyspark.cloudpickle", reason="the pickler of the workers")

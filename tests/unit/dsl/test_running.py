@@ -22,7 +22,7 @@ from penstock.dsl.options import (
 from penstock.dsl.suppressed import BufferConfig, Suppressed
 from penstock.processor import FixedKeyProcessor, Processor, ValueTransformerWithKey
 from penstock.record import FixedKeyRecord, Record
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.stores import Stores
 from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.windows import EmitStrategy, JoinWindows, SessionWindows, SlidingWindows, TimeWindows, Windowed

@@ -9,10 +9,10 @@ import pytest
 
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.options import Consumed, Grouped, Joined, Materialized, Produced, Repartitioned, StreamJoined
-from penstock.guessed_serdes import GuessedSerializer
-from penstock.serdes import Serdes
+from penstock.serdes.guessed import GuessedSerializer
+from penstock.serdes.serde import Serdes
+from penstock.serdes.windowed import SessionWindowedSerializer, TimeWindowedSerializer, WindowedStreamPartitioner
 from penstock.topology.specs import SinkSpec, SourceSpec
-from penstock.windowed_serdes import SessionWindowedSerializer, TimeWindowedSerializer, WindowedStreamPartitioner
 from penstock.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows
 from tests.unit.dsl.programs import (
     FixedPass,

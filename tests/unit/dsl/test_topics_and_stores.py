@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.options import Consumed, Grouped, Joined, Materialized, Repartitioned, StreamJoined
 from penstock.errors import TopologyError
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.stores import Stores
 from penstock.topology.internal_topics import internal_topics
 from penstock.topology.specs import Subtopology

@@ -19,7 +19,7 @@ from penstock.graph.dsl_stores import (
 from penstock.graph.node import ProcessorParameters
 from penstock.graph.processors import ProcessorGraphNode
 from penstock.graph.pseudo_topic import PseudoTopic
-from penstock.graph.tables import ParentTable
+from penstock.graph.tables import TableParent
 from penstock.operators import KTableSource
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.windows import EmitStrategy
@@ -43,7 +43,7 @@ def test_should_keep_parents_and_children_in_step() -> None:
 
 def test_should_materialize_a_source_table_when_it_is_looked_up() -> None:
     source = KTableSource("store", None)
-    table = ParentTable("t", source)
+    table = TableParent("t", source)
     assert not table.enable_sending_old_values(False)
     assert not source.materialized
     assert table.value_getter_supplier().store_names == ("store",)
@@ -54,7 +54,7 @@ def test_should_materialize_a_source_table_when_it_is_looked_up() -> None:
 
 def test_should_materialize_a_source_table_that_is_forced_to_send_old_values() -> None:
     source = KTableSource("store", None)
-    assert ParentTable("t", source).enable_sending_old_values(True)
+    assert TableParent("t", source).enable_sending_old_values(True)
     assert (source.materialized, source.send_old_values) == (True, True)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.kafka.client_metrics import ADMIN, CONSUMER, PRODUCER, ClientMetrics
-from penstock.metrics import Metrics
+from penstock.metrics.registry import Metrics
 
 BROKERS = {
     "GroupCoordinator": {"nodeid": -1, "state": "UP", "connects": 1},

@@ -15,9 +15,9 @@ import pytest
 
 from penstock import ConfigError
 from penstock.kafka import member_codec as codec
-from penstock.kafka.group_protocol import FIRST, VERSIONED, GroupProtocol, Joined, RefusedError, record_size
+from penstock.kafka.group_protocol import FIRST, VERSIONED, GroupProtocol, JoinedMember, RefusedError, record_size
 from penstock.kafka.member_codec import AssignmentFrame, MemberFrame
-from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, Identity, MemberInfo, Shares
+from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, MemberIdentity, MemberInfo, Shares
 from penstock.peers.proofs import PeerKeys
 
 KEYS = PeerKeys.derive("secret", "shop")
@@ -30,9 +30,9 @@ class Group:
     def __init__(self, keys: PeerKeys | None = KEYS, name: str = VERSIONED) -> None:
         self.name, self._keys = name, keys
         self.asked: list[list[str]] = []
-        self.joined: list[Joined] = []
+        self.joined: list[JoinedMember] = []
         self.members: dict[str, GroupProtocol] = {}
-        self.identities: dict[str, Identity] = {}
+        self.identities: dict[str, MemberIdentity] = {}
 
     def assign(self, infos: Sequence[MemberInfo]) -> Shares:
         self.asked.append([info.process_id for info in infos])
@@ -42,15 +42,15 @@ class Group:
         self, member_id: str, info: MemberInfo, keys: PeerKeys | None = None, static: str | None = None, generation: int = -1
     ) -> GroupProtocol:
         protocol = GroupProtocol("shop", keys or self._keys, lambda: info, self.assign)
-        identity = self.identities[member_id] = Identity(member_id, static)
-        self.joined.append(Joined(identity, protocol.tell(self.name, identity, generation)))
+        identity = self.identities[member_id] = MemberIdentity(member_id, static)
+        self.joined.append(JoinedMember(identity, protocol.tell(self.name, identity, generation)))
         self.members[member_id] = protocol
         return protocol
 
     def bring(self, member_id: str, told: bytes | None, static: str | None = None) -> None:
         """Somebody who is not of this release, or of this world."""
-        self.identities[member_id] = Identity(member_id, static)
-        self.joined.append(Joined(self.identities[member_id], told))
+        self.identities[member_id] = MemberIdentity(member_id, static)
+        self.joined.append(JoinedMember(self.identities[member_id], told))
 
     def decide(self, generation: int = GENERATION) -> dict[str, bytes]:
         leader = next(iter(self.members.values()))
@@ -89,9 +89,9 @@ def _stolen(group: Group) -> dict[str, tuple[bytes | None, str | None]]:
     assert real is not None
     frame = MemberFrame.decode(real)
     return {
-        "another token": (other.tell(VERSIONED, Identity("m9"), -1), None),
-        "no token": (without.tell(VERSIONED, Identity("m9"), -1), None),
-        "another group": (elsewhere.tell(VERSIONED, Identity("m9"), -1), None),
+        "another token": (other.tell(VERSIONED, MemberIdentity("m9"), -1), None),
+        "no token": (without.tell(VERSIONED, MemberIdentity("m9"), -1), None),
+        "another group": (elsewhere.tell(VERSIONED, MemberIdentity("m9"), -1), None),
         "a copy of another's": (real, None),
         "a copy under a static id": (real, "m1"),
         "other versions": (MemberFrame(1, 9, frame.proof, frame.body).encode(), None),
@@ -133,12 +133,12 @@ def test_should_know_a_member_again_by_what_the_broker_calls_it() -> None:
     group = Group()
     group.join("m1", MemberInfo("a"))
     late = group.join("m2", MemberInfo("b"), generation=3)
-    told = late.tell(VERSIONED, Identity(""), -1)  # the id was not known when it joined
-    group.joined[1] = Joined(Identity("m2"), told)
+    told = late.tell(VERSIONED, MemberIdentity(""), -1)  # the id was not known when it joined
+    group.joined[1] = JoinedMember(MemberIdentity("m2"), told)
     assert group.decide()["m2"] == b""
     with pytest.raises(RefusedError, match="stranger"):
         group.take("m2", b"")
-    group.joined[1] = Joined(Identity("m2"), late.tell(VERSIONED, Identity("m2"), GENERATION))
+    group.joined[1] = JoinedMember(MemberIdentity("m2"), late.tell(VERSIONED, MemberIdentity("m2"), GENERATION))
     assert group.take("m2", group.decide(GENERATION + 1)["m2"], GENERATION + 1).units == ("0_1",)
 
 
@@ -153,7 +153,7 @@ def test_should_let_a_static_member_keep_its_part_under_a_new_member_id() -> Non
     group = Group()
     group.join("m1", MemberInfo("a"), static="shop-1")
     told = group.decide()["m1"]
-    group.identities["m1"] = Identity("m1-after-restart", "shop-1")
+    group.identities["m1"] = MemberIdentity("m1-after-restart", "shop-1")
     assert group.take("m1", told).units == ("0_0",)
 
 
@@ -166,7 +166,9 @@ def test_should_refuse_a_leader_that_does_not_know_the_token(caplog: Any) -> Non
     frames = {
         "unproved": AssignmentFrame(2, codec.NO_PROOF, codec.encode_own(0, False), shared).encode(),
         "proved with a guess": evil.members["m9"].decide(
-            VERSIONED, [Joined(Identity("m1"), evil.members["m9"].tell(VERSIONED, Identity("m1"), -1))], GENERATION
+            VERSIONED,
+            [JoinedMember(MemberIdentity("m1"), evil.members["m9"].tell(VERSIONED, MemberIdentity("m1"), -1))],
+            GENERATION,
         )["m1"],
         "first version": codec.encode_decision_without_version("a", {"a": ""}, Shares({"a": ["0_0"]}), 0),
         "garbage": b"\0" * 100,
@@ -292,10 +294,10 @@ def test_should_give_all_to_one_of_two_members_with_one_process_id_and_tell_the_
 def test_should_not_take_a_connection_that_was_lost_for_a_copy() -> None:
     group = Group()
     again = group.join("m1", MemberInfo("a"), generation=4)
-    group.bring("m2", again.tell(VERSIONED, Identity("m2"), -1))
+    group.bring("m2", again.tell(VERSIONED, MemberIdentity("m2"), -1))
     told = group.decide()
     assert group.asked == [["a"]]
-    assert again.take(VERSIONED, told["m2"], Identity("m2"), GENERATION).units == ("0_0",)
+    assert again.take(VERSIONED, told["m2"], MemberIdentity("m2"), GENERATION).units == ("0_0",)
 
 
 def test_should_fit_a_hundred_instances_with_a_thousand_partitions_into_the_brokers_record() -> None:
@@ -318,9 +320,9 @@ def test_should_fit_a_hundred_instances_with_a_thousand_partitions_into_the_brok
 
     protocols = [protocol(number) for number in range(members)]
     for number, member in enumerate(protocols):
-        identity = Identity(f"shop-1234-consumer-{names[number]}")
+        identity = MemberIdentity(f"shop-1234-consumer-{names[number]}")
         told = member.tell(VERSIONED, identity, 4)
-        joined.append(Joined(identity, told, len(told) + 200))
+        joined.append(JoinedMember(identity, told, len(told) + 200))
     told_all = protocols[0].decide(VERSIONED, joined, GENERATION)
     sizes = [len(told) for told in told_all.values()]
     assert max(sizes) < 6_000
@@ -338,6 +340,6 @@ def test_should_say_what_to_do_where_the_group_is_too_large() -> None:
     joined = []
     for number, info in enumerate(many):
         member = GroupProtocol("shop", None, lambda info=info: info, lambda infos: Shares({}))
-        joined.append(Joined(Identity(str(number)), member.tell(VERSIONED, Identity(str(number)), -1), 1_000))
+        joined.append(JoinedMember(MemberIdentity(str(number)), member.tell(VERSIONED, MemberIdentity(str(number)), -1), 1_000))
     with pytest.raises(ConfigError, match=r"600 members .* the brokers take 900000: .*max\.message\.bytes"):
         protocol.decide(VERSIONED, joined, GENERATION)

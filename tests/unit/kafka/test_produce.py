@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.columns import ProducedColumns
+from penstock.columns.columns import ProducedColumns
 from penstock.kafka import produce
 from penstock.kafka.produce import LaneProducer
 from penstock.record import ProducedRecord

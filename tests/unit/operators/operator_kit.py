@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.ids import TaskId
-from penstock.metrics import Metrics
+from penstock.metrics.registry import Metrics
 from penstock.record import Record, RecordContext, RecordMetadata
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.windows import SessionWindow, TimeWindow, Windowed
 
 

@@ -2,7 +2,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from penstock.columns import Columns, RawColumns
+from penstock.columns.columns import Columns, RawColumns
 from penstock.errors import StreamsError
 from penstock.operators import KStreamMapBatches
 from penstock.operators.map_batches import PandasMapper, batch_of, columns_of

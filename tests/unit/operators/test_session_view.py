@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.options import Consumed, Materialized, Produced
 from penstock.operators.session_view import plain_sessions
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.windows import EmitStrategy, SessionWindows
 

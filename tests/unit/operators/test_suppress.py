@@ -9,10 +9,10 @@ import pytest
 from penstock.change import Change
 from penstock.errors import BufferFullError
 from penstock.operators import KTableSuppressProcessorSupplier, SuppressedInternal, window_end_time
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
+from penstock.serdes.windowed import WindowedSerdes
 from penstock.state.buffers import InMemoryTimeOrderedKeyValueChangeBufferBuilder
 from penstock.state.store import ValueAndTimestamp
-from penstock.windowed_serdes import WindowedSerdes
 from penstock.windows import TimeWindow, Windowed
 from tests.unit.operators.operator_kit import FakeContext, FakeTable, Runner
 from tests.unit.state.contexts import FakeStoreContext

@@ -22,7 +22,7 @@ from penstock.peers.proofs import PeerKeys
 from penstock.peers.session import AnsweringSessions
 from penstock.query.table_read import ALL
 from penstock.spark.messages import Application
-from penstock.spark.state_tables import Source, read_source
+from penstock.spark.queries.state_tables import Source, read_source
 from tests.unit.client.web.served import Served
 from tests.unit.peers.fake_peer import Answer, FakePeer
 

@@ -29,8 +29,8 @@ from penstock import (
     TimestampExtractor,
     Topology,
 )
+from penstock.client.repartition_reasons import described_transports, log_transports, transports
 from penstock.spark.plan import Plan, make_plan
-from penstock.spark.transports import described_transports, log_transports, transports
 
 TEXT = Serdes.string()
 Lines = KStream[str, str]

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from penstock.clock import ManualClock
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.handlers import production_exception_handler
 from penstock.ids import TaskId, TopicPartition
-from penstock.metrics import Metrics
+from penstock.metrics.registry import Metrics
 from penstock.processor import Processor
 from penstock.record import RawRecord
 from penstock.runtime.carry_over import OffsetAndMetadata
@@ -19,7 +19,7 @@ from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.state_manager import ProcessorStateManager
 from penstock.runtime.task import ColumnThreshold, StreamTask, TaskCommit
 from penstock.runtime.task_metrics import TaskMetrics
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.cache import RecordCache
 from penstock.topology.topology import Topology
 

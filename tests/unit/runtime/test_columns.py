@@ -32,9 +32,9 @@ from penstock import (
     WindowedSerdes,
     Windows,
 )
-from penstock.columns import RawColumns, records_of
+from penstock.columns.columns import RawColumns, records_of
 from penstock.ids import TopicPartition
-from penstock.metrics import Metrics
+from penstock.metrics.registry import Metrics
 from penstock.record import RawRecord
 from penstock.state.cache import RecordCache
 from tests.unit.runtime.harness import TASK, Harness, config, process_as_columns

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock import Consumed, Produced, StreamsBuilder
-from penstock.metrics import Metrics
+from penstock.metrics.registry import Metrics
 from penstock.runtime.flow import Flow
 
 from .harness import STRING, Harness, config

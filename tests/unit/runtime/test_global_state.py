@@ -9,7 +9,7 @@ from penstock.clock import ManualClock
 from penstock.errors import ProcessingError, StreamsError
 from penstock.ids import TopicPartition
 from penstock.log_bounds import LogBounds
-from penstock.metrics import Metrics
+from penstock.metrics.registry import Metrics
 from penstock.processor import Processor
 from penstock.record import RawRecord
 from penstock.runtime.global_context import GLOBAL_TASK_ID

@@ -12,7 +12,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.record import ProducedRecord, RawRecord
 from penstock.runtime.partition_group import PartitionGroup
 from penstock.runtime.record_queue import UNKNOWN, RecordQueue
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.timestamps import (
     FailOnInvalidTimestamp,
     LogAndSkipOnInvalidTimestamp,

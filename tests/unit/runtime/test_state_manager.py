@@ -10,7 +10,7 @@ import pytest
 from penstock.errors import ProcessorStateError, StreamsError, TaskCorruptedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.log_bounds import LogBounds
-from penstock.metrics import Metrics
+from penstock.metrics.registry import Metrics
 from penstock.record import RawRecord
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.standby_task import StandbyTask

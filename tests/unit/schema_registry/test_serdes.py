@@ -24,7 +24,7 @@ from penstock import (
 )
 from penstock.schema_registry import AvroSerde, JsonSchemaSerde, ProtobufSerde
 from penstock.schema_registry.clients import client_for, drop_mock
-from penstock.serde_contract import as_deserializer, as_serializer, wants_headers
+from penstock.serdes.contract import as_deserializer, as_serializer, wants_headers
 from tests.harness.protobuf_messages import MESSAGES
 
 MOCK = {"schema.registry.url": "mock://tests"}

@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from penstock import ConfigError, StreamsConfig
-from penstock.config_secrets import is_secret
+from penstock.config.secrets import is_secret
 from penstock.schema_registry.settings import of_application, parse
 
 URL = {"schema.registry.url": "https://registry:8081"}

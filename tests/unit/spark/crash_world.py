@@ -17,12 +17,12 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from penstock import StreamsConfig, TaskId, TopicPartition
-from penstock.client.conductor import Conductor
-from penstock.client.positions import Positions
-from penstock.client.stages import StagePart, catch_up_window, front_window, plan_stage
-from penstock.client.turns import Turn, account, plan_turn
+from penstock.client.scheduling.conductor import Conductor
+from penstock.client.scheduling.positions import Positions
+from penstock.client.scheduling.stages import StagePart, catch_up_window, front_window, plan_stage
+from penstock.client.scheduling.turns import Turn, account, plan_turn
 from penstock.clock import SystemClock
-from penstock.columns import RawColumns, records_of
+from penstock.columns.columns import RawColumns, records_of
 from penstock.errors import TaskMigratedError
 from penstock.hashing import default_partition
 from penstock.kafka.fetch import FetchRange
@@ -30,12 +30,12 @@ from penstock.log_bounds import LogBounds
 from penstock.record import Headers, RawRecord
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.blobs import batch_blob, read_blobs
-from penstock.spark.doing import Work
-from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, LaneAnswer, ProcessTurn
 from penstock.spark.plan import make_plan
 from penstock.spark.vectors import is_vector
-from penstock.spark.worker import LaneWorker
+from penstock.spark.worker.current_work import CurrentWork
+from penstock.spark.worker.lane_tasks import LaneTasks
+from penstock.spark.worker.lane_worker import LaneWorker
 
 APPLICATION = "app"
 LANES = (0, 1)
@@ -209,7 +209,7 @@ class Lane(LaneWorker):
 
     def __init__(self, application: Application, lane: int, brokers: Brokers, reached: Callable[[int, Step], None]) -> None:
         self.application, self.lane, self.client_id = application, lane, f"client-{lane}"
-        self.tasks, self.work = lane_tasks(application, brokers), Work()
+        self.tasks, self.work = lane_tasks(application, brokers), CurrentWork()
         self.dead = False
         self._on_step = reached
         self._written: list[TaskId] = []

@@ -11,20 +11,20 @@ from types import MappingProxyType
 from typing import Any
 
 from penstock import StreamsConfig, TaskId, TopicPartition
-from penstock.client.positions import Positions
-from penstock.client.stages import catch_up_window, front_window
-from penstock.client.turns import account, plan_turn
+from penstock.client.scheduling.positions import Positions
+from penstock.client.scheduling.stages import catch_up_window, front_window
+from penstock.client.scheduling.turns import account, plan_turn
 from penstock.clock import SystemClock
-from penstock.columns import RawColumns, records_of
+from penstock.columns.columns import RawColumns, records_of
 from penstock.kafka.fetch import FetchRange
 from penstock.log_bounds import LogBounds
 from penstock.record import Headers, ProducedRecord, RawRecord
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.blobs import batch_blob, counts_blob, read_blobs
-from penstock.spark.lane_tasks import LaneTasks
 from penstock.spark.messages import Application, LaneAnswer, UpstreamWork
 from penstock.spark.plan import make_plan
-from penstock.spark.upstream import side_target
+from penstock.spark.worker.lane_tasks import LaneTasks
+from penstock.spark.worker.upstream import side_target
 
 APPLICATION = "app"
 

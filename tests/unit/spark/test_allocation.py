@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.spark import allocation
-from penstock.spark.allocation import Allocation, request_executor
+from penstock.spark.driver import allocation
+from penstock.spark.driver.allocation import Allocation, request_executor
 
 ON = {"spark.master": "spark://host:7077", "spark.dynamicAllocation.enabled": "true"}
 

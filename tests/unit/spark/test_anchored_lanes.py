@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.spark import lanes as module
-from penstock.spark.lanes import Lane
+from penstock.spark.driver import lanes as module
+from penstock.spark.driver.lanes import Lane
 
 PLACE = "executor_host_1"
 

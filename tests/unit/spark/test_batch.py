@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.columns import records_of
+from penstock.columns.columns import records_of
 from penstock.errors import SerializationError
 from penstock.spark.batch import ShuffledBatch
 

@@ -20,10 +20,10 @@ import pytest
 
 from penstock import InvalidStateStoreError, StateStoreNotAvailableError, TaskId
 from penstock.errors import SerializationError
-from penstock.spark import channel as channels
-from penstock.spark import listening as listenings
-from penstock.spark.channel import GONE, Channel, ChannelError, answer_of, connect, send_error
-from penstock.spark.listening import Listening, listen_on_port
+from penstock.spark.queries import channel as channels
+from penstock.spark.queries import listening as listenings
+from penstock.spark.queries.channel import GONE, Channel, ChannelError, answer_of, connect, send_error
+from penstock.spark.queries.listening import Listening, listen_on_port
 from penstock.wire import Codec
 from tests.harness.identities import openssl_identity
 from tests.harness.kafka import wait_until

@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.failures import error_of, is_transient
+from penstock.client.scheduling.failures import error_of, is_transient
 from penstock.errors import TaskMigratedError
 from penstock.ids import TopicPartition
-from penstock.spark import fleet, internals, worker
+from penstock.spark import internals, lane_jobs, worker
 from penstock.spark.answers import read_answer
 from penstock.spark.blobs import read_blobs
 from penstock.spark.messages import Failure, OpenTurn, UpstreamWork
 
 
 def test_should_take_up_again_what_a_lost_executor_left() -> None:
-    lost = fleet._failure_of_job("Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)\nmore")
+    lost = lane_jobs._failure_of_job("Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)\nmore")
     assert is_transient(error_of(lost))
 
 
@@ -31,7 +31,7 @@ def test_should_end_where_the_session_was_stopped() -> None:
     ],
 )
 def test_should_end_where_the_executors_python_cannot_run_penstock(words: str) -> None:
-    error = error_of(fleet._failure_of_job(f"Job aborted due to stage failure\nTraceback\n  {words}\n at …"))
+    error = error_of(lane_jobs._failure_of_job(f"Job aborted due to stage failure\nTraceback\n  {words}\n at …"))
     assert not is_transient(error)
     assert words in str(error)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.spark import lane_tasks
+from penstock.spark.worker import lane_tasks
 from tests.unit.spark.crash_cases import CASES, PARTITIONS, Case
 from tests.unit.spark.crash_world import APPLICATION, LANES, Brokers, Crash, Instance, Step
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from penstock.config import StreamsConfig
-from penstock.spark import lanes
-from penstock.spark.lane_process import LaneProcess
-from penstock.spark.lanes import Lane
+from penstock.config.streams_config import StreamsConfig
+from penstock.spark.driver import lanes
+from penstock.spark.driver.lanes import Lane
+from penstock.spark.driver.state_updaters import HERE, StateUpdaters
 from penstock.spark.messages import Application
-from penstock.spark.updaters import HERE, Updaters
+from penstock.spark.worker.lane_process import LaneProcess
 
 
 class Context:
@@ -93,7 +93,7 @@ def test_should_keep_copies_in_a_new_worker_of_the_same_name(ended: list[tuple[s
     config = StreamsConfig({"application.id": "app", "bootstrap.servers": "b:1"})
     plan: Any = SimpleNamespace(shuffled={})
     first, second = Context(), Context()
-    updaters = Updaters(first, Application("key", config, plan, None, "p", "client"), b"")  # type: ignore[arg-type]
+    updaters = StateUpdaters(first, Application("key", config, plan, None, "p", "client"), b"")  # type: ignore[arg-type]
     before = updaters._lane(HERE)
     first.lives = False
     updaters.renew(second)  # type: ignore[arg-type]

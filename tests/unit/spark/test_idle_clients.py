@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.spark.idle_clients import IdleClients
+from penstock.spark.worker.idle_clients import IdleClients
 from tests.harness.kafka import wait_until
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import LockError, SerializationError
-from penstock.spark import lane_process
-from penstock.spark.lane_process import LaneProcess, end_daemon, end_left, is_of_lane, read_from_lane, run_in_lane
+from penstock.spark.worker import lane_process
+from penstock.spark.worker.lane_process import LaneProcess, end_daemon, end_left, is_of_lane, read_from_lane, run_in_lane
 from penstock.state.directory import FolderLock
 
 HOLDS_A_FOLDER = """

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock.spark import lanes as module
-from penstock.spark.lanes import Lane, LaneCancelledError, close_lanes
+from penstock.spark.driver import lanes as module
+from penstock.spark.driver.lanes import Lane, LaneCancelledError, close_lanes
 
 ANSWER = b"12 7 0 a.host\nsaid"
 

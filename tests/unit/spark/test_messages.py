@@ -1,7 +1,7 @@
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId
 from penstock.spark.messages import Application, OpenTurn
-from penstock.spark.worker import packed
+from penstock.spark.worker.lane_worker import packed
 
 
 def test_should_not_show_secrets_where_a_message_is_printed() -> None:

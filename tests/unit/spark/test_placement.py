@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.placement import choose_places
+from penstock.spark.driver.placement import choose_places
 
 _EXECUTORS = st.lists(st.sampled_from("abcde"), min_size=1, unique=True)
 _BEFORE = st.lists(st.one_of(st.none(), st.sampled_from("abcdefg")), max_size=8)

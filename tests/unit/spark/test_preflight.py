@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.spark.preflight import SUPPORTED, Surroundings, check_surroundings
+from penstock.spark.driver.preflight import SUPPORTED, Surroundings, check_surroundings
 
 PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 CLUSTER = {"spark.master": "spark://host:7077", "spark.locality.wait": "60s"}

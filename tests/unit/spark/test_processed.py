@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder, TaskId, TopologyTestDriver
-from penstock.metrics import Metrics
+from penstock.metrics.registry import Metrics
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.batch import ShuffledBatch
 from tests.unit.spark.log_world import World

@@ -48,13 +48,13 @@ from penstock.runtime.queries.entries import all_entries
 from penstock.runtime.queries.execution import run_query
 from penstock.runtime.queries.reader_context import ReaderContext
 from penstock.runtime.queries.views import ReadOnlyKeyValueStore, ReadOnlySessionStore, ReadOnlyWindowStore
-from penstock.spark.channel import answer_of, connect
-from penstock.spark.doing import Doing, Work
-from penstock.spark.live_store import FIRST_PART
 from penstock.spark.messages import Application
 from penstock.spark.plan import make_plan
-from penstock.spark.query_client import LanePartition, ask_doing, ask_progress, ask_to_leave
-from penstock.spark.query_listener import CODEC, QueryListener, readable_store, store_to_query
+from penstock.spark.queries.channel import answer_of, connect
+from penstock.spark.queries.live_store import FIRST_PART
+from penstock.spark.queries.query_client import LanePartition, ask_doing, ask_progress, ask_to_leave
+from penstock.spark.queries.query_listener import CODEC, QueryListener, readable_store, store_to_query
+from penstock.spark.worker.current_work import CurrentWork, Doing
 from penstock.state.read_order import ReadOrder
 from penstock.state.reading import bytes_below_cache, innermost
 from tests.harness.identities import openssl_identity
@@ -158,7 +158,7 @@ class Lane:
         identity = None if on_this_host else openssl_identity()
         self.application = Application("key", config, plan, None, "p", "c", (), b"secret", identity)
         self.tasks = Tasks(folder)
-        self.work = Work()
+        self.work = CurrentWork()
         host = None if on_this_host else "127.0.0.1"
         self.listener = QueryListener(self.application, self.tasks, host, self.work)  # type: ignore[arg-type]
 

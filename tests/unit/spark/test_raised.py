@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from penstock.client.failures import error_of, is_transient
+from penstock.client.scheduling.failures import error_of, is_transient
 from penstock.errors import BrokerError, ProcessingError, SerializationError, StreamsError
 from penstock.spark.answers import read_answer, write_answer
 from penstock.spark.messages import Failure, LaneAnswer

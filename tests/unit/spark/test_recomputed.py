@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from penstock.client.failures import error_of, is_transient
+from penstock.client.scheduling.failures import error_of, is_transient
 from penstock.errors import TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.runtime.flow import Flow
 from penstock.runtime.task_metrics import TaskCounts
-from penstock.spark import worker
 from penstock.spark.answers import read_answer
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.blobs import read_blobs
 from penstock.spark.messages import LaneAnswer, ProcessTurn, UpstreamWork
+from penstock.spark.worker import lane_worker as worker
 
 FIRST, SECOND = TopicPartition("words", 0), TopicPartition("words", 1)
 LANES = {FIRST: 0, SECOND: 1}

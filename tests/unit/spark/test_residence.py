@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from penstock.columns import RawColumns
+from penstock.columns.columns import RawColumns
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange
 from penstock.kafka.follow import Taken
 from penstock.spark.messages import LaneAnswer, ProcessTurn, Stay
-from penstock.spark.residence import Residence
+from penstock.spark.worker.residence import Residence
 
 TASK, OTHER = TaskId(0, 0), TaskId(1, 0)
 LEFT, RIGHT, ORDERS = TopicPartition("left", 0), TopicPartition("right", 0), TopicPartition("orders", 0)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
-from penstock.spark.session_settings import is_local_master, listens_on_loopback, own_settings, settings_elsewhere
+from penstock.spark.driver.session_settings import is_local_master, listens_on_loopback, own_settings, settings_elsewhere
 
 ADDRESSES = ("spark.driver.host", "spark.driver.bindAddress")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from penstock.spark import session_use
-from penstock.spark.session_use import SessionUse, take_session
+from penstock.spark.driver import session_use
+from penstock.spark.driver.session_use import SessionUse, take_session
 
 
 class Session:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from penstock.columns import RawColumns
+from penstock.columns.columns import RawColumns
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange
 from penstock.kafka.follow import Taken
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.messages import LaneAnswer, ProcessTurn, Stay
-from penstock.spark.stay import stay, turn_of
+from penstock.spark.worker.stay import stay, turn_of
 
 LINES = TopicPartition("lines", 0)
 TASK = TaskId(0, 0)

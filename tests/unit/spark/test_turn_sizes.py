@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock import Consumed, Repartitioned, Serdes, StreamsBuilder, StreamsConfig
-from penstock.client.positions import Positions
-from penstock.client.stages import Stage, StagePart, Window, plan_stage
-from penstock.client.turns import Turn, plan_turn
+from penstock.client.scheduling.positions import Positions
+from penstock.client.scheduling.stages import ReadableWindow, Stage, StagePart, plan_stage
+from penstock.client.scheduling.turns import Turn, plan_turn
 from penstock.clock import SystemClock
 from penstock.ids import TopicPartition
 from penstock.kafka.fetch import FetchRange
@@ -53,7 +53,7 @@ def turns_of(partitions: int, ahead: int = 0) -> tuple[Stage, dict[int, Turn]]:
     feeds = {task: positions.fed(task) for task in plan.tasks()}
     # The whole window, for all tasks: with the vectors of those that are ahead there is the most to send.
     lowest = min(at for vector in vectors.values() for at in vector.values())
-    window = Window(feeds, {source: (lowest, end) for source, end in ends.items()})
+    window = ReadableWindow(feeds, {source: (lowest, end) for source, end in ends.items()})
     stage = plan_stage(plan, "unit", window, vectors, lambda backlog: backlog)
     assert stage is not None
     turns = {}

@@ -10,11 +10,11 @@ import pytest
 from penstock import KafkaStreams
 from penstock.log_lines import LogLine, kept_lines
 from penstock.runtime.flow import Flow
-from penstock.spark import worker
 from penstock.spark.answers import read_answer, write_answer
 from penstock.spark.blobs import flow_blob, read_blobs
 from penstock.spark.messages import LaneAnswer, OpenTurn
-from penstock.spark.standby_worker import UpdateAnswer, read_update, write_update
+from penstock.spark.worker import lane_worker as worker
+from penstock.spark.worker.standby_worker import UpdateAnswer, read_update, write_update
 from tests.unit.client.queries.world import topology
 from tests.unit.client.web.served import Served
 

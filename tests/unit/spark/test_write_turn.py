@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import KafkaError
 
 from penstock import ProductionError
-from penstock.columns import ProducedColumns
+from penstock.columns.columns import ProducedColumns
 from penstock.kafka.produce import RecordsRefusedError, Verdict
 from penstock.record import ProducedRecord
-from penstock.spark.write_turn import TurnPart, records_of, write_turn
+from penstock.spark.worker.write_turn import TurnPart, records_of, write_turn
 
 LIMIT = 10
 

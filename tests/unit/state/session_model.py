@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.ids import TopicPartition
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.engines.segmented import SegmentedBytesStore
 from penstock.state.engines.session_rocksdb import RocksDBSessionStore
 from penstock.state.engines.session_time_ordered import RocksDBTimeOrderedSessionStore, TimeOrderedSessionSegmentedBytesStore

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.config_keys import KEYS
+from penstock.config.keys import KEYS
 from penstock.errors import ProcessorStateError
 from penstock.state.directory import LOCK_FILE, FolderLock, StateDirectory
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.ids import TopicPartition
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.builders import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
 from penstock.state.restore import StoreRestorer
 from penstock.state.store import ValueAndTimestamp

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.ids import TopicPartition
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.restore import StoreRestorer
 from penstock.state.suppliers import InMemoryKeyValueBytesStoreSupplier, RocksDBKeyValueBytesStoreSupplier
 from penstock.state.windowed_builders import ListValueStoreBuilder

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.ids import TopicPartition
 from penstock.record import RawRecord
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.builders import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
 from penstock.state.restore import StoreRestorer, converter_for_store, identity, raw_value_to_timestamped_value
 from penstock.state.store import ValueAndTimestamp

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.ids import TopicPartition
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.restore import StoreRestorer
 from penstock.state.windowed_builders import WindowStoreBuilder
 from penstock.state.windowed_suppliers import in_memory_window_store, persistent_window_store

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.restore import StoreRestorer
 from penstock.state.windowed_builders import SessionStoreBuilder
 from penstock.windows import MAX_TIMESTAMP, SessionWindow, Windowed

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.store import KeyValueStore, SessionStore, ValueAndTimestamp, VersionedKeyValueStore, WindowStore
 from penstock.state.stores import Stores
 from tests.unit.state.contexts import FakeStoreContext

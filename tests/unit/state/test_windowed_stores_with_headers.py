@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.ids import TopicPartition
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.aggregation_with_headers import AggregationWithHeaders
 from penstock.state.layers.wrapped import has_headers
 from penstock.state.restore import StoreRestorer

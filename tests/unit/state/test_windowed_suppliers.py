@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.engines.session_time_ordered import RocksDBTimeOrderedSessionStore
 from penstock.state.engines.window_memory import InMemoryWindowStore
 from penstock.state.engines.window_time_ordered import RocksDBTimeOrderedWindowStore

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.ids import TopicPartition
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.restore import StoreRestorer
 from penstock.state.windowed_builders import TimestampedWindowStoreBuilder, WindowStoreBuilder
 from penstock.state.windowed_suppliers import (

@@ -10,7 +10,7 @@ from penstock.errors import StreamsError
 from penstock.ids import TaskId
 from penstock.processor import Processor, PunctuationType
 from penstock.record import Record, RecordMetadata
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.stores import Stores
 from penstock.testing import CapturedForward, MockProcessorContext
 

@@ -18,7 +18,7 @@ from penstock.errors import (
 )
 from penstock.processor import Processor, PunctuationType
 from penstock.record import Record
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.store import ValueAndTimestamp
 from penstock.state.stores import Stores
 from penstock.testing import TestInputTopic, TestOutputTopic, TopologyTestDriver
@@ -530,7 +530,7 @@ def test_should_remove_its_state_and_close_processors_once() -> None:
 
 
 def test_should_take_a_config_object_and_check_plain_values() -> None:
-    from penstock.config import StreamsConfig
+    from penstock.config.streams_config import StreamsConfig
 
     config = StreamsConfig({**DEFAULTS, "application.id": "mine", "bootstrap.servers": "x:1"})
     with TopologyTestDriver(counting(), config) as driver:

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import ConfigError, TopologyError
 from penstock.processor import FixedKeyProcessor
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.stores import Stores
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.internal_topics import InternalTopicProperties

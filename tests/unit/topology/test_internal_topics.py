@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.errors import TopologyError
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.stores import Stores
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.internal_topics import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import TopologyError
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.topology.offset_reset import AutoOffsetReset
 from penstock.topology.specs import SinkSpec, SourceSpec
 from penstock.topology.topology import Topology

@@ -6,21 +6,21 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from penstock.client.conductor import Conductor
 from penstock.client.metrics.state_updater_metrics import StateUpdaterMetrics
 from penstock.client.metrics.thread_metrics import ThreadMetrics
 from penstock.client.metrics.turn_metrics import TurnMetrics
-from penstock.client.standbys import Standbys
+from penstock.client.replicas.local_replicas import LocalReplicas
+from penstock.client.scheduling.conductor import Conductor
+from penstock.client.scheduling.turns import Turn
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads
-from penstock.client.turns import Turn
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId
 from penstock.kafka.client_metrics import ADMIN, ClientMetrics
-from penstock.metrics import CLIENT_GROUP, Metric, MetricName, Metrics
-from penstock.metrics_transfer import MetricsReceiver
+from penstock.metrics.registry import CLIENT_GROUP, Metric, MetricName, Metrics
+from penstock.metrics.transfer import MetricsReceiver
 from penstock.spark.messages import LaneAnswer, RestoreProgress
-from penstock.spark.standby_worker import Loaded
+from penstock.spark.worker.standby_worker import Loaded
 
 
 class ApplicationMetrics:
@@ -147,7 +147,7 @@ class ApplicationMetrics:
                 found.update(receiver.metrics())
             return found
 
-    def _standbys(self) -> Standbys | None:
+    def _standbys(self) -> LocalReplicas | None:
         conductor = self._conductor()
         return None if conductor is None else conductor.standbys
 

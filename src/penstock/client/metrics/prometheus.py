@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.metrics import Metric, MetricName
+from penstock.metrics.registry import Metric, MetricName
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.errors import ConfigError
-from penstock.metrics import Metric, MetricName
+from penstock.metrics.registry import Metric, MetricName
 
 _log = logging.getLogger(__name__)
 

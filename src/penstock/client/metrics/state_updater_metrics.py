@@ -7,9 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from penstock.ids import TaskId, TopicPartition
-from penstock.metrics import TASK_GROUP, Metric, MetricName, Metrics, RecordingLevel, Sensor, measure_rate, measure_total_rate
+from penstock.metrics.registry import (
+    TASK_GROUP,
+    Metric,
+    MetricName,
+    Metrics,
+    RecordingLevel,
+    Sensor,
+    measure_rate,
+    measure_total_rate,
+)
 from penstock.spark.messages import RestoreProgress
-from penstock.spark.standby_worker import Loaded
+from penstock.spark.worker.standby_worker import Loaded
 
 UPDATER_GROUP = "stream-state-updater-metrics"
 STANDBY_GROUP = "penstock-standby-metrics"

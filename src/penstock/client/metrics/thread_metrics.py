@@ -7,7 +7,15 @@ from typing import Any
 
 from penstock.client.metrics.state_updater_metrics import measure_ratio
 from penstock.client.stream_threads import StreamThread
-from penstock.metrics import THREAD_GROUP, Metrics, Sensor, measure_count, measure_rate, measure_total, measure_total_rate
+from penstock.metrics.registry import (
+    THREAD_GROUP,
+    Metrics,
+    Sensor,
+    measure_count,
+    measure_rate,
+    measure_total,
+    measure_total_rate,
+)
 from penstock.spark.messages import LaneAnswer
 
 _RATIO = "The ratio, over a rolling measurement window, of the time this thread spent {} to the total elapsed time in that window"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from penstock.client.turns import Turn
-from penstock.metrics import Metrics, Sensor, measure_count, measure_rate, measure_total, measure_total_rate
+from penstock.client.scheduling.turns import Turn
+from penstock.metrics.registry import Metrics, Sensor, measure_count, measure_rate, measure_total, measure_total_rate
 from penstock.spark.messages import LaneAnswer
 
 TURN_GROUP = "penstock-turn-metrics"

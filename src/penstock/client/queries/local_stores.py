@@ -6,20 +6,20 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from penstock.client.conductor import Conductor
-from penstock.config import StreamsConfig
+from penstock.client.scheduling.conductor import Conductor
+from penstock.config.streams_config import StreamsConfig
 from penstock.errors import InvalidStateStoreError, StreamsRebalancingError, UnknownStateStoreError
 from penstock.ids import TaskId
 from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.queries.opening import OwnStore, ReadableStore, own_kind
 from penstock.runtime.queries.partition import StorePartition
 from penstock.scratch import ScratchFolder
-from penstock.spark.fleet import Fleet
-from penstock.spark.guide import Source
+from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.spark.messages import Application
 from penstock.spark.plan import Plan
-from penstock.spark.query_client import LanePartition
-from penstock.spark.query_listener import store_to_query
+from penstock.spark.queries.query_client import LanePartition
+from penstock.spark.queries.query_listener import store_to_query
+from penstock.spark.queries.store_locator import StoreSource
 from penstock.state.directory import GLOBAL_FOLDER, state_dir_here
 
 
@@ -40,9 +40,9 @@ class LocalPartition:
 class LocalStores:
     """Reads the stores of one instance, wherever their lanes keep them."""
 
-    def __init__(self, config: StreamsConfig, fleet: Fleet, conductor: Conductor) -> None:
+    def __init__(self, config: StreamsConfig, lane_jobs: LaneJobs, conductor: Conductor) -> None:
         self._config = config
-        self._fleet = fleet
+        self._lane_jobs = lane_jobs
         self._conductor = conductor
         self._folder = state_dir_here(config["state.dir"]) / config["application.id"]
         self._logs = ScratchFolder("penstock-readers-")
@@ -56,13 +56,13 @@ class LocalStores:
     @property
     def names(self) -> list[str]:
         """The names of all stores of the topology that queries can read, global ones included."""
-        plan, topology = self._fleet.application.plan, self._fleet.application.global_topology
+        plan, topology = self._lane_jobs.application.plan, self._lane_jobs.application.global_topology
         local = [name for s in plan.subtopologies.values() for name in s.stores]
         return sorted({*local, *(topology.stores if topology is not None else ())})
 
     def is_global(self, name: str) -> bool:
         """Whether every instance has all of a store."""
-        topology = self._fleet.application.global_topology
+        topology = self._lane_jobs.application.global_topology
         return topology is not None and name in topology.stores
 
     def store(self, name: str) -> ReadableStore:
@@ -83,14 +83,14 @@ class LocalStores:
                 raise UnknownStateStoreError(
                     f"Cannot get state store {name} because no such store is registered in the topology; there are: {known}"
                 )
-            found = store_to_query(self._fleet.application, tasks[0], name)
+            found = store_to_query(self._lane_jobs.application, tasks[0], name)
             with self._lock:
                 self._stores[name] = found
         return found
 
     def tasks_of(self, name: str) -> list[TaskId]:
         """The tasks that have a partition of a store, here or elsewhere."""
-        plan = self._fleet.application.plan
+        plan = self._lane_jobs.application.plan
         if self._tasks[0] is not plan:
             tasks: dict[str, list[TaskId]] = {}
             for task in plan.tasks():
@@ -132,9 +132,9 @@ class LocalStores:
     @property
     def application(self) -> Application:
         """What the lanes run."""
-        return self._fleet.application
+        return self._lane_jobs.application
 
-    def sources(self, name: str) -> list[Source]:
+    def sources(self, name: str) -> list[StoreSource]:
         """Where Spark's tasks read the active partitions of a store that are here."""
         store = self.store(name)
         owners = self._conductor.owners
@@ -149,25 +149,25 @@ class LocalStores:
         if not self._conductor.owners or not all(ready):
             raise StreamsRebalancingError(f"store {name} cannot be read now: its tasks are being opened; ask again later")
         return [
-            Source(
+            StoreSource(
                 task,
                 _subfolder(task, lane),
-                None if store.on_disk and self._fleet.lanes[lane].executor is None else self._fleet.query_address(lane),
-                self._fleet.lanes[lane].executor,
-                site=self._fleet.site_of(lane),
+                None if store.on_disk and self._lane_jobs.lanes[lane].executor is None else self._lane_jobs.query_address(lane),
+                self._lane_jobs.lanes[lane].executor,
+                site=self._lane_jobs.site_of(lane),
             )
             for task, lane in placed.items()
         ]
 
     def _reader(self, store: ReadableStore | OwnStore, task_id: TaskId, lane: int) -> StorePartition:
-        if isinstance(store, ReadableStore) and store.on_disk and self._fleet.is_on_this_host(lane):
+        if isinstance(store, ReadableStore) and store.on_disk and self._lane_jobs.is_on_this_host(lane):
             return self._on_disk(store, task_id, lane)
         key = task_id, store.name, f"lane-{lane}"
         with self._lock:
             reader = self._readers.get(key)
             if reader is None:
                 reader = self._readers[key] = LanePartition(
-                    store, task_id, self._fleet.application, self._address(lane), self._conductor.reopen
+                    store, task_id, self._lane_jobs.application, self._address(lane), self._conductor.reopen
                 )
             return reader
 
@@ -175,7 +175,7 @@ class LocalStores:
         """A standby, read like what its host's lanes have; None where no lane is there that could be asked."""
         if not host:
             return self._on_disk(store, task_id, 0)
-        lane = self._fleet.lane_on(host)
+        lane = self._lane_jobs.lane_on(host)
         return None if lane is None else self._reader(store, task_id, lane)
 
     def _on_disk(self, store: ReadableStore, task_id: TaskId, lane: int) -> StorePartition:
@@ -188,7 +188,7 @@ class LocalStores:
             return reader
 
     def _address(self, lane: int) -> Callable[[], str | tuple[str, int] | None]:
-        return lambda: self._fleet.query_address(lane)
+        return lambda: self._lane_jobs.query_address(lane)
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from penstock.kafka.membership import Membership
 from penstock.partitioner import chooser
 from penstock.peers.addresses import advertised
 from penstock.query.metadata import HostInfo, KeyQueryMetadata, StreamsMetadata
-from penstock.serdes import as_serializer
+from penstock.serdes.serde import as_serializer
 from penstock.spark.plan import Plan
 
 Units = Mapping[str, tuple[TaskId, ...]]

@@ -14,10 +14,10 @@ from penstock.ids import TaskId
 from penstock.query.metadata import HostInfo
 from penstock.query.table_read import key_format_of
 from penstock.runtime.queries.arrow_table import columns_of
-from penstock.spark.guide import Guide, Source
-from penstock.spark.guided_source import GuidedTables
-from penstock.spark.source import register
-from penstock.spark.worker import packed
+from penstock.spark.queries.data_source import register
+from penstock.spark.queries.located_source import LocatedTables
+from penstock.spark.queries.store_locator import StoreLocator, StoreSource
+from penstock.spark.worker.lane_worker import packed
 
 
 class StateTables:
@@ -27,8 +27,8 @@ class StateTables:
         self._spark = spark
         self._stores = stores
         self._locations = locations
-        self._guide: Guide | None = None
-        self._tables: GuidedTables | None = None
+        self._store_locator: StoreLocator | None = None
+        self._tables: LocatedTables | None = None
         self._lock = threading.Lock()
 
     def dataframe(self, name: str) -> Any:
@@ -37,16 +37,16 @@ class StateTables:
         places = {source.task_id: source.executor for source in sources}
         return self._guided().dataframe(name, columns_of(store), key_format_of(store.key_serde), places)
 
-    def _guided(self) -> GuidedTables:
+    def _guided(self) -> LocatedTables:
         with self._lock:
-            if self._guide is None:
-                self._guide = Guide(self._spark.sparkContext, self._stores.application, self._source_of)
+            if self._store_locator is None:
+                self._store_locator = StoreLocator(self._spark.sparkContext, self._stores.application, self._source_of)
             if self._tables is None:
                 # Not before: with the first source that it is told of, Spark starts a Python process to look for others.
                 register(self._spark)
                 application = self._stores.application
-                application_id, guide = application.config["application.id"], self._guide.address
-                self._tables = GuidedTables(self._spark, application_id, packed(application), guide)
+                application_id, guide = application.config["application.id"], self._store_locator.address
+                self._tables = LocatedTables(self._spark, application_id, packed(application), guide)
             return self._tables
 
     def create_temp_views(self) -> list[str]:
@@ -72,17 +72,17 @@ class StateTables:
     def close(self) -> None:
         """Tables can be read no more."""
         with self._lock:
-            if self._guide is not None:
-                self._guide.close()
+            if self._store_locator is not None:
+                self._store_locator.close()
 
-    def _source_of(self, name: str, task_id: TaskId) -> Source:
+    def _source_of(self, name: str, task_id: TaskId) -> StoreSource:
         """Where a partition is now."""
         found = next((source for source in self._sources(name) if source.task_id == task_id), None)
         if found is None:
             raise StateStoreMigratedError(f"store {name} has no partition {task_id.partition} any more: make the table anew")
         return found
 
-    def _sources(self, name: str) -> list[Source]:
+    def _sources(self, name: str) -> list[StoreSource]:
         found = self._stores.sources(name)
         if self._stores.is_global(name):
             return found
@@ -99,4 +99,4 @@ class StateTables:
                 f"partitions {', '.join(map(str, unknown))} of store {name} are with other instances, and a table "
                 "shows the whole store: set application.server on all instances, so that they can be asked for their part"
             )
-        return found + [Source(task, "", server=str(host)) for task, host in others.items()]
+        return found + [StoreSource(task, "", server=str(host)) for task, host in others.items()]

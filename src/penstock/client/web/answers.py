@@ -26,8 +26,8 @@ from penstock.runtime.queries.entries import MAX_TIME, Entry, entries_for, entry
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
 from penstock.runtime.queries.patience import patiently
-from penstock.serde_codecs import parse_json
-from penstock.serdes import as_serializer
+from penstock.serdes.codecs import parse_json
+from penstock.serdes.serde import as_serializer
 
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1_000
 _MOST_WINDOWS = 100_000

@@ -8,18 +8,18 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.client.conductor import Conductor
-from penstock.client.owned_tasks import Lags
 from penstock.client.queries.local_stores import LocalStores
 from penstock.client.queries.locations import Locations
+from penstock.client.repartition_reasons import transports
+from penstock.client.scheduling.conductor import Conductor
+from penstock.client.scheduling.owned_tasks import Lags
 from penstock.client.state import State
 from penstock.client.web.edges import Edges
 from penstock.client.web.history import History
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TopicPartition
 from penstock.query.metadata import HostInfo
-from penstock.spark.fleet import Fleet
-from penstock.spark.transports import transports
+from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.topology.description import Processor, Sink, Source, TopologyDescription
 from penstock.topology.picture import draw_topology
 
@@ -38,7 +38,7 @@ class AppInfo:
         description: TopologyDescription,
         state: Callable[[], State],
         failure: Callable[[], BaseException | None],
-        fleet: Fleet,
+        lane_jobs: LaneJobs,
         conductor: Conductor,
         stores: LocalStores,
         locations: Callable[[], Locations],
@@ -50,7 +50,7 @@ class AppInfo:
         self._here = here
         self._state = state
         self._failure = failure
-        self._fleet = fleet
+        self._lane_jobs = lane_jobs
         self._conductor = conductor
         self._stores = stores
         self._locations = locations
@@ -125,7 +125,7 @@ class AppInfo:
                 "waiting_for_core_seconds": round(waiting[lane.name], 1) if lane.name in waiting else None,
                 "tasks": [str(task) for task, owner in sorted(owners.items()) if owner == index],
             }
-            for index, lane in self._fleet.lanes.items()
+            for index, lane in self._lane_jobs.lanes.items()
         ]
 
     def _tasks(self, lags: Lags) -> list[dict[str, Any]]:
@@ -136,7 +136,7 @@ class AppInfo:
         for task in plan.tasks():
             active, standby = task in owners, task in standbys
             subtopology = plan.subtopologies[task.subtopology]
-            lane = self._fleet.lanes.get(owners[task]) if active else None
+            lane = self._lane_jobs.lanes.get(owners[task]) if active else None
             ready = self._conductor.is_ready(task) and str(task) not in restoring
             host = self._here if active else locations.host_of(task)
             found.append(

@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import penstock
-from penstock.client.conductor import Conductor
+from penstock.client.scheduling.conductor import Conductor
 from penstock.client.state import State
 from penstock.client.web.app_info import AppInfo
 from penstock.client.web.history import SERIES, History
 from penstock.client.web.state_info import StateInfo
 from penstock.client.web.watcher import Watcher
 from penstock.ids import TopicPartition
-from penstock.spark.fleet import Fleet
+from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.topology.description import TopologyDescription
 from penstock.topology.map import map_topology
 
@@ -35,7 +35,7 @@ class Console:
         watcher: Watcher,
         stores: StateInfo,
         description: TopologyDescription,
-        fleet: Fleet,
+        lane_jobs: LaneJobs,
         conductor: Conductor,
         state: Callable[[], State],
         scheme: str,
@@ -48,7 +48,7 @@ class Console:
         self._watcher = watcher
         self._stores = stores
         self._map = map_topology(description)
-        self._fleet = fleet
+        self._lane_jobs = lane_jobs
         self._conductor = conductor
         self._state = state
         self._scheme = scheme
@@ -112,7 +112,7 @@ class Console:
 
     def _code_lines(self) -> dict[str, str]:
         """Where in the user's code each node was added."""
-        plan = self._fleet.application.plan
+        plan = self._lane_jobs.application.plan
         if self._lines is None or self._lines[0] is not plan:
             specs = [node for part in plan.subtopologies.values() for node in part.nodes]
             self._lines = plan, {node.name: node.added_at for node in specs if node.added_at}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from penstock.client.turns import Turn
+from penstock.client.scheduling.turns import Turn
 from penstock.client.web.log_book import LogBook
 from penstock.dead_letters import DeadLetter
 from penstock.runtime.flow import Edge, Flow
@@ -64,7 +64,7 @@ class _Restoring:
 
 
 @dataclass
-class Cause:
+class LetterCause:
     """Dead letters that failed in the same way: how many, when the first and the last of them came, and where from."""
 
     exception: str | None
@@ -86,7 +86,7 @@ class History:
         self._recent: deque[_Recent] = deque()
         self._restoring: dict[tuple[str, str], _Restoring] = {}
         self._dead_letters: deque[DeadLetter] = deque(maxlen=_MAX_DEAD_LETTERS)
-        self._causes: dict[tuple[str | None, ...], Cause] = {}
+        self._causes: dict[tuple[str | None, ...], LetterCause] = {}
         self._failed: Counter[str] = Counter()
         self._totals = Counter[str]()
         self._usage: dict[int, tuple[str, Usage]] = {}
@@ -258,7 +258,7 @@ class History:
         if cause is None:
             if len(self._causes) >= _MAX_CAUSES:
                 del self._causes[min(self._causes, key=lambda known: self._causes[known].last)]
-            self._causes[key] = Cause(letter.exception, key[1], letter.topic, letter.to, 1, letter.time, letter.time)
+            self._causes[key] = LetterCause(letter.exception, key[1], letter.topic, letter.to, 1, letter.time, letter.time)
         else:
             cause.count += 1
             cause.last = max(cause.last, letter.time)

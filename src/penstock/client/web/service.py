@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.client.conductor import Conductor
 from penstock.client.queries.queries import Queries
+from penstock.client.scheduling.conductor import Conductor
 from penstock.client.state import State
 from penstock.client.web.answers import Answers
 from penstock.client.web.app_info import AppInfo
@@ -22,11 +22,11 @@ from penstock.client.web.settings import settings_json
 from penstock.client.web.sql import SqlConsole
 from penstock.client.web.state_info import Readings, StateInfo
 from penstock.client.web.watcher import Watcher
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TopicPartition
 from penstock.peers.proofs import PeerKeys
 from penstock.query.server_tls import server_tls
-from penstock.spark.fleet import Fleet
+from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.topology.description import TopologyDescription
 
 _log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class WebService:
         description: TopologyDescription,
         state: Callable[[], State],
         failure: Callable[[], BaseException | None],
-        fleet: Fleet,
+        lane_jobs: LaneJobs,
         conductor: Conductor,
         ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]],
         metrics: Callable[[], str] | None,
@@ -95,7 +95,7 @@ class WebService:
             description,
             state,
             failure,
-            fleet,
+            lane_jobs,
             conductor,
             queries.stores,
             lambda: queries.locations,
@@ -103,15 +103,15 @@ class WebService:
             self.history,
             thread_states,
         )
-        watcher = self._watcher = Watcher(self.history, conductor.tasks.known_lags, info.places, lambda: fleet.jvm_pid)
+        watcher = self._watcher = Watcher(self.history, conductor.tasks.known_lags, info.places, lambda: lane_jobs.jvm_pid)
         watcher.start()
         console = Console(
             info,
             self.history,
             watcher,
-            StateInfo(queries.stores, fleet, conductor, self.history, readings),
+            StateInfo(queries.stores, lane_jobs, conductor, self.history, readings),
             description,
-            fleet,
+            lane_jobs,
             conductor,
             state,
             self.url.partition(":")[0],
@@ -119,7 +119,7 @@ class WebService:
             paused,
             replays=self._token is not None and letters is not None,
         )
-        found = None if letters is None else Letters(letters, self._letter_topics, lambda: _inputs(fleet))
+        found = None if letters is None else Letters(letters, self._letter_topics, lambda: _inputs(lane_jobs))
         self._web.begin(Parts(answers, info, metrics or (lambda: basic_metrics(info)), console, SqlConsole(queries), found))
         self._listen()
         _log.info("queries are answered at %s, where also a page shows the application", self.url)
@@ -147,9 +147,9 @@ class WebService:
         self.history.close()
 
 
-def _inputs(fleet: Fleet) -> set[str]:
+def _inputs(lane_jobs: LaneJobs) -> set[str]:
     """The topics that others write for the application."""
-    parts = fleet.application.plan.subtopologies.values()
+    parts = lane_jobs.application.plan.subtopologies.values()
     return {topic for part in parts for topic in part.source_topics if topic not in part.repartition_source_topics}
 
 

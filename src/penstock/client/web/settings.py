@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.config import StreamsConfig
-from penstock.config_keys import KEYS
-from penstock.config_secrets import shown
+from penstock.config.keys import KEYS
+from penstock.config.secrets import shown
+from penstock.config.streams_config import StreamsConfig
 
 _LONGEST = 1_000
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.client.conductor import Conductor
 from penstock.client.queries.local_stores import LocalStores
+from penstock.client.scheduling.conductor import Conductor
 from penstock.client.web.history import History
-from penstock.metrics import STATE_GROUP, Metric, MetricName
-from penstock.spark.fleet import Fleet
+from penstock.metrics.registry import STATE_GROUP, Metric, MetricName
+from penstock.spark.driver.lane_jobs import LaneJobs
 
 Readings = Callable[[], Mapping[MetricName, Metric]]
 
@@ -22,17 +22,17 @@ class StateInfo:
     """Gathers what workers measure of their stores; nothing is opened or asked for."""
 
     def __init__(
-        self, stores: LocalStores, fleet: Fleet, conductor: Conductor, history: History, readings: Readings = dict
+        self, stores: LocalStores, lane_jobs: LaneJobs, conductor: Conductor, history: History, readings: Readings = dict
     ) -> None:
         self._stores = stores
-        self._fleet = fleet
+        self._lane_jobs = lane_jobs
         self._conductor = conductor
         self._history = history
         self._readings = readings
 
     def __call__(self) -> list[dict[str, Any]]:
         """One row for each store of each task that is here, active or as a copy."""
-        plan, measured = self._fleet.application.plan, self._measured()
+        plan, measured = self._lane_jobs.application.plan, self._measured()
         owners, copies = self._conductor.owners, self._conductor.standby_hosts
         restoring = {(found["task"], found["store"]): found for found in self._history.restoring()}
         behind = {(str(copy.task_id), copy.store): max(0, copy.end - copy.offset) for copy in self._copies()}

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from penstock.client.owned_tasks import Lags
+from penstock.client.scheduling.owned_tasks import Lags
 from penstock.client.web.history import BUCKET_SECONDS, History
 from penstock.ids import TopicPartition
 from penstock.usage import Usage, own_usage, usage_of

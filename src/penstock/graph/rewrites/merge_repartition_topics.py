@@ -10,7 +10,7 @@ from penstock.graph.node import GraphNode
 from penstock.graph.repartition import OptimizableRepartitionNode, create_repartition_node
 from penstock.graph.resources import GraphNames
 from penstock.graph.search import find_parent_node_matching
-from penstock.guessed_serdes import given_serde
+from penstock.serdes.guessed import given_serde
 from penstock.topology.builder import InternalTopologyBuilder
 
 Repartitions = dict[GraphNode, dict[OptimizableRepartitionNode, None]]

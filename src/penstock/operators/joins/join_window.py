@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columnar import ColumnProcessor, Operator
-from penstock.columns import Columns
+from penstock.columns.columns import Columns
+from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.processor import Processor
 from penstock.record import Record
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders

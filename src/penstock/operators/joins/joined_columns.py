@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from penstock.columns import Columns, RawColumns, TwoOrigins
+from penstock.columns.columns import Columns, RawColumns, TwoOrigins
 from penstock.record import Headers
 from penstock.state.layers.window_rows import Entry, WindowRows
 

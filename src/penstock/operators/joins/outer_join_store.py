@@ -12,8 +12,8 @@ import struct
 from typing import Any, NamedTuple
 
 from penstock.errors import SerializationError
-from penstock.guessed_serdes import settled
-from penstock.serdes import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
+from penstock.serdes.guessed import settled
+from penstock.serdes.serde import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
 
 _TIME_AND_SIDE = struct.Struct(">q?")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.columnar import Operator
+from penstock.columns.operator import Operator
 from penstock.operators.joins.stream_table_join import Joiner, KeyMapper, KStreamKTableJoinProcessor
 from penstock.operators.value_getters import KTableValueGetterSupplier
 

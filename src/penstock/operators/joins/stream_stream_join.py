@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.columnar import Operator
+from penstock.columns.operator import Operator
 from penstock.operators.joins.outer_join_store import LeftOrRightValue, TimestampedKeyAndJoinSide
 from penstock.operators.joins.shared_times import NOTHING_SEEN, TimeTrackerSupplier
 from penstock.operators.skipped import skip_record

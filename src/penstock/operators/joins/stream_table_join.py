@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.columnar import ColumnProcessor, Operator
-from penstock.columns import Columns
+from penstock.columns.columns import Columns
+from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.errors import StreamsError, TopologyError
 from penstock.operators.rows import each_row
 from penstock.operators.skipped import skip_record

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock.change import Change
-from penstock.columnar import Operator
+from penstock.columns.operator import Operator
 from penstock.operators.skipped import skip_out_of_order, skip_record
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
 from penstock.processor import Processor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.change import Change
-from penstock.columnar import Operator
+from penstock.columns.operator import Operator
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.joins.table_table_join import KTableKTableAbstractJoin, union_of_names
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper

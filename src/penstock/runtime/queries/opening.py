@@ -8,13 +8,13 @@ from typing import Any
 
 from rocksdict import Cache
 
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.errors import InvalidStateStoreError
-from penstock.guessed_serdes import GuessedSerde
 from penstock.ids import TaskId
 from penstock.query.columns import is_own
 from penstock.runtime.queries.reader_context import ReaderContext
 from penstock.runtime.queries.secondary import SecondaryPartition
+from penstock.serdes.guessed import GuessedSerde
 from penstock.state.builders import AbstractStoreBuilder
 from penstock.state.engines.rocksdb import DB_FOLDER
 from penstock.state.layers.headers_key_value import MeteredKeyValueStoreWithHeaders

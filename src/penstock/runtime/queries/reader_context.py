@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId
 from penstock.runtime.store_context import AbstractTaskContext
 from penstock.runtime.task_metrics import TaskMetrics

@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar
 
 from penstock.change import Change
 from penstock.errors import ProcessorStateError
-from penstock.guessed_serdes import settled
 from penstock.record import RawRecord, Record, RecordContext
-from penstock.serde_contract import as_deserializer, as_serializer
+from penstock.serdes.contract import as_deserializer, as_serializer
+from penstock.serdes.guessed import settled
 from penstock.state.buffers.changelog import CHANGELOG_HEADERS, read_changelog_record
 from penstock.state.buffers.java_hash_set import JavaHashSet
 from penstock.state.buffers.metrics import BufferMetrics
@@ -107,7 +107,7 @@ class InMemoryTimeOrderedKeyValueChangeBuffer(TimeOrderedKeyValueBuffer[K, "Chan
         self._deserialize_value: Any = as_deserializer(self._value_serde)
 
     def put(self, time: int, record: Record[K, Change[V]], record_context: RecordContext) -> bool:
-        """Hold back the change of a key; always taken."""
+        """RebalancePause back the change of a key; always taken."""
         key: bytes = self._serialize_key(self._topic, record.key)
         change = record.value
         serializer = self._serialize_value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from penstock.metrics import STATE_GROUP, RecordingLevel
+from penstock.metrics.registry import STATE_GROUP, RecordingLevel
 
 _SCOPE = "in-memory-suppression"
 

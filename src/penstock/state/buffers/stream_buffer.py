@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from penstock.guessed_serdes import settled
 from penstock.ids import TopicPartition
 from penstock.record import NO_TIMESTAMP, RawRecord, Record, RecordContext
-from penstock.serde_contract import as_deserializer, as_serializer
+from penstock.serdes.contract import as_deserializer, as_serializer
+from penstock.serdes.guessed import settled
 from penstock.state.buffers.time_ordered import MAX_LONG, BufferBuilder, Eviction, SerdeGetter, TimeOrderedKeyValueBuffer
 from penstock.state.buffers.values import BufferValue, Reader
 from penstock.state.engines.rocksdb import RocksDBStore
@@ -113,7 +113,7 @@ class RocksDBTimeOrderedKeyValueBuffer(TimeOrderedKeyValueBuffer[K, V], Generic[
         self._deserialize_value: Any = as_deserializer(self._value_serde)
 
     def put(self, time: int, record: Record[K, V], record_context: RecordContext) -> bool:
-        """Hold a record back; False where its grace period is over already."""
+        """RebalancePause a record back; False where its grace period is over already."""
         timestamp = record.timestamp
         if self.observed_stream_time - self._grace_ms > timestamp:
             return False

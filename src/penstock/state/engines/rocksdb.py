@@ -17,7 +17,7 @@ from rocksdict import Cache, ColumnFamily, Options, Rdict, WriteBatch, WriteOpti
 
 from penstock.errors import ProcessorStateError
 from penstock.ids import TopicPartition
-from penstock.metrics import RecordingLevel
+from penstock.metrics.registry import RecordingLevel
 from penstock.record import RawRecord
 from penstock.state.engines.key_value_bytes import KeyValueBytesStore
 from penstock.state.engines.overlay import Overlay

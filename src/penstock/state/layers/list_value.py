@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.iterators import ByteIterator, PeekingIterator
 from penstock.state.layers.logged_key_value import ChangeLoggingKeyValueStore
 from penstock.state.layers.wrapped_key_value import WrappedKeyValueStore

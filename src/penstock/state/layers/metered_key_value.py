@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.change import Change
 from penstock.record import Record
-from penstock.serdes import as_serializer
+from penstock.serdes.serde import as_serializer
 from penstock.state.iterators import PeekingIterator
 from penstock.state.layers.metrics import StoreMetrics
 from penstock.state.layers.serdes import StoreSerdes

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from penstock.metrics import (
+from penstock.metrics.registry import (
     CACHE_GROUP,
     STATE_GROUP,
     Metrics,

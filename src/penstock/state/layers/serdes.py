@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.columns.serdes import deserialize_column, serialize_column
 from penstock.errors import SerializationError, StreamsError
-from penstock.guessed_serdes import settled
-from penstock.serde_codecs import serialize_boolean, serialize_bytes, serialize_double, serialize_long
-from penstock.serde_columns import deserialize_column, serialize_column
-from penstock.serde_contract import as_deserializer, as_serializer, shown_half
-from penstock.serdes import WrappingNullable
+from penstock.serdes.codecs import serialize_boolean, serialize_bytes, serialize_double, serialize_long
+from penstock.serdes.contract import as_deserializer, as_serializer, shown_half
+from penstock.serdes.guessed import settled
+from penstock.serdes.serde import WrappingNullable
 from penstock.state.store import StateStoreContext
 
 _EXACT: dict[Any, type] = {serialize_long: int, serialize_double: float, serialize_boolean: bool, serialize_bytes: bytes}

@@ -11,7 +11,15 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.assignor import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, Assignment, Member, Settings, Unit, assign
+from penstock.client.assignment.assignor import (
+    LATEST_OFFSET,
+    UNKNOWN_OFFSET_SUM,
+    Assignment,
+    AssignorSettings,
+    Member,
+    Unit,
+    assign,
+)
 
 ZONES = ("a", "b", "c")
 ONE = st.just(1)
@@ -46,10 +54,14 @@ def some_members(draw: Any, units: Sequence[Unit], capacities: Any = ONE, at_lea
 
 
 @st.composite
-def situations(draw: Any, **members: Any) -> tuple[list[Unit], list[Member], Settings]:
+def situations(draw: Any, **members: Any) -> tuple[list[Unit], list[Member], AssignorSettings]:
     units = draw(some_units())
     tags = draw(st.sampled_from([(), ("zone",)]))
-    return units, draw(some_members(units, **members)), Settings(draw(st.integers(0, 2)), 10, draw(st.integers(1, 3)), tags)
+    return (
+        units,
+        draw(some_members(units, **members)),
+        AssignorSettings(draw(st.integers(0, 2)), 10, draw(st.integers(1, 3)), tags),
+    )
 
 
 def after(units: Iterable[Unit], members: Iterable[Member], found: Assignment) -> list[Member]:
@@ -65,7 +77,9 @@ def after(units: Iterable[Unit], members: Iterable[Member], found: Assignment) -
     return changed
 
 
-def settled(units: Sequence[Unit], members: Sequence[Member], chosen: Settings, rounds: int = 60) -> tuple[list[Member], int]:
+def settled(
+    units: Sequence[Unit], members: Sequence[Member], chosen: AssignorSettings, rounds: int = 60
+) -> tuple[list[Member], int]:
     """Assign again and again until nothing is left for later."""
     now = list(members)
     for number in range(1, rounds + 1):
@@ -230,7 +244,7 @@ def _large(factor: int) -> tuple[list[Unit], list[Member]]:
 
 
 def test_should_not_grow_with_the_square_of_what_there_is() -> None:
-    chosen = Settings(1, 10, 2, ("zone",))
+    chosen = AssignorSettings(1, 10, 2, ("zone",))
 
     def scale_out(factor: int) -> Callable[[], object]:
         units, members = _large(factor)
@@ -248,7 +262,7 @@ def test_should_not_grow_with_the_square_of_what_there_is() -> None:
 
 def test_should_assign_ten_thousand_tasks_to_a_thousand_members() -> None:
     units, members = _large(100)
-    chosen = Settings(1, 10, 2, ("zone",))
+    chosen = AssignorSettings(1, 10, 2, ("zone",))
     found = assign(units, members, chosen)
     assert {len(held) for held in found.active.values()} == {10}
     again = assign(units, after(units, members, found), chosen)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.assignor import Assignment, Member, Settings, Unit, assign
+from penstock.client.assignment.assignor import Assignment, AssignorSettings, Member, Unit, assign
 
 STRATEGIES = ("min_traffic", "balance_subtopology")
 
@@ -25,7 +25,7 @@ def member(name: str, rack: str, *active: str, **more: Any) -> Member:
     return Member(name, active=frozenset(active), lags=dict.fromkeys(active, -2), rack=rack, **more)
 
 
-def follow(units: list[Unit], members: list[Member], settings: Settings) -> Assignment:
+def follow(units: list[Unit], members: list[Member], settings: AssignorSettings) -> Assignment:
     """The assignment after which nothing moves any more; the state is small, so that nothing waits for it."""
     found = assign(units, members, settings)
     again = [
@@ -46,14 +46,18 @@ def test_should_exchange_units_that_are_in_the_wrong_racks(strategy: str) -> Non
     units = [unit("0_0", "rack-2"), unit("0_1", "rack-1")]
     members = [member("1", "rack-1", "0_0"), member("2", "rack-2", "0_1")]
     assert assign(units, members).active == {"1": ("0_0",), "2": ("0_1",)}
-    assert follow(units, members, Settings(rack_strategy=strategy)).active == {"1": ("0_1",), "2": ("0_0",)}
+    assert follow(units, members, AssignorSettings(rack_strategy=strategy)).active == {"1": ("0_1",), "2": ("0_0",)}
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_should_leave_units_where_all_have_a_replica_near(strategy: str) -> None:
     units = [unit("0_0", "rack-1", "rack-2"), unit("0_1", "rack-2", "rack-3"), unit("0_2", "rack-3", "rack-4")]
     members = [member("1", "rack-1", "0_0"), member("2", "rack-2", "0_1"), member("3", "rack-3", "0_2")]
-    assert follow(units, members, Settings(rack_strategy=strategy)).active == {"1": ("0_0",), "2": ("0_1",), "3": ("0_2",)}
+    assert follow(units, members, AssignorSettings(rack_strategy=strategy)).active == {
+        "1": ("0_0",),
+        "2": ("0_1",),
+        "3": ("0_2",),
+    }
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -64,7 +68,7 @@ def test_should_exchange_copies_that_are_in_the_wrong_racks(strategy: str) -> No
         member("2", "rack-2", standby=frozenset({"0_1"})),
         member("3", "rack-3", standby=frozenset({"0_0"})),
     ]
-    settings = Settings(standby_replicas=1, rack_strategy=strategy)
+    settings = AssignorSettings(standby_replicas=1, rack_strategy=strategy)
     for unit_, copy in assign(units, members, settings).standby.items():
         assert copy == {"1": copy, "2": ("0_0",), "3": ("0_1",)}[unit_]
 
@@ -85,7 +89,7 @@ def test_should_not_bring_copies_of_a_zone_together_for_less_traffic(strategy: s
         )
         for name, zone in zones.items()
     ]
-    found = assign(units, members, Settings(2, rack_aware_tags=("az",), rack_strategy=strategy))
+    found = assign(units, members, AssignorSettings(2, rack_aware_tags=("az",), rack_strategy=strategy))
     for name in ("0_0", "0_1"):
         holders = [found.owners[name], *(m for m, copies in found.standby.items() if name in copies)]
         assert {zones[holder] for holder in holders} == {"1", "2", "3"}
@@ -94,29 +98,32 @@ def test_should_not_bring_copies_of_a_zone_together_for_less_traffic(strategy: s
 def test_should_keep_sub_topologies_even_only_where_it_is_asked_to() -> None:
     units = [unit("0_0", "r1"), unit("0_1", "r1"), unit("1_0", "r2"), unit("1_1", "r2")]
     members = [member("1", "r1", "0_0", "1_0"), member("2", "r2", "0_1", "1_1")]
-    assert follow(units, members, Settings(rack_strategy="min_traffic")).active == {"1": ("0_0", "0_1"), "2": ("1_0", "1_1")}
-    even = follow(units, members, Settings(rack_strategy="balance_subtopology"))
+    assert follow(units, members, AssignorSettings(rack_strategy="min_traffic")).active == {
+        "1": ("0_0", "0_1"),
+        "2": ("1_0", "1_1"),
+    }
+    even = follow(units, members, AssignorSettings(rack_strategy="balance_subtopology"))
     assert [sorted(name[0] for name in active) for active in even.active.values()] == [["0", "1"], ["0", "1"]]
 
 
 def test_should_move_nothing_where_that_costs_more_than_the_traffic() -> None:
     units = [unit("0_0", "r2"), unit("0_1", "r1")]
     members = [member("1", "r1", "0_0"), member("2", "r2", "0_1")]
-    settings = Settings(rack_strategy="min_traffic", rack_traffic_cost=1, rack_non_overlap_cost=2)
+    settings = AssignorSettings(rack_strategy="min_traffic", rack_traffic_cost=1, rack_non_overlap_cost=2)
     assert assign(units, members, settings).active == {"1": ("0_0",), "2": ("0_1",)}
 
 
 def test_should_warm_up_what_has_much_state_before_it_goes_to_the_right_rack() -> None:
     units = [unit("0_0", "r2", changelog=1_000_000), unit("0_1", "r1", changelog=1_000_000)]
     members = [member("1", "r1", "0_0"), member("2", "r2", "0_1")]
-    found = assign(units, members, Settings(rack_strategy="min_traffic"))
+    found = assign(units, members, AssignorSettings(rack_strategy="min_traffic"))
     assert found.active == {"1": ("0_0",), "2": ("0_1",)}
     assert found.warmup == {"1": ("0_1",), "2": ("0_0",)}
     assert found.probing
 
 
 @st.composite
-def situations(draw: Any) -> tuple[list[Unit], list[Member], Settings]:
+def situations(draw: Any) -> tuple[list[Unit], list[Member], AssignorSettings]:
     names = ("r1", "r2", "r3")[: draw(st.integers(2, 3))]
     racks = st.sets(st.sampled_from(names), min_size=1).map(frozenset)
     changelog = draw(st.sampled_from([None, 0]))
@@ -129,11 +136,13 @@ def situations(draw: Any) -> tuple[list[Unit], list[Member], Settings]:
     runs = {u.id: draw(st.sampled_from(ids)) for u in units}
     members = [member(m, draw(st.sampled_from(names)), *(u for u, by in runs.items() if by == m)) for m in ids]
     costs = draw(st.sampled_from([(None, None), (1, 10), (5, 2), (1, 0)]))
-    return units, members, Settings(0, 10_000, 2, (), draw(st.sampled_from(STRATEGIES)), *costs)
+    return units, members, AssignorSettings(0, 10_000, 2, (), draw(st.sampled_from(STRATEGIES)), *costs)
 
 
 @given(situations())
-def test_should_find_the_least_cost_and_leave_loads_as_they_were(situation: tuple[list[Unit], list[Member], Settings]) -> None:
+def test_should_find_the_least_cost_and_leave_loads_as_they_were(
+    situation: tuple[list[Unit], list[Member], AssignorSettings],
+) -> None:
     units, members, settings = situation
     rack = {m.id: m.rack for m in members}
     before = assign(units, members, replace(settings, rack_strategy="none")).owners

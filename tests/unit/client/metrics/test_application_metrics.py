@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from penstock.client.metrics.application_metrics import ApplicationMetrics
+from penstock.client.scheduling.turns import Turn
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThreads, ThreadState
-from penstock.client.turns import Turn
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.kafka.fetch import FetchRange
-from penstock.metrics import Metrics
-from penstock.metrics_transfer import MetricsSender
+from penstock.metrics.registry import Metrics
+from penstock.metrics.transfer import MetricsSender
 from penstock.spark.messages import LaneAnswer
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from penstock.client.metrics.prometheus import render
 from penstock.client.metrics.server import MetricsServer
-from penstock.config import StreamsConfig
+from penstock.config.streams_config import StreamsConfig
 from penstock.errors import StreamsError
-from penstock.metrics import Metric, MetricName
+from penstock.metrics.registry import Metric, MetricName
 
 
 def metrics(*pairs: tuple[MetricName, object]) -> dict[MetricName, Metric]:

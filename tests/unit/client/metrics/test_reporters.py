@@ -7,7 +7,7 @@ import pytest
 
 from penstock import ConfigError, KafkaMetric, MetricsReporter, StreamsConfig
 from penstock.client.metrics.reporters import Reporters, make_reporters
-from penstock.metrics import Metrics, RecordingLevel
+from penstock.metrics.registry import Metrics, RecordingLevel
 from tests.harness.kafka import wait_until
 
 HEARD: list[tuple[str, Any]] = []

@@ -10,9 +10,9 @@ import pytest
 from penstock.client.metrics.state_updater_metrics import STANDBY_GROUP, UPDATER_GROUP, StateUpdaterMetrics
 from penstock.clock import ManualClock
 from penstock.ids import TaskId, TopicPartition
-from penstock.metrics import TASK_GROUP, Metrics
+from penstock.metrics.registry import TASK_GROUP, Metrics
 from penstock.spark.messages import RestoreProgress
-from penstock.spark.standby_worker import Loaded
+from penstock.spark.worker.standby_worker import Loaded
 
 TASK, OTHER = TaskId(0, 1), TaskId(0, 2)
 CHANGELOG = TopicPartition("app-counts-changelog", 1)

@@ -16,9 +16,9 @@ from penstock.client.queries.locations import Locations
 from penstock.client.queries.tables import StateTables
 from penstock.kafka.membership import Membership
 from penstock.query.table_read import ALL
-from penstock.spark import guide
-from penstock.spark.guide import Guide, ask
-from penstock.spark.state_tables import guided_batches
+from penstock.spark.queries import store_locator as guide
+from penstock.spark.queries.state_tables import located_batches
+from penstock.spark.queries.store_locator import StoreLocator, ask
 from tests.unit.client.queries.world import World
 
 
@@ -31,9 +31,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.fixture
-def guided(world: World) -> Iterator[Guide]:
+def guided(world: World) -> Iterator[StoreLocator]:
     tables = StateTables(None, world.stores, lambda: world.locations)
-    guided = Guide(local(), world.fleet.application, tables._source_of)
+    guided = StoreLocator(local(), world.lane_jobs.application, tables._source_of)
     yield guided
     guided.close()
 
@@ -42,14 +42,14 @@ def local() -> Any:
     return SimpleNamespace(master="local[1]")
 
 
-def rows(world: World, guided: Guide, partition: int) -> list[Any]:
-    application = world.fleet.application
+def rows(world: World, guided: StoreLocator, partition: int) -> list[Any]:
+    application = world.lane_jobs.application
     columns = [("key", "string"), ("value", "bigint"), ("timestamp", "bigint")]
-    batches = guided_batches(application, "counts", TaskId(0, partition), columns, guided.address, ALL)
+    batches = located_batches(application, "counts", TaskId(0, partition), columns, guided.address, ALL)
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-def test_should_read_a_partition_where_it_is_now(world: World, guided: Guide) -> None:
+def test_should_read_a_partition_where_it_is_now(world: World, guided: StoreLocator) -> None:
     world.write("counts", 1).put("a", ValueAndTimestamp(1, 7))
     world.commit()
     assert rows(world, guided, 1) == [{"key": "a", "value": 1, "timestamp": 7}]
@@ -58,7 +58,7 @@ def test_should_read_a_partition_where_it_is_now(world: World, guided: Guide) ->
     assert rows(world, guided, 1) == [{"key": "a", "value": 2, "timestamp": 8}]
 
 
-def test_should_wait_while_a_partition_is_opened(world: World, guided: Guide) -> None:
+def test_should_wait_while_a_partition_is_opened(world: World, guided: StoreLocator) -> None:
     world.conductor.is_open = False
     timer = threading.Timer(0.5, lambda: setattr(world.conductor, "is_open", True))
     timer.start()
@@ -83,8 +83,8 @@ def test_should_ask_for_other_instances_servers_only_where_there_are_others(worl
         tables._sources("counts")
 
 
-def test_should_say_what_is_wrong(world: World, guided: Guide, monkeypatch: pytest.MonkeyPatch) -> None:
-    application = world.fleet.application
+def test_should_say_what_is_wrong(world: World, guided: StoreLocator, monkeypatch: pytest.MonkeyPatch) -> None:
+    application = world.lane_jobs.application
     with pytest.raises(StateStoreMigratedError, match="make the table anew"):
         ask(guided.address, application, "counts", TaskId(0, 17))
     with pytest.raises(InvalidStateStoreError, match="another key"):

@@ -19,10 +19,10 @@ from penstock import (
     TimeWindows,
     TopicPartition,
 )
-from penstock.client.owned_tasks import Lags
 from penstock.client.queries.local_stores import LocalStores
 from penstock.client.queries.locations import Locations
 from penstock.client.queries.queries import Queries
+from penstock.client.scheduling.owned_tasks import Lags
 from penstock.dsl.options import Consumed, Grouped
 from penstock.kafka.membership import Membership
 from penstock.runtime.queries.opening import ReadableStore
@@ -91,7 +91,7 @@ class Lane:
     name, executor = "app-StreamThread-1", None
 
 
-class Fleet:
+class LaneJobs:
     """One lane on this host."""
 
     def __init__(self, application: Application) -> None:
@@ -123,8 +123,8 @@ class World:
         mine = [t for t in self.plan.tasks() if own is None or t.partition in own]
         self.conductor = Conductor(mine)
         application = Application("key", self.config, self.plan, None, "p", "client", query_key=b"secret")
-        self.fleet: Any = Fleet(application)
-        self.stores = LocalStores(self.config, self.fleet, self.conductor)  # type: ignore[arg-type]
+        self.lane_jobs: Any = LaneJobs(application)
+        self.stores = LocalStores(self.config, self.lane_jobs, self.conductor)  # type: ignore[arg-type]
         hosts = hosts or dict.fromkeys(range(PARTITIONS), "localhost:1")
         units = {str(t): (t,) for t in self.plan.tasks()}
         owners = {str(t): hosts[t.partition] for t in self.plan.tasks()}

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from penstock import TaskId, TopicPartition
-from penstock.client.turns import Turn
+from penstock.client.scheduling.turns import Turn
 from penstock.client.web.history import BUCKET_SECONDS
 from penstock.dead_letters import DeadLetter, ErrorHandlerContext, build_dead_letter_queue_record
 from penstock.kafka.fetch import FetchRange
 from penstock.log_lines import LogLine, tell_again
-from penstock.metrics import STATE_GROUP, Metric, MetricName
+from penstock.metrics.registry import STATE_GROUP, Metric, MetricName
 from penstock.record import ProducedRecord, RawRecord
 from penstock.runtime.flow import Flow
 from penstock.spark.messages import LaneAnswer, RestoreProgress
@@ -119,7 +119,7 @@ def busy_application(folder: Path, token: str | None = None, port: int = 0, hour
     fill(served)
     progress = RestoreProgress(TaskId(0, 1), "counts", TopicPartition("app-counts-changelog", 1), 0, 250, 1000, 250)
     history.restore(progress, "batch")
-    log = logging.getLogger("penstock.client.conductor")
+    log = logging.getLogger("penstock.client.scheduling.conductor")
     log.warning("partition in-2 does not move: its leader is away; %s", NASTY)
     try:
         raise ValueError("boom in a turn")

@@ -44,7 +44,7 @@ class Served:
             world.topology.describe(),
             lambda: world.state,
             lambda: self._failure,
-            world.fleet,
+            world.lane_jobs,
             world.conductor,
             lambda partitions: {},
             None,

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.client.web.answers import parse_key
 from penstock.client.web.errors import HttpError
-from penstock.serdes import Serde, Serdes
+from penstock.serdes.serde import Serde, Serdes
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.turns import Turn
+from penstock.client.scheduling.turns import Turn
 from penstock.client.web.differences import applied
 from penstock.client.web.guard import MAX_VIEWERS
 from penstock.kafka.fetch import FetchRange

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from penstock import TaskId, TopicPartition
-from penstock.client.turns import Turn
+from penstock.client.scheduling.turns import Turn
 from penstock.client.web.history import BUCKET_SECONDS, SERIES, History
 from penstock.dead_letters import DeadLetter
 from penstock.kafka.fetch import FetchRange

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock import State
-from penstock.client.turns import Turn
+from penstock.client.scheduling.turns import Turn
 from penstock.kafka.fetch import FetchRange
 from penstock.runtime.flow import Flow
 from penstock.spark.messages import LaneAnswer

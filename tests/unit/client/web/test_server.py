@@ -31,9 +31,9 @@ from penstock import (
 from penstock.client.web.server import bind
 from penstock.query.table_read import ALL
 from penstock.runtime.queries.arrow_table import columns_of, schema_of
-from penstock.spark.guide import Source
 from penstock.spark.messages import Application
-from penstock.spark.state_tables import read_source
+from penstock.spark.queries.state_tables import read_source
+from penstock.spark.queries.store_locator import StoreSource
 from tests.harness.kafka import wait_until
 from tests.unit.client.web.served import Served
 
@@ -250,8 +250,8 @@ def test_should_answer_for_every_key_wherever_it_is(two: tuple[Served, Served]) 
 def test_should_give_its_part_of_a_store_as_a_table(two: tuple[Served, Served]) -> None:
     rows = []
     for partition, served in enumerate((two[0], two[1], two[1])):
-        source = Source(TaskId(0, partition), "", server=served.address)
-        application = served.world.fleet.application
+        source = StoreSource(TaskId(0, partition), "", server=served.address)
+        application = served.world.lane_jobs.application
         for name in ("counts", "windows"):
             columns = columns_of(served.world.stores.store(name))
             batches = list(read_source(_with_token(application), name, source, columns, ALL))

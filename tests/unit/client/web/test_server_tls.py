@@ -22,9 +22,9 @@ from penstock import ConfigError, StateStoreNotAvailableError, TaskId, ValueAndT
 from penstock.query import server_tls as server_tls_module
 from penstock.query.server_tls import server_tls
 from penstock.query.table_read import ALL
-from penstock.spark.guide import Source
-from penstock.spark.state_tables import read_source
-from penstock.spark.table_server import Servers
+from penstock.spark.queries.remote_tables import Servers
+from penstock.spark.queries.state_tables import read_source
+from penstock.spark.queries.store_locator import StoreSource
 from tests.harness.secured import KEY_PASSWORD, Certificates
 from tests.unit.client.web.served import Served
 
@@ -189,8 +189,8 @@ def test_should_ask_other_instances_over_tls(tmp_path: Path, certificates: Certi
 
     rows = []
     for partition, served in enumerate((one, other, other)):
-        application = replace(served.world.fleet.application, config=served.config)
-        source = Source(TaskId(0, partition), "", server=served.address)
+        application = replace(served.world.lane_jobs.application, config=served.config)
+        source = StoreSource(TaskId(0, partition), "", server=served.address)
         rows += [row for batch in read_source(application, "counts", source, COUNTS, ALL) for row in batch.to_pylist()]
     assert sorted(row["key"] for row in rows) == KEYS
     reader = Servers.of(
@@ -233,9 +233,9 @@ def test_should_not_trust_other_instances_without_a_reason(
         assert 502 in refused
         assert "is not trusted" in refused[502]
         assert re.search(reason, refused[502]), refused[502]
-        application = replace(one.world.fleet.application, config=one.config)
+        application = replace(one.world.lane_jobs.application, config=one.config)
         with pytest.raises(StateStoreNotAvailableError, match=f"is not trusted.*({reason})"):
-            list(read_source(application, "counts", Source(TaskId(0, 1), "", server=other.address), COUNTS, ALL))
+            list(read_source(application, "counts", StoreSource(TaskId(0, 1), "", server=other.address), COUNTS, ALL))
     one.close()
     other.close()
 

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from penstock import TaskId, TopicPartition
-from penstock.client.owned_tasks import Lags
-from penstock.client.turns import Turn
+from penstock.client.scheduling.owned_tasks import Lags
+from penstock.client.scheduling.turns import Turn
 from penstock.client.web.history import BUCKET_SECONDS, SERIES, History
 from penstock.client.web.watcher import Watcher
 from penstock.spark.messages import LaneAnswer

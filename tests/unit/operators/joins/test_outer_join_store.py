@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import SerializationError
 from penstock.operators import LeftOrRightValue, LeftOrRightValueSerde, TimestampedKeyAndJoinSide, TimestampedKeyAndJoinSideSerde
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from tests.unit.operators.operator_kit import FakeContext
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.errors import StreamsError, TopologyError
 from penstock.operators import KStreamGlobalKTableJoin, KStreamKTableJoin
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.buffers import RocksDBTimeOrderedKeyValueBufferBuilder
 from penstock.state.store import ValueAndTimestamp, VersionedRecord
 from tests.unit.operators.operator_kit import FakeContext, FakeTable, Runner

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from penstock.change import Change
 from penstock.errors import ProcessorStateError
-from penstock.metrics import Metrics
+from penstock.metrics.registry import Metrics
 from penstock.record import RawRecord, Record, RecordContext
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.buffers import (
     Eviction,
     InMemoryTimeOrderedKeyValueChangeBuffer,

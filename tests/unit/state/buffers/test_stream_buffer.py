@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.record import Record, RecordContext
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.buffers import Eviction, RocksDBTimeOrderedKeyValueBuffer, RocksDBTimeOrderedKeyValueBufferBuilder
 from tests.unit.state.contexts import FakeStoreContext
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.change import Change
 from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.engines.rocksdb import RocksDBStore
 from penstock.state.restore import StoreRestorer
 from penstock.state.stores import Stores

@@ -8,9 +8,9 @@ import pytest
 
 from penstock.change import Change
 from penstock.errors import InvalidStateStoreError, SerializationError, StreamsError
-from penstock.metrics import STATE_GROUP, Metrics
+from penstock.metrics.registry import STATE_GROUP, Metrics
 from penstock.record import Record
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.builders import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
 from penstock.state.engines.memory import InMemoryKeyValueStore
 from penstock.state.engines.rocksdb import RocksDBStore

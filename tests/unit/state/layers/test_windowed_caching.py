@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.change import Change
 from penstock.errors import InvalidStateStoreError
 from penstock.record import Record
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.layers.cached_time_ordered_window import TimeOrderedCachingWindowStore
 from penstock.state.layers.cached_window import CachingWindowStore
 from penstock.state.store import ValueAndTimestamp

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from penstock.errors import SerializationError
-from penstock.guessed_serdes import settled
-from penstock.serdes import Deserializer, Serializer, as_deserializer, as_serializer
+from penstock.serdes.guessed import settled
+from penstock.serdes.serde import Deserializer, Serializer, as_deserializer, as_serializer
 
 KRight = TypeVar("KRight")
 KLeft = TypeVar("KLeft")
@@ -33,7 +33,7 @@ class CombinedKey(NamedTuple):
 class CombinedKeySchema(Generic[KRight, KLeft]):
     """Turns combined keys into bytes and back.
 
-    >>> from penstock.serdes import Serdes
+    >>> from penstock.serdes.serde import Serdes
     >>> schema = CombinedKeySchema("fk", Serdes.string(), "pk", Serdes.string())
     >>> schema.to_bytes("rhs1", "lhs1").hex(" ", 4)
     '00000004 72687331 6c687331'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.change import Change
-from penstock.columnar import Operator
+from penstock.columns.operator import Operator
 from penstock.operators.joins.foreign_key.combined_key import CombinedKeySchema
 from penstock.operators.joins.foreign_key.response_wrapper import SubscriptionResponseWrapper
 from penstock.operators.skipped import skip_out_of_order, skip_record

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.columnar import Operator
+from penstock.columns.operator import Operator
 from penstock.errors import StreamsError
-from penstock.guessed_serdes import settled
 from penstock.hashing import murmur3_hash128
 from penstock.operators.joins.foreign_key.combined_key import TopicSupplier, topic_name
 from penstock.operators.joins.foreign_key.response_wrapper import CURRENT_VERSION, SubscriptionResponseWrapper
 from penstock.operators.value_getters import KTableValueGetterSupplier
 from penstock.processor import Processor
 from penstock.record import Record
-from penstock.serdes import Serializer, as_serializer
+from penstock.serdes.guessed import settled
+from penstock.serdes.serde import Serializer, as_serializer
 
 
 class ResponseJoinProcessorSupplier(Operator):

@@ -9,9 +9,9 @@ import struct
 from typing import Any, NamedTuple
 
 from penstock.errors import SerializationError
-from penstock.guessed_serdes import settled
 from penstock.operators.joins.foreign_key.subscription_wrapper import NO_HASH, Hash
-from penstock.serdes import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
+from penstock.serdes.guessed import settled
+from penstock.serdes.serde import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
 
 CURRENT_VERSION = 0
 

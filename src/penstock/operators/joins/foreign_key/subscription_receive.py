@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.change import Change
-from penstock.columnar import Operator
+from penstock.columns.operator import Operator
 from penstock.errors import StreamsError
 from penstock.operators.joins.foreign_key.combined_key import CombinedKey, CombinedKeySchema
 from penstock.operators.joins.foreign_key.subscription_wrapper import CURRENT_VERSION, Instruction, SubscriptionWrapper

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.change import Change
-from penstock.columnar import Operator
-from penstock.guessed_serdes import settled
+from penstock.columns.operator import Operator
 from penstock.hashing import murmur3_hash128
 from penstock.operators.joins.foreign_key.combined_key import TopicSupplier, topic_name
 from penstock.operators.joins.foreign_key.extractor import ForeignKeyExtractor
@@ -14,7 +13,8 @@ from penstock.operators.joins.foreign_key.subscription_wrapper import CURRENT_VE
 from penstock.operators.skipped import skip_out_of_order, skip_record
 from penstock.processor import Processor
 from penstock.record import Record
-from penstock.serdes import Serializer, as_serializer
+from penstock.serdes.guessed import settled
+from penstock.serdes.serde import Serializer, as_serializer
 
 _DELETE_KEY_NO_PROPAGATE = Instruction.DELETE_KEY_NO_PROPAGATE
 _DELETE_KEY_AND_PROPAGATE = Instruction.DELETE_KEY_AND_PROPAGATE

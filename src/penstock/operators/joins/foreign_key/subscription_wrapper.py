@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from penstock.errors import SerializationError
-from penstock.guessed_serdes import settled
 from penstock.operators.joins.foreign_key.combined_key import TopicSupplier, topic_name
-from penstock.serdes import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
+from penstock.serdes.guessed import settled
+from penstock.serdes.serde import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
 
 Hash = tuple[int, int]
 

@@ -20,7 +20,7 @@ from penstock.operators import (
 )
 from penstock.operators.joins.foreign_key.extractor import from_bi_function, from_function
 from penstock.operators.joins.foreign_key.subscription_wrapper import Instruction
-from penstock.serdes import Serdes
+from penstock.serdes.serde import Serdes
 from penstock.state.store import ValueAndTimestamp
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders
 from tests.unit.operators.operator_kit import Entries, FakeContext, FakeTable, Runner

@@ -14,7 +14,7 @@ from penstock.operators import (
     SubscriptionWrapperSerde,
 )
 from penstock.operators.joins.foreign_key.subscription_wrapper import Instruction, SubscriptionWrapperSerializer
-from penstock.serdes import Serdes, serialize_string
+from penstock.serdes.serde import Serdes, serialize_string
 from tests.unit.operators.operator_kit import FakeContext
 
 HASH = (1, -2)

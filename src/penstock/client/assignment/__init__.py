@@ -1,0 +1,1 @@
+"""Which instance of the group has which tasks."""

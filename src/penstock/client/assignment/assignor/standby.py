@@ -1,0 +1,197 @@
+"""Where copies of state should be: never where the unit runs, spread over tags, evenly, and where they are already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from penstock.client.assignment.assignor.draft import AssignmentDraft, Lightest
+from penstock.client.assignment.assignor.model import AssignorSettings
+from penstock.client.assignment.assignor.racks import place_copies_near
+
+TagEntry = tuple[str, str]
+
+
+class StandbyAssignor:
+    """Deals out the copies of all units over a draft on which the units themselves are placed."""
+
+    def __init__(self, draft: AssignmentDraft, settings: AssignorSettings) -> None:
+        self._draft = draft
+        self._settings = settings
+        self._copies = settings.standby_replicas
+        self._tags = settings.rack_aware_tags
+        self._load = dict(draft.tasks)
+        self.of_unit: dict[str, list[str]] = {unit.id: [] for unit in draft.units.values() if unit.is_stateful}
+        self._of_member: dict[str, dict[str, None]] = {member: {} for member in draft.members}
+        self._entries = {member: self._entries_of(member) for member in draft.members}
+        self._values = {
+            tag: {value for entries in self._entries.values() for t, value in entries if t == tag} for tag in self._tags
+        }
+        groups: dict[frozenset[TagEntry], list[str]] = {}
+        for member, entries in self._entries.items():
+            groups.setdefault(entries, []).append(member)
+        # Members with the same tags are chosen among by their load alone; this keeps a wrong zone from being walked through.
+        self._groups = {entries: Lightest(members, self._weight) for entries, members in groups.items()}
+        self._holders: dict[str, list[str]] = {}
+        for known in draft.members.values():
+            for unit in draft.state_of(known.id):
+                if unit in known.standby:
+                    self._holders.setdefault(unit, []).append(known.id)
+
+    def place(self) -> dict[str, list[str]]:
+        """The members that keep a copy of each unit."""
+        if not self._copies or len(self._draft.members) < 2:
+            return self.of_unit
+        kept = self._kept()
+        if kept is None:
+            for unit in sorted(self.of_unit):
+                self._place_unit(unit)
+            self._even_out()
+        self.bring_near(self.of_unit if kept is None else kept)
+        return self.of_unit
+
+    def bring_near(self, of_unit: dict[str, list[str]]) -> None:
+        """Let the members exchange these copies where that brings them nearer to their changelogs."""
+        self.of_unit = of_unit
+        place_copies_near(self._draft, of_unit, self._settings, self._fits)
+
+    # -- as it was -----------------------------------------------------------------------------------------------------
+
+    def _kept(self) -> dict[str, list[str]] | None:
+        """The copies there are, where they are complete, allowed, spread over the tags and even: nothing moves then."""
+        load = dict(self._load)
+        found: dict[str, list[str]] = {}
+        for unit in self.of_unit:
+            holders = sorted(h for h in self._holders.get(unit, ()) if h != self._draft.owner[unit])
+            places = {self._where(member) for member in (self._draft.owner[unit], *holders)}
+            if len(holders) != self._copies or len(places) != self._copies + 1 or not self._is_spread(unit, holders):
+                return None
+            found[unit] = holders
+            for holder in holders:
+                load[holder] += self._draft.units[unit].tasks
+        per_thread = {member: load[member] / self._draft.members[member].capacity for member in load}
+        most = max(per_thread, key=lambda member: (load[member] - 1) / self._draft.members[member].capacity)
+        least = min((load[member] + 1) / self._draft.members[member].capacity for member in load)
+        return found if (load[most] - 1) / self._draft.members[most].capacity < least else None
+
+    def _is_spread(self, unit: str, holders: Iterable[str]) -> bool:
+        members = [self._draft.owner[unit], *holders]
+        return all(
+            len({value for member in members for t, value in self._entries[member] if t == tag})
+            == min(len(members), len(self._values[tag]))
+            for tag in self._tags
+        )
+
+    # -- one unit ------------------------------------------------------------------------------------------------------
+
+    def _place_unit(self, unit: str) -> None:
+        """Copies of one unit: each on values of all tags that are not used yet; then, where there are none, anywhere."""
+        draft = self._draft
+        last, used = draft.owner[unit], set[TagEntry]()
+        while len(self.of_unit[unit]) < self._copies:
+            self._use(last, 1 + len(self.of_unit[unit]), used)
+            member = self._find(unit, lambda entries: not entries & used)
+            if member is None:
+                break
+            self._give(unit, member)
+            last = member
+        while len(self.of_unit[unit]) < self._copies:
+            member = self._find(unit, lambda _: True)
+            if member is None:
+                return
+            self._give(unit, member)
+
+    def _use(self, member: str, members: int, used: set[TagEntry]) -> None:
+        """Mark a member's tag values as used; a tag all of whose values are used tells nothing any more."""
+        for tag, value in self._entries[member]:
+            if len(self._values[tag]) <= members:
+                used -= {entry for entry in used if entry[0] == tag}
+            else:
+                used.add((tag, value))
+
+    def _find(self, unit: str, suits: Callable[[frozenset[TagEntry]], bool]) -> str | None:
+        """A member that keeps a copy already, else the one with the least to do."""
+        taken = {self._where(self._draft.owner[unit]), *map(self._where, self.of_unit[unit])}
+        for member in self._holders.get(unit, ()):
+            if self._where(member) not in taken and suits(self._entries[member]):
+                return member
+        found = [
+            member
+            for entries, lightest in self._groups.items()
+            if suits(entries)
+            for member in [lightest.find(lambda member: self._where(member) not in taken)]
+            if member is not None
+        ]
+        return min(found, key=lambda member: (self._weight(member), member), default=None)
+
+    # -- all of them ---------------------------------------------------------------------------------------------------
+
+    def _even_out(self) -> None:
+        heaviest = Lightest(self._draft.members, lambda member: (-self._per_thread(member, -1),))
+        stuck: set[str] = set()
+        while True:
+            source = heaviest.find(lambda member: member not in stuck)
+            if source is None:
+                return
+            move = self._best_move(source)
+            if move is None:
+                stuck.add(source)
+                continue
+            unit, target = move
+            self._take(unit, source)
+            self._give(unit, target)
+            heaviest.changed(source, target)
+
+    def _best_move(self, source: str) -> tuple[str, str] | None:
+        """A copy that a lighter member may take; only the lightest few of each group of tags are asked."""
+        for lightest in self._groups.values():
+            asked: set[str] = set()
+            while len(asked) < 4:
+                target = lightest.find(lambda member: member not in asked and member != source)  # noqa: B023 - called at once
+                if target is None or self._per_thread(source, -1) < self._per_thread(target, 1):
+                    break
+                asked.add(target)
+                mine = self._of_member[source]
+                with_state = (unit for unit in self._draft.state_of(target) if unit in mine)
+                for unit in (*with_state, *reversed(mine)):
+                    if self._may_move(unit, source, target):
+                        return unit, target
+        return None
+
+    def _may_move(self, unit: str, source: str, target: str) -> bool:
+        tasks = self._draft.units[unit].tasks
+        return self._per_thread(source, -tasks) >= self._per_thread(target, tasks) and self._fits(unit, source, target)
+
+    def _fits(self, unit: str, source: str, target: str) -> bool:
+        """Whether a copy may be at one member instead of another: apart from the others, and over as many values of tags."""
+        others = [self._draft.owner[unit], *(member for member in self.of_unit[unit] if member != source)]
+        if self._where(target) in map(self._where, others):
+            return False
+        spread = frozenset[TagEntry]().union(*(self._entries[member] for member in others))
+        return len(spread | self._entries[target]) >= len(spread | self._entries[source])
+
+    # -- books ---------------------------------------------------------------------------------------------------------
+
+    def _give(self, unit: str, member: str) -> None:
+        self.of_unit[unit].append(member)
+        self._of_member[member][unit] = None
+        self._load[member] += self._draft.units[unit].tasks
+        self._groups[self._entries[member]].changed(member)
+
+    def _take(self, unit: str, member: str) -> None:
+        self.of_unit[unit].remove(member)
+        del self._of_member[member][unit]
+        self._load[member] -= self._draft.units[unit].tasks
+        self._groups[self._entries[member]].changed(member)
+
+    def _weight(self, member: str) -> tuple[float, ...]:
+        return (self._per_thread(member, 1),)
+
+    def _per_thread(self, member: str, more: int) -> float:
+        return (self._load[member] + more) / self._draft.members[member].capacity
+
+    def _where(self, member: str) -> str:
+        return self._draft.members[member].where
+
+    def _entries_of(self, member: str) -> frozenset[TagEntry]:
+        tags = self._draft.members[member].tags
+        return frozenset((tag, tags[tag]) for tag in self._tags if tag in tags)

@@ -1,0 +1,193 @@
+"""What the assignor is told: units of work and the instances of the group, or tasks and the lanes of one instance."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from penstock.client.assignment.assignor import (
+    LATEST_OFFSET,
+    RACK_TAG,
+    UNKNOWN_OFFSET_SUM,
+    AssignorSettings,
+    Member,
+    Unit,
+    assign,
+)
+from penstock.client.assignment.custom_assignment import ask
+from penstock.client.assignment.holdings import in_units
+from penstock.client.assignment.task_assignor import resolve_task_assignor
+from penstock.client.scheduling.repartition_transports import Transports
+from penstock.client.scheduling.units import Units, changelogs_of, inputs_of, partitions_of, tasks_in, units_of
+from penstock.config.streams_config import StreamsConfig
+from penstock.errors import StreamsError
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.admin import Admin
+from penstock.kafka.membership import MemberInfo, Shares
+from penstock.spark.plan import Plan
+
+_log = logging.getLogger(__name__)
+
+# What nobody could count is more than anybody would restore while another has it.
+_UNKNOWN_TOTAL = 1 << 62
+
+_STRATEGY = "rack.aware.assignment.strategy"
+
+Racks = tuple[frozenset[str], ...]
+
+
+def settings_of(config: StreamsConfig) -> AssignorSettings:
+    """How the application wants its copies."""
+    return AssignorSettings(
+        config["num.standby.replicas"],
+        config["acceptable.recovery.lag"],
+        config["max.warmup.replicas"],
+        tuple(config["rack.aware.assignment.tags"]),
+        config["rack.aware.assignment.strategy"],
+        config["rack.aware.assignment.traffic_cost"],
+        config["rack.aware.assignment.non_overlap_cost"],
+    )
+
+
+def member_tags(config: StreamsConfig) -> dict[str, str]:
+    """What an instance tells the group of where it is: its tags, and its rack if racks may count."""
+    rack = config.main_consumer_configs(config["application.id"], "").get("client.rack")
+    return config.client_tags | ({RACK_TAG: str(rack)} if rack else {})
+
+
+class GroupAssignor:
+    """Deals out the units of a plan over the instances of the group; called where this instance leads it."""
+
+    def __init__(self, config: StreamsConfig, admin: Admin, plan: Callable[[], Plan], transports: Transports) -> None:
+        self._config = config
+        self._own = resolve_task_assignor(config["task.assignor.class"], config)
+        self._settings = settings_of(config)
+        self._committed_only = config.eos_enabled
+        self._admin = admin
+        self._plan, self._transports = plan, transports
+
+    def __call__(self, infos: Sequence[MemberInfo]) -> Shares:
+        """Who gets what, from what all members have told, and which way repartitions go."""
+        whole = self._plan()
+        shuffled = self._transports.choose(whole, infos)
+        plan = whole.shuffling(shuffled)
+        units = units_of(plan)
+        by_task = self._ends(plan)
+        ends = {name: _sum(by_task, tasks) for name, tasks in units.items() if any(task in by_task for task in tasks)}
+        held = in_units(infos, units, {**units_of(whole.shuffling(())), **units_of(whole), **units}, by_task)
+        members = [
+            Member(
+                info.process_id,
+                max(1, info.capacity),
+                tags=info.tags,
+                active=frozenset(info.active),
+                standby=frozenset(info.standby),
+                lags=_lags(info.offsets, ends),
+                rack=info.tags.get(RACK_TAG, ""),
+            )
+            for info in held
+        ]
+        racks = self._racks(plan, units, members)
+        named = [
+            Unit(name, tasks[0].subtopology, len(tasks), _total(ends, name), *_racks_of(plan, tasks, racks))
+            for name, tasks in units.items()
+        ]
+        hosts = {info.process_id: info.host for info in infos}
+        found = None if self._own is None else ask(self._own, self._config, plan, units, named, members, hosts, racks)
+        if found is None:
+            found = assign(named, members, self._settings if racks else replace(self._settings, rack_strategy="none"))
+        _log.info("work by instance: %s%s", dict(found.active), ", warm-ups are under way" if found.probing else "")
+        read = {member: partitions_of(plan, tasks_in(units, names)) for member, names in found.active.items()}
+        copies = {member: found.copies(member) for member in found.active}
+        return Shares(found.active, copies, found.probing, read, tuple(sorted(shuffled)))
+
+    def _racks(self, plan: Plan, units: Units, members: Sequence[Member]) -> Mapping[TopicPartition, frozenset[str]]:
+        """Where what is read is, and where changelogs are; nothing where racks do not count or not all are known."""
+        if self._settings.are_racks_ignored:
+            return {}
+        without = [member.id for member in members if not member.rack]
+        if without:
+            _log.warning("%s: instances %s have no client.rack, so racks do not count", _STRATEGY, ", ".join(without))
+            return {}
+        tasks = [task for bound in units.values() for task in bound]
+        asked = {p for task in tasks for p in inputs_of(plan, task)}
+        if self._settings.standby_replicas:  # changelogs matter for copies alone, as in Kafka Streams
+            asked |= {p for task in tasks for p in changelogs_of(plan, task)}
+        try:
+            racks = self._admin.racks({p.topic for p in asked})
+        except StreamsError as exc:
+            _log.warning("%s: the brokers do not tell where replicas are, so racks do not count now (%s)", _STRATEGY, exc)
+            return {}
+        unknown = sorted(asked - racks.keys())
+        if unknown:
+            _log.warning("%s: brokers of %s have no broker.rack, so racks do not count", _STRATEGY, unknown[0])
+            return {}
+        return racks
+
+    def _ends(self, plan: Plan) -> dict[TaskId, int | None]:
+        """How many records the changelogs of each task with state hold; None where the brokers do not tell."""
+        changelogs = {task: list(changelogs_of(plan, task)) for task in plan.tasks()}
+        try:
+            ends: Mapping[TopicPartition, int] | None = self._admin.log_ends(
+                [p for partitions in changelogs.values() for p in partitions], self._committed_only
+            )
+        except StreamsError as exc:
+            _log.warning("the ends of the changelogs could not be read: whoever runs a task keeps it for now (%s)", exc)
+            ends = None
+        return {
+            task: None if ends is None else sum(ends[p] for p in partitions)
+            for task, partitions in changelogs.items()
+            if partitions
+        }
+
+
+def _sum(ends: Mapping[TaskId, int | None], tasks: Sequence[TaskId]) -> int | None:
+    found = [ends[task] for task in tasks if task in ends]
+    return None if None in found else sum(end for end in found if end is not None)
+
+
+def _racks_of(plan: Plan, tasks: Sequence[TaskId], racks: Mapping[TopicPartition, frozenset[str]]) -> tuple[Racks, Racks]:
+    """Of all that a unit reads and logs to, each partition once."""
+    read = dict.fromkeys(p for task in tasks for p in inputs_of(plan, task)) if racks else {}
+    logs = dict.fromkeys(p for task in tasks for p in changelogs_of(plan, task)) if racks else {}
+    return tuple(racks[p] for p in read), tuple(racks[p] for p in logs if p in racks)
+
+
+def _total(ends: Mapping[str, int | None], unit: str) -> int | None:
+    if unit not in ends:
+        return None
+    end = ends[unit]
+    return _UNKNOWN_TOTAL if end is None else end
+
+
+def _lags(offsets: Mapping[str, int], ends: Mapping[str, int | None]) -> dict[str, int]:
+    """How far behind a member is in each unit; one that is further than the end has other state, which is worth nothing."""
+    found = {}
+    for unit, offset in offsets.items():
+        if unit in ends:
+            end = ends[unit]
+            if offset == LATEST_OFFSET:
+                found[unit] = LATEST_OFFSET
+            elif end is None:
+                found[unit] = UNKNOWN_OFFSET_SUM
+            else:
+                found[unit] = end - offset if 0 <= offset <= end else end
+    return found
+
+
+def tasks_to_lanes(
+    tasks: Sequence[TaskId], lanes: Sequence[int], spread: bool, before: Mapping[TaskId, int]
+) -> dict[TaskId, int]:
+    """The lane of each task: all in one while one can carry it, else evenly over all; what need not move stays.
+
+    >>> tasks_to_lanes([TaskId(0, 0), TaskId(0, 1)], [0, 2], True, {TaskId(0, 0): 2, TaskId(0, 1): 1})
+    {TaskId(subtopology=0, partition=0): 2, TaskId(subtopology=0, partition=1): 0}
+    """
+    if not spread or len(lanes) == 1:
+        home = min((lane for lane in before.values() if lane in lanes), default=min(lanes))
+        return dict.fromkeys(tasks, home)
+    by_name = {str(task): task for task in tasks}
+    members = [Member(str(lane), active=frozenset(str(task) for task in tasks if before.get(task) == lane)) for lane in lanes]
+    owners = assign([Unit(name, task.subtopology) for name, task in by_name.items()], members).owners
+    return {task: int(owners[name]) for name, task in by_name.items()}

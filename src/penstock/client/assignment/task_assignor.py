@@ -1,0 +1,440 @@
+"""An assignor of one's own (`task.assignor.class`): what it is told of the application, and what it answers.
+
+class Heavy(TaskAssignor):
+    def assign(self, application_state):
+        assignments = TaskAssignmentUtils.identity_assignment(application_state)
+        ...
+        return TaskAssignment(assignments.values())
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from penstock.config.objects import imported_for, instance_for
+from penstock.errors import ConfigError
+from penstock.ids import TaskId, TopicPartition
+
+
+@dataclass(frozen=True)
+class TaskTopicPartition:
+    """A partition that a task reads or logs to."""
+
+    topic_partition: TopicPartition
+    is_source: bool = False
+    is_changelog: bool = False
+    rack_ids: frozenset[str] | None = None
+    """The racks of its replicas; None where they are not known, or `rack.aware.assignment.strategy` is none."""
+
+
+@dataclass(frozen=True)
+class TaskInfo:
+    """A task that is to be assigned.
+
+    Tasks of the same `unit` are bound together by a shuffle and run on one client: an assignor that parts them is given the
+    client that has most of them.
+    """
+
+    id: TaskId
+    is_stateful: bool = False
+    state_store_names: frozenset[str] = frozenset()
+    topic_partitions: frozenset[TaskTopicPartition] = frozenset()
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class AssignmentConfigs:
+    """The settings an assignor goes by."""
+
+    acceptable_recovery_lag: int = 10_000
+    max_warmup_replicas: int = 2
+    num_standby_replicas: int = 0
+    probing_rebalance_interval_ms: int = 600_000
+    rack_aware_assignment_tags: tuple[str, ...] = ()
+    rack_aware_assignment_strategy: str = "none"
+    rack_aware_traffic_cost: int | None = None
+    rack_aware_non_overlap_cost: int | None = None
+
+    @classmethod
+    def of(cls, configs: Mapping[str, Any]) -> AssignmentConfigs:
+        """The settings of an application."""
+        return cls(
+            configs["acceptable.recovery.lag"],
+            configs["max.warmup.replicas"],
+            configs["num.standby.replicas"],
+            configs["probing.rebalance.interval.ms"],
+            tuple(configs["rack.aware.assignment.tags"]),
+            configs["rack.aware.assignment.strategy"],
+            configs["rack.aware.assignment.traffic_cost"],
+            configs["rack.aware.assignment.non_overlap_cost"],
+        )
+
+
+@dataclass(frozen=True)
+class KafkaStreamsState:
+    """A client (an instance of the application) as it told of itself when it joined.
+
+    >>> state = KafkaStreamsState("a", stateful_tasks_to_lag_sums={TaskId(0, 0): 7})
+    >>> state.lag_for(TaskId(0, 0))
+    7
+    """
+
+    process_id: str
+    num_processing_threads: int = 1
+    previous_active_tasks: frozenset[TaskId] = frozenset()
+    previous_standby_tasks: frozenset[TaskId] = frozenset()
+    stateful_tasks_to_lag_sums: Mapping[TaskId, int] = field(default_factory=dict)
+    host_info: str = ""
+    client_tags: Mapping[str, str] = field(default_factory=dict)
+    rack_id: str | None = None
+
+    def lag_for(self, task: TaskId) -> int:
+        """How many records of its changelogs are missing here; -2 where the task runs, KeyError for one without state."""
+        return self.stateful_tasks_to_lag_sums[task]
+
+
+@dataclass(frozen=True)
+class ApplicationState:
+    """All that is known: the clients, the tasks and the settings."""
+
+    kafka_streams_states: Mapping[str, KafkaStreamsState]
+    all_tasks: Mapping[TaskId, TaskInfo]
+    assignment_configs: AssignmentConfigs = field(default_factory=AssignmentConfigs)
+
+
+@dataclass(frozen=True)
+class AssignedTask:
+    """A task as a client gets it."""
+
+    class Type(enum.Enum):
+        """Whether the client runs the task or keeps a copy of its state."""
+
+        ACTIVE = "ACTIVE"
+        STANDBY = "STANDBY"
+
+    id: TaskId
+    type: AssignedTask.Type
+
+    @classmethod
+    def active(cls, task: TaskId) -> AssignedTask:
+        """A task that runs."""
+        return cls(task, cls.Type.ACTIVE)
+
+    @classmethod
+    def standby(cls, task: TaskId) -> AssignedTask:
+        """A copy of its state."""
+        return cls(task, cls.Type.STANDBY)
+
+
+class KafkaStreamsAssignment:
+    """What one client gets; `with_followup_rebalance` asks for another look.
+
+    >>> assignment = KafkaStreamsAssignment("a", {AssignedTask.active(TaskId(0, 0))})
+    >>> assignment.assign_task(AssignedTask.standby(TaskId(0, 1)))
+    >>> sorted(str(task) for task in assignment.tasks)
+    ['0_0', '0_1']
+    """
+
+    def __init__(self, process_id: str, assignment: Iterable[AssignedTask] = (), *, followup_rebalance: bool = False) -> None:
+        self.process_id = process_id
+        self.tasks: dict[TaskId, AssignedTask] = {task.id: task for task in assignment}
+        self.followup_rebalance = followup_rebalance
+
+    @classmethod
+    def of(cls, process_id: str, assignment: Iterable[AssignedTask]) -> KafkaStreamsAssignment:
+        """The same, in Java's words."""
+        return cls(process_id, assignment)
+
+    def assign_task(self, task: AssignedTask) -> None:
+        """One more."""
+        self.tasks[task.id] = task
+
+    def remove_task(self, task: AssignedTask) -> None:
+        """Take it away again."""
+        self.tasks.pop(task.id, None)
+
+    def with_followup_rebalance(self) -> KafkaStreamsAssignment:
+        """The same, with the wish that the group looks again after `probing.rebalance.interval.ms` at the latest."""
+        return KafkaStreamsAssignment(self.process_id, self.tasks.values(), followup_rebalance=True)
+
+    def of_type(self, kind: AssignedTask.Type) -> set[TaskId]:
+        """The tasks that it runs, or of which it keeps copies."""
+        return {task.id for task in self.tasks.values() if task.type is kind}
+
+
+class TaskAssignment:
+    """The answer of an assignor: what each client gets."""
+
+    def __init__(self, assignment: Iterable[KafkaStreamsAssignment]) -> None:
+        self.assignment = list(assignment)
+
+
+class AssignmentError(enum.Enum):
+    """What can be wrong with an answer."""
+
+    NONE = "NONE"
+    ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES = "ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES"
+    INVALID_STANDBY_TASK = "INVALID_STANDBY_TASK"
+    MISSING_PROCESS_ID = "MISSING_PROCESS_ID"
+    UNKNOWN_PROCESS_ID = "UNKNOWN_PROCESS_ID"
+    UNKNOWN_TASK_ID = "UNKNOWN_TASK_ID"
+
+
+class TaskAssignor(ABC):
+    """Says which client gets which task; asked by the group's leader in every rebalance.
+
+    `assign` may raise `TaskAssignmentError` to have the rebalance tried again.
+    """
+
+    @abstractmethod
+    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+        """Deal out the tasks."""
+
+    def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:  # noqa: B027 - wanted by few
+        """Hear what was made of an answer; one with an error ends the application."""
+
+    def configure(self, configs: Mapping[str, Any]) -> None:  # noqa: B027 - wanted by few
+        """Take what is wanted from the application's settings; called once."""
+
+
+@dataclass(frozen=True)
+class RackAwareOptimizationParams:
+    """Which tasks are brought near to what they read, and what that may cost; without overrides as the settings say.
+
+    RackAwareOptimizationParams.of(application_state).for_stateful_tasks().with_traffic_cost_override(5)
+    """
+
+    application_state: ApplicationState
+    tasks: frozenset[TaskId]
+    traffic_cost_override: int | None = None
+    non_overlap_cost_override: int | None = None
+
+    @classmethod
+    def of(cls, application_state: ApplicationState) -> RackAwareOptimizationParams:
+        """For all tasks."""
+        return cls(application_state, frozenset(application_state.all_tasks))
+
+    def for_tasks(self, tasks: Iterable[TaskId]) -> RackAwareOptimizationParams:
+        """For these tasks."""
+        return replace(self, tasks=frozenset(tasks))
+
+    def for_stateful_tasks(self) -> RackAwareOptimizationParams:
+        """For the tasks with state."""
+        return self.for_tasks(task for task, info in self.application_state.all_tasks.items() if info.is_stateful)
+
+    def for_stateless_tasks(self) -> RackAwareOptimizationParams:
+        """For the tasks without state."""
+        return self.for_tasks(task for task, info in self.application_state.all_tasks.items() if not info.is_stateful)
+
+    def with_traffic_cost_override(self, cost: int) -> RackAwareOptimizationParams:
+        """With another cost of a partition in another rack."""
+        return replace(self, traffic_cost_override=cost)
+
+    def with_non_overlap_cost_override(self, cost: int) -> RackAwareOptimizationParams:
+        """With another cost of a task that changes places."""
+        return replace(self, non_overlap_cost_override=cost)
+
+
+class TaskAssignmentUtils:
+    """What assignors have in common."""
+
+    @staticmethod
+    def optimize_rack_aware_active_tasks(
+        optimization_params: RackAwareOptimizationParams, assignments: Mapping[str, KafkaStreamsAssignment]
+    ) -> None:
+        """Let clients exchange tasks that run where that brings them nearer to what they read.
+
+        Nothing is done where the strategy is none, or where the rack of a client or of a partition is not known.
+        """
+        active = AssignedTask.Type.ACTIVE
+        owners = {task: process for process, assignment in assignments.items() for task in assignment.of_type(active)}
+        found = _brought_near(optimization_params, assignments, owners)
+        if found is not None:
+            for task, process in found[0].items():
+                if process != owners[task]:
+                    assignments[owners[task]].remove_task(AssignedTask.active(task))
+            for task, process in found[0].items():
+                assignments[process].assign_task(AssignedTask.active(task))
+
+    @staticmethod
+    def optimize_rack_aware_standby_tasks(
+        optimization_params: RackAwareOptimizationParams, assignments: Mapping[str, KafkaStreamsAssignment]
+    ) -> None:
+        """Let clients exchange copies where that brings them nearer to their changelogs, as far as tags allow it."""
+        active = AssignedTask.Type.ACTIVE
+        owners = {task: process for process, assignment in assignments.items() for task in assignment.of_type(active)}
+        found = _brought_near(optimization_params, assignments, owners, copies_only=True)
+        if found is not None:
+            for task, processes in found[1].items():
+                for assignment in assignments.values():
+                    if task in assignment.of_type(AssignedTask.Type.STANDBY):
+                        assignment.remove_task(AssignedTask.standby(task))
+                for process in processes:
+                    assignments[process].assign_task(AssignedTask.standby(task))
+
+    @staticmethod
+    def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
+        """What is wrong with an answer, if anything is."""
+        clients, tasks = application_state.kafka_streams_states, application_state.all_tasks
+        active: set[TaskId] = set()
+        answered: set[str] = set()
+        for assignment in task_assignment.assignment:
+            answered.add(assignment.process_id)
+            for task in assignment.tasks.values():
+                if task.id not in tasks:
+                    return AssignmentError.UNKNOWN_TASK_ID
+                if task.type is AssignedTask.Type.STANDBY:
+                    if not tasks[task.id].is_stateful:
+                        return AssignmentError.INVALID_STANDBY_TASK
+                elif task.id in active:
+                    return AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES
+                else:
+                    active.add(task.id)
+        if not answered <= set(clients):
+            return AssignmentError.UNKNOWN_PROCESS_ID
+        return AssignmentError.NONE if answered == set(clients) else AssignmentError.MISSING_PROCESS_ID
+
+    @staticmethod
+    def identity_assignment(application_state: ApplicationState) -> dict[str, KafkaStreamsAssignment]:
+        """What each client had before."""
+        known = application_state.all_tasks
+        return {
+            process: KafkaStreamsAssignment(
+                process,
+                [
+                    *(AssignedTask.active(task) for task in sorted(state.previous_active_tasks) if task in known),
+                    *(AssignedTask.standby(task) for task in sorted(state.previous_standby_tasks) if task in known),
+                ],
+            )
+            for process, state in application_state.kafka_streams_states.items()
+        }
+
+    @staticmethod
+    def default_standby_task_assignment(
+        application_state: ApplicationState, assignments: Mapping[str, KafkaStreamsAssignment]
+    ) -> None:
+        """Add `num.standby.replicas` copies of each task with state, each on the client with the least to do for its threads."""
+        states = application_state.kafka_streams_states
+        for task, info in sorted(application_state.all_tasks.items()):
+            for _ in range(application_state.assignment_configs.num_standby_replicas if info.is_stateful else 0):
+                free = [process for process, assignment in assignments.items() if task not in assignment.tasks]
+                if free:
+                    least = min(free, key=lambda p: (len(assignments[p].tasks) / states[p].num_processing_threads, p))
+                    assignments[least].assign_task(AssignedTask.standby(task))
+
+
+def _brought_near(
+    params: RackAwareOptimizationParams,
+    assignments: Mapping[str, KafkaStreamsAssignment],
+    owners: Mapping[TaskId, str],
+    copies_only: bool = False,
+) -> tuple[dict[TaskId, str], dict[TaskId, list[str]]] | None:
+    from penstock.client.assignment.assignor import AssignorSettings, Member, Unit, bring_near
+
+    state, configs = params.application_state, params.application_state.assignment_configs
+    infos = {str(task): state.all_tasks[task] for task in sorted(params.tasks) if task in owners}
+    clients = state.kafka_streams_states
+    if configs.rack_aware_assignment_strategy == "none" or any(clients[process].rack_id is None for process in assignments):
+        return None
+    kind, wanted = ("is_changelog", "changelog_racks") if copies_only else ("is_source", "racks")
+    # Each is exchanged for any other that is named, whether they have state or not.
+    units = [Unit(name, info.id.subtopology, 1, 0, **{wanted: _racks(info, kind)}) for name, info in infos.items()]
+    if any(None in (*unit.racks, *unit.changelog_racks) for unit in units):
+        return None
+    settings = AssignorSettings(
+        rack_aware_tags=configs.rack_aware_assignment_tags,
+        rack_strategy=configs.rack_aware_assignment_strategy,
+        rack_traffic_cost=_first(params.traffic_cost_override, configs.rack_aware_traffic_cost),
+        rack_non_overlap_cost=_first(params.non_overlap_cost_override, configs.rack_aware_non_overlap_cost),
+    )
+    members = [Member(process, tags=clients[process].client_tags, rack=clients[process].rack_id or "") for process in assignments]
+    standby = AssignedTask.Type.STANDBY
+    copies = {
+        name: [process for process, assignment in assignments.items() if info.id in assignment.of_type(standby)]
+        for name, info in infos.items()
+    }
+    by_name = {name: owners[info.id] for name, info in infos.items()}
+    found, kept = bring_near(units, members, by_name, copies if copies_only else {}, settings)
+    return {infos[name].id: process for name, process in found.items()}, {infos[name].id: kept[name] for name in kept}
+
+
+def _racks(info: TaskInfo, kind: str) -> tuple[Any, ...]:
+    of_kind = sorted((p for p in info.topic_partitions if getattr(p, kind)), key=lambda p: p.topic_partition)
+    return tuple(partition.rack_ids for partition in of_kind)
+
+
+def _first(override: int | None, configured: int | None) -> int | None:
+    return configured if override is None else override
+
+
+class StickyTaskAssignor(TaskAssignor):
+    """Balanced and sticky without a look at lags: a task moves at once, and is restored where it goes."""
+
+    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+        """Deal out the tasks."""
+        from penstock.client.assignment.assignor import Member, Unit, assign
+
+        states, configs = application_state.kafka_streams_states, application_state.assignment_configs
+        units: dict[str, list[TaskInfo]] = {}
+        for info in application_state.all_tasks.values():
+            units.setdefault(info.unit or str(info.id), []).append(info)
+        members = [
+            Member(
+                process,
+                max(1, state.num_processing_threads),
+                active=frozenset(name for name, infos in units.items() if infos[0].id in state.previous_active_tasks),
+                standby=frozenset(name for name, infos in units.items() if infos[0].id in state.previous_standby_tasks),
+            )
+            for process, state in states.items()
+        ]
+        found = assign([Unit(name, infos[0].id.subtopology, len(infos)) for name, infos in units.items()], members)
+        assignments = {
+            process: KafkaStreamsAssignment(
+                process, [AssignedTask.active(info.id) for name in found.active.get(process, ()) for info in units[name]]
+            )
+            for process in states
+        }
+        bound = {info.id for infos in units.values() if len(infos) > 1 for info in infos}
+        near = _sticky_costs(RackAwareOptimizationParams.of(application_state))
+        near = near.for_tasks(near.tasks - bound)
+        TaskAssignmentUtils.optimize_rack_aware_active_tasks(near, assignments)
+        if configs.num_standby_replicas:
+            TaskAssignmentUtils.default_standby_task_assignment(application_state, assignments)
+            TaskAssignmentUtils.optimize_rack_aware_standby_tasks(near, assignments)
+        return TaskAssignment(assignments.values())
+
+
+def _sticky_costs(params: RackAwareOptimizationParams) -> RackAwareOptimizationParams:
+    """Traffic counts little beside moves here, unless the settings say otherwise: Java's defaults for this assignor."""
+    configs = params.application_state.assignment_configs
+    return replace(
+        params,
+        traffic_cost_override=1 if configs.rack_aware_traffic_cost is None else None,
+        non_overlap_cost_override=10 if configs.rack_aware_non_overlap_cost is None else None,
+    )
+
+
+_KEY = "task.assignor.class"
+_ALLOWED = "allowed: an object with assign(application_state), its class, or its import path ('package.module.Class')"
+
+
+def resolve_task_assignor(value: Any, configs: Mapping[str, Any]) -> TaskAssignor | None:
+    """The assignor that `task.assignor.class` stands for; None for the library's own."""
+    if isinstance(value, str):
+        short = value.rpartition(".")[2]
+        if short == "HighAvailabilityTaskAssignor" or not value:
+            return None
+        value = StickyTaskAssignor if short == "StickyTaskAssignor" else imported_for(_KEY, value, _ALLOWED)
+    if value is None:
+        return None
+    value = instance_for(_KEY, value, _ALLOWED)
+    if not callable(getattr(value, "assign", None)):
+        raise ConfigError(f"{_KEY}: {value!r} is no assignor; {_ALLOWED}")
+    if callable(getattr(value, "configure", None)):
+        value.configure(configs)
+    found: TaskAssignor = value
+    return found

@@ -1,6 +1,0 @@
-"""Who does which work: one pure function from what there is to who gets it, for lanes and for instances alike."""
-
-from penstock.client.assignor.assign import assign, bring_near
-from penstock.client.assignor.model import LATEST_OFFSET, RACK_TAG, UNKNOWN_OFFSET_SUM, Assignment, Member, Settings, Unit
-
-__all__ = ["LATEST_OFFSET", "RACK_TAG", "UNKNOWN_OFFSET_SUM", "Assignment", "Member", "Settings", "Unit", "assign", "bring_near"]

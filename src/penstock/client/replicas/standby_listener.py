@@ -1,0 +1,88 @@
+"""`StandbyUpdateListener`: hears how copies of state that others run are kept up to date here."""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable
+
+from penstock.client.replicas.local_replicas import StandbyEvents
+from penstock.ids import TaskId, TopicPartition
+from penstock.spark.worker.standby_worker import Loaded
+
+_log = logging.getLogger(__name__)
+
+
+class SuspendReason(enum.Enum):
+    """Why a copy is not updated any more: another instance keeps it, or the task itself runs here from now on."""
+
+    MIGRATED = "MIGRATED"
+    PROMOTED = "PROMOTED"
+
+
+class StandbyUpdateListener:
+    """Hears how copies of state are kept up to date; override what you want to know.
+
+    It is called on a thread of its own: what takes long there delays the next report, not the copies.
+
+        class Progress(StandbyUpdateListener):
+            def on_batch_loaded(self, topic_partition, store_name, task_id, batch_end_offset, batch_size, current_end_offset):
+                print(store_name, current_end_offset - batch_end_offset, "records behind")
+    """
+
+    def on_update_start(self, topic_partition: TopicPartition, store_name: str, starting_offset: int) -> None:
+        """A copy begins to follow its changelog at this offset."""
+
+    def on_batch_loaded(
+        self,
+        topic_partition: TopicPartition,
+        store_name: str,
+        task_id: TaskId,
+        batch_end_offset: int,
+        batch_size: int,
+        current_end_offset: int,
+    ) -> None:
+        """So many records went into a copy, the last of them from `batch_end_offset`."""
+
+    def on_update_suspended(
+        self, topic_partition: TopicPartition, store_name: str, store_offset: int, current_end_offset: int, reason: SuspendReason
+    ) -> None:
+        """A copy is not updated any more; `store_offset` is the last one it has."""
+
+
+def standby_events(
+    listener: Callable[[], StandbyUpdateListener | None],
+    on_loaded: Callable[[Loaded], None] = lambda loaded: None,
+    on_work: Callable[[float], None] = lambda seconds: None,
+) -> StandbyEvents:
+    """The events of copies as a listener hears them; one that raises is told in the log and heard no worse.
+
+    The metrics hear through `on_loaded` and `on_work`.
+    """
+
+    def tell(call: Callable[[StandbyUpdateListener], None]) -> None:
+        heard = listener()
+        if heard is not None:
+            try:
+                call(heard)
+            except Exception:  # noqa: BLE001 - the user's code; copies go on without it
+                _log.exception("the standby update listener failed")
+
+    def batch(loaded: Loaded) -> None:
+        on_loaded(loaded)
+        last, end = loaded.offset - 1, loaded.end
+        tell(lambda heard: heard.on_batch_loaded(loaded.partition, loaded.store, loaded.task_id, last, loaded.records, end))
+
+    def suspended(loaded: Loaded, reason: str) -> None:
+        why = SuspendReason(reason)
+        tell(lambda heard: heard.on_update_suspended(loaded.partition, loaded.store, loaded.offset - 1, loaded.end, why))
+
+    return StandbyEvents(
+        on_start=lambda loaded: tell(lambda heard: heard.on_update_start(loaded.partition, loaded.store, loaded.start)),
+        on_batch=batch,
+        on_suspended=suspended,
+        on_work=on_work,
+    )
+
+
+StandbyUpdateListener.SuspendReason = SuspendReason  # type: ignore[attr-defined]  # Java's way to say it

@@ -1,0 +1,275 @@
+"""What the conductor knows of state beside the tasks that run: copies for the group, copies on other hosts, tasks brought back.
+
+A task that is ours and has much to restore is restored aside, as a copy, while the others run.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from penstock.client.assignment.assignor import LATEST_OFFSET
+from penstock.client.assignment.group_assignment import settings_of
+from penstock.client.metadata import TaskMetadata
+from penstock.client.replicas.local_replicas import LocalReplicas, StandbyEvents, hosts_of
+from penstock.client.scheduling.lane_placement import KnownState, Placement, place
+from penstock.client.scheduling.units import Units, changelogs_of, is_stateful, tasks_in
+from penstock.config.streams_config import StreamsConfig
+from penstock.errors import PenstockError
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.admin import Admin
+from penstock.kafka.membership import GroupMember, Membership
+from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.spark.plan import Plan
+from penstock.spark.worker.standby_worker import stored_offsets
+from penstock.state.directory import StateDirectory
+
+_log = logging.getLogger(__name__)
+
+# What has more than this to restore is restored beside the tasks that run, as long as there are any; it is taken back when it
+# has no more than half of it left.
+_RESTORE_ASIDE = 10_000
+# How often open transactions are looked at, and told of.
+_UNDECIDED_EVERY, _TOLD_EVERY = 0.1, 10.0
+# So many records are replayed in no time.
+_NEXT_TO_NOTHING = 500
+
+
+class StateReplicas:
+    """The copies of one instance, and where the state of its own tasks is."""
+
+    def __init__(
+        self, config: StreamsConfig, plan: Plan, units: Units, lane_jobs: LaneJobs, admin: Admin, events: StandbyEvents
+    ) -> None:
+        self._config = config
+        self._plan, self._units = plan, units
+        self._lane_jobs = lane_jobs
+        self._admin = admin
+        self._settings = settings_of(config)
+        self._hosts: dict[TaskId, str] = {}
+        """Where the state of each task is that was opened here."""
+        self._chosen: dict[TaskId, str] = {}
+        """The host of the lane that each task was given: it may be on its way there."""
+        self._own: dict[TaskId, str] = {}
+        self._expected: frozenset[TaskId] = frozenset()
+        self._told_ready: frozenset[TaskId] = frozenset()
+        self._missing = math.inf
+        self._looked_at = self._told_at = -math.inf
+        self.member: GroupMember | None = None
+        self.directory: StateDirectory | None = None
+        self.aside: set[TaskId] = set()
+        self._taken_back: set[TaskId] = set()
+        self.standbys = LocalReplicas(
+            lane_jobs.updaters, events, f"{lane_jobs.application.client_id}-StateUpdater", self._source_limits
+        )
+
+    def replace_plan(self, plan: Plan, units: Units) -> None:
+        """Other topics than before: nothing is restored aside under the new plan yet."""
+        self._plan, self._units = plan, units
+        self.aside = set()
+
+    def go_by(self, plan: Plan, units: Units) -> None:
+        """Repartitions go another way: copies are of the same tasks, in other units of work."""
+        self._plan, self._units = plan, units
+
+    # -- what the group is told ----------------------------------------------------------------------------------------
+
+    def holdings(
+        self, membership: Membership | None, running: Iterable[TaskId], units: Units
+    ) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, int]]:
+        """What this instance has: units it runs, units it has copies of, and how far their state is.
+
+        Of a unit with several tasks also how far each of them is: in the next generation they may be units of their own.
+        """
+        offsets, wanted, runs = self.standbys.offsets(), self.standbys.wanted, set(running)
+        self._told_ready = frozenset(filter(self._has_caught_up, wanted))
+        active = tuple(unit for unit in (membership.units if membership is not None else ()) if unit in units)
+        known: dict[str, int] = {}
+        for unit, tasks in units.items():
+            stateful = [task for task in tasks if is_stateful(self._plan, task)]
+            if not stateful:
+                continue
+            if unit in active and runs.issuperset(tasks):
+                known[unit] = LATEST_OFFSET
+            elif unit in active or any(task in offsets for task in stateful):
+                known[unit] = sum(offsets.get(task, 0) for task in stateful)
+                if len(tasks) > 1:
+                    known |= {str(task): offsets[task] for task in stateful if task in offsets}
+        copied = (unit for unit, tasks in units.items() if unit not in active and any(task in wanted for task in tasks))
+        return active, tuple(copied), known
+
+    def expect(self, membership: Membership) -> None:
+        """Note which of the copies that the group asks for had not caught up when it was last told: it is told when they have.
+
+        What has caught up since then the leader did not know when it decided.
+        """
+        asked = [task for task in tasks_in(self._units, membership.copies) if is_stateful(self._plan, task)]
+        self._expected = frozenset(task for task in asked if task not in self._told_ready)
+
+    def warm_ups_are_ready(self) -> bool:
+        """Whether copies that had to catch up have done so, all of them, and are not getting any closer.
+
+        What is missing when a task moves is replayed while it stands still: a copy that still gains is given the time.
+        """
+        if not self._expected or not all(map(self._has_caught_up, self._expected)):
+            self._missing = math.inf
+            return False
+        missing, before = sum(self.standbys.lag(task) or 0 for task in self._expected), self._missing
+        self._missing = missing
+        return missing <= _NEXT_TO_NOTHING or missing >= before
+
+    def _has_caught_up(self, task: TaskId) -> bool:
+        lag = self.standbys.lag(task)
+        return lag is not None and lag <= self._settings.acceptable_recovery_lag
+
+    # -- copies --------------------------------------------------------------------------------------------------------
+
+    def keep(self, membership: Membership, owners: Mapping[TaskId, int]) -> None:
+        """Have the updaters keep what the group asks for, what is restored aside, and our own tasks on other hosts."""
+        kept = [task for task in tasks_in(self._units, membership.copies) if is_stateful(self._plan, task)]
+        wanted = {task for task in (*kept, *self.aside) if task not in owners and is_stateful(self._plan, task)}
+        given = hosts_of(wanted, self._lane_jobs.updaters.hosts() if wanted else [])
+        hosts = self._lane_jobs.hosts
+        own = {task: host for task, host in self._own.items() if task in owners and hosts.get(owners[task]) != host}
+        self.standbys.want({**given, **own}, self.aside, tasks_in(self._units, membership.units))
+        self.standbys.hurry(membership.probing or bool(own))
+
+    def choose(self, placement: Placement, membership: Membership | None) -> None:
+        """Keep copies of our own tasks where a placement puts them, unless other instances have them."""
+        elsewhere = set(tasks_in(self._units, membership.standbys)) if membership is not None else set()
+        self._own = {task: host for task, host in placement.copies.items() if placement.is_waiting or task not in elsewhere}
+        hosts = self._lane_jobs.hosts
+        self._chosen = {task: hosts[lane] for task, lane in placement.owners.items() if lane in hosts}
+
+    def to_be_put_aside(self, tasks: Iterable[TaskId]) -> set[TaskId]:
+        """Which of these are restored aside: they have much to restore, or have to wait for a transaction."""
+        asked = {task for task in tasks if task not in self._taken_back}
+        waiting = {task for task in self._undecided(asked) if self._is_persistent(task)}
+        return {task for task in asked if task in waiting or self._has_much_to_restore(task)}
+
+    def take_back(self) -> None:
+        """Tasks that have been restored aside are to run now."""
+        found = [task for task in self.aside if self._is_back(task)]
+        now = time.monotonic()
+        if not found or now - self._looked_at < _UNDECIDED_EVERY:
+            return
+        self._looked_at = now
+        ready = set(found) - self._undecided(found)
+        self.aside -= ready
+        self._taken_back |= ready
+
+    def _undecided(self, tasks: Iterable[TaskId]) -> set[TaskId]:
+        """The tasks on whose changelogs a transaction is open: whoever opens them waits until it is decided.
+
+        An instance that was lost may have left it. It is told now and then.
+        """
+        if not self._config.eos_enabled:
+            return set()
+        owners = {
+            partition: task
+            for task in tasks
+            for partition in changelogs_of(self._plan, task)
+            # One that is an input topic is restored only as far as it was consumed.
+            if partition.topic not in self._plan.subtopologies[task.subtopology].source_topics
+        }
+        ends = self._admin.log_ends(owners, False)
+        stable = self._admin.log_ends(owners, True)
+        hidden = {p: at for p, at in stable.items() if at < ends[p]}
+        now = time.monotonic()
+        if hidden and now - self._told_at > _TOLD_EVERY:
+            self._told_at = now
+            told = ", ".join(f"{partition} at offset {at}" for partition, at in hidden.items())
+            _log.warning(
+                "tasks %s wait for transactions that are open on their changelogs (%s): they end by their timeout "
+                "(transaction.timeout.ms)",
+                *(", ".join(sorted({str(owners[p]) for p in hidden})), told),
+            )
+        return {owners[p] for p in hidden}
+
+    def _is_back(self, task: TaskId) -> bool:
+        lag = self.standbys.lag(task)
+        return not is_stateful(self._plan, task) or (lag is not None and lag <= _RESTORE_ASIDE // 2)
+
+    def _has_much_to_restore(self, task: TaskId) -> bool:
+        return self._is_persistent(task) and self.to_restore([task]) > _RESTORE_ASIDE
+
+    def to_restore(self, tasks: Iterable[TaskId]) -> int:
+        """How many changelog records tasks lack that are to be opened here."""
+        changelogs = {task: changelogs_of(self._plan, task) for task in tasks}
+        ends = self._admin.log_ends([p for partitions in changelogs.values() for p in partitions], self._config.eos_enabled)
+        here = self.standbys.offsets()
+        return sum(
+            max(0, sum(ends[p] for p in partitions) - (here.get(task, 0) if self._is_persistent(task) else 0))
+            for task, partitions in changelogs.items()
+            if partitions
+        )
+
+    def _is_persistent(self, task: TaskId) -> bool:
+        """Whether a copy made by another process is of any use: state in memory dies with the process that has it."""
+        builders = self._plan.subtopologies[task.subtopology].stores
+        return all(builder.build().persistent for builder in builders.values())
+
+    def standing_by(self) -> list[TaskMetadata]:
+        """The tasks of which this instance keeps copies; a copy reads no input, so it has no offsets there."""
+        return [
+            TaskMetadata(
+                task,
+                frozenset(TopicPartition(t, task.partition) for t in self._plan.subtopologies[task.subtopology].source_topics),
+            )
+            for task in sorted(self.standbys.standing_by)
+        ]
+
+    # -- where state is ------------------------------------------------------------------------------------------------
+
+    def placement(
+        self, tasks: Sequence[TaskId], spread: bool, owners: Mapping[TaskId, int], without: Collection[int] = ()
+    ) -> Placement:
+        """Lanes for tasks, where their state is on one of several hosts; a lane that went to another host left it behind."""
+        hosts = {lane: host for lane, host in self._lane_jobs.hosts.items() if lane not in without}
+        if len(set(hosts.values())) < 2:
+            return place(tasks, hosts, spread, owners, KnownState({}, {}), self._settings)
+        stateful = {task: changelogs_of(self._plan, task) for task in tasks if is_stateful(self._plan, task)}
+        ends = self._admin.log_ends([p for partitions in stateful.values() for p in partitions], self._config.eos_enabled)
+        lags: dict[TaskId, dict[str, int]] = {task: {self._hosts[task]: 0} for task in stateful if task in self._hosts}
+        for task, host in self.standbys.wanted.items():
+            lag = self.standbys.lag(task)
+            if task in stateful and lag is not None:
+                lags.setdefault(task, {})[host] = lag
+        before = {
+            task: lane
+            for task, lane in owners.items()
+            if lane in hosts and (task not in stateful or hosts[lane] in (self._hosts.get(task), self._chosen.get(task)))
+        }
+        totals = {task: sum(ends[p] for p in partitions) for task, partitions in stateful.items()}
+        return place(tasks, hosts, spread, before, KnownState(totals, lags), self._settings)
+
+    def opened(self, owners: Mapping[TaskId, int]) -> None:
+        """These tasks run in their lanes now, with their state beside them."""
+        hosts = self._lane_jobs.hosts
+        self._hosts.update({task: hosts[lane] for task, lane in owners.items() if lane in hosts})
+        self._taken_back.difference_update(owners)
+        self.standbys.forget(owners)
+
+    def closed(self, tasks: Sequence[TaskId]) -> None:
+        """What was closed here is on the disk, as far as it had come."""
+        if tasks and self.directory is not None and self._lane_jobs.updaters.is_local:
+            self.standbys.remember(stored_offsets(self._lane_jobs.application, self.directory, tasks))
+
+    def _source_limits(self) -> Mapping[TopicPartition, int]:
+        """Changelogs that are input topics are copied only as far as they have been committed."""
+        inputs = {
+            partition
+            for task in self.standbys.wanted
+            for partition in changelogs_of(self._plan, task)
+            if partition.topic in self._plan.subtopologies[task.subtopology].source_topics
+        }
+        if not inputs or self.member is None:
+            return {}
+        try:
+            committed = self.member.committed(inputs)
+        except PenstockError as exc:
+            _log.debug("committed offsets could not be read now: %s", exc)
+            return dict.fromkeys(inputs, 0)
+        return {partition: committed[partition].offset if partition in committed else 0 for partition in inputs}

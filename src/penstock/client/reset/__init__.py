@@ -1,0 +1,1 @@
+"""Start an application over."""

@@ -1,0 +1,51 @@
+"""Failures of lanes: which pass by themselves, and how they become exceptions again."""
+
+from __future__ import annotations
+
+from penstock import errors
+from penstock.errors import (
+    BrokerAccessError,
+    BrokerError,
+    LockError,
+    PenstockError,
+    StreamsError,
+    TaskCorruptedError,
+    TaskMigratedError,
+)
+from penstock.spark.driver.placement import NoExecutorsError, SessionStoppedError
+from penstock.spark.messages import Failure
+
+
+class LaneLostError(StreamsError):
+    """The worker or the executor of a lane died."""
+
+
+_TRANSIENT = (BrokerError, LockError, TaskMigratedError, TaskCorruptedError, LaneLostError, NoExecutorsError)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether starting again from the last commit is the cure: brokers away, a worker dead, work taken over."""
+    return isinstance(error, _TRANSIENT) and not isinstance(error, BrokerAccessError)
+
+
+def error_of(failure: Failure) -> BaseException:
+    """The exception a lane met; the user's own stays visible as its cause, and the last cause tells the lane's traceback."""
+    if failure.kind == "LaneLost":
+        return LaneLostError(f"the worker of a lane is gone: {failure.message}")
+    if failure.kind == "SessionStopped":
+        return SessionStoppedError()
+    told, known = failure.error, _error_class(failure.kind)
+    error = None if told is None else told.exception(Exception)
+    if error is None:
+        error = told.as_text() if told is not None and known is StreamsError else known(failure.message)
+        error.__cause__ = None if told is None else told.made_cause()
+    last = error
+    while last.__cause__ is not None:
+        last = last.__cause__
+    last.__cause__ = StreamsError(failure.traceback)
+    return error
+
+
+def _error_class(kind: str) -> type[PenstockError]:
+    found = vars(errors).get(kind)
+    return found if isinstance(found, type) and issubclass(found, PenstockError) else StreamsError

@@ -1,0 +1,110 @@
+"""Which lane runs which task, and which host keeps a copy: the same assignor, over the lanes of one instance.
+
+On one machine state is on the disk that all lanes share, and a move costs a close and an open. Over several hosts a task runs
+where its state is; one that should run elsewhere is warmed up there first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.client.assignment.assignor import LATEST_OFFSET, AssignorSettings, Member, Unit, assign
+from penstock.client.assignment.group_assignment import tasks_to_lanes
+from penstock.ids import TaskId
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The lane of each task, the host that keeps a copy of it where one does, and whether a move waits for its copy."""
+
+    owners: dict[TaskId, int]
+    copies: dict[TaskId, str] = field(default_factory=dict)
+    is_waiting: bool = False
+
+
+@dataclass(frozen=True)
+class KnownState:
+    """What is known of tasks' state: how much there is of it, and how far behind the part on a host is."""
+
+    totals: Mapping[TaskId, int]
+    lags: Mapping[TaskId, Mapping[str, int]]
+
+    def lag(self, task: TaskId, host: str) -> int:
+        """How many records a host would have to read before it could run a task."""
+        return self.lags.get(task, {}).get(host, self.totals.get(task, 0))
+
+
+def place(
+    tasks: Sequence[TaskId],
+    lanes: Mapping[int, str],
+    spread: bool,
+    before: Mapping[TaskId, int],
+    state: KnownState,
+    settings: AssignorSettings,
+) -> Placement:
+    """Lanes for tasks; `lanes` tells the host of each lane, `before` the lane that has a task open or had it last."""
+    if len(set(lanes.values())) < 2:
+        return Placement(tasks_to_lanes(tasks, list(lanes), spread, before))
+    before = {task: lane for task, lane in before.items() if lane in lanes}
+    if spread:
+        return _over_all(tasks, lanes, before, state, settings)
+    return _together(tasks, lanes, before, state, settings)
+
+
+def _over_all(
+    tasks: Sequence[TaskId], lanes: Mapping[int, str], before: Mapping[TaskId, int], state: KnownState, settings: AssignorSettings
+) -> Placement:
+    by_name = {str(task): task for task in tasks}
+    members = []
+    for lane, host in lanes.items():
+        active = {str(task) for task in tasks if before.get(task) == lane}
+        known = {str(task): state.lag(task, host) for task in tasks if host in state.lags.get(task, {})}
+        copied = {name for name in known if name not in active and not _runs_at(by_name[name], host, lanes, before)}
+        lags = {**known, **dict.fromkeys(active, LATEST_OFFSET)}
+        members.append(Member(f"{lane:05}", place=host, active=frozenset(active), standby=frozenset(copied), lags=lags))
+    units = [Unit(name, task.subtopology, 1, state.totals.get(task)) for name, task in by_name.items()]
+    found = assign(units, members, replace(settings, standby_replicas=min(1, settings.standby_replicas)))
+    owners = {by_name[name]: int(lane) for name, lane in found.owners.items()}
+    copies = {}
+    for kept in (found.standby, found.warmup):  # a task has one copy in an instance: a warm-up is the one that is wanted most
+        copies.update({by_name[name]: lanes[int(lane)] for lane, names in kept.items() for name in names})
+    return Placement({task: owners[task] for task in tasks}, copies, found.probing)
+
+
+def _together(
+    tasks: Sequence[TaskId], lanes: Mapping[int, str], before: Mapping[TaskId, int], state: KnownState, settings: AssignorSettings
+) -> Placement:
+    home = Counter(before.values()).most_common(1)[0][0] if before else min(lanes)
+    owners: dict[TaskId, int] = {}
+    copies: dict[TaskId, str] = {}
+    waiting = False
+    for task in tasks:
+        owners[task] = home
+        best = min(lanes, key=lambda lane: (state.lag(task, lanes[lane]), lane != home, lane))
+        lag = state.lag(task, lanes[home])
+        if task in before and lanes[before[task]] != lanes[home]:
+            best = before[task]
+        if not settings.is_caught_up(lag) and state.lag(task, lanes[best]) < lag:
+            owners[task], waiting = best, True
+            if sum(host == lanes[home] for host in copies.values()) < settings.max_warmup_replicas:
+                copies[task] = lanes[home]
+    if settings.standby_replicas:
+        for task in tasks:
+            if task in state.totals and task not in copies:
+                copies[task] = _other_host(task, lanes[owners[task]], lanes, state, copies)
+    return Placement(owners, copies, waiting)
+
+
+def _other_host(task: TaskId, host: str, lanes: Mapping[int, str], state: KnownState, copies: Mapping[TaskId, str]) -> str:
+    """A host for a copy: one that has it already, else the one with the fewest."""
+    load = Counter(copies.values())
+    known = state.lags.get(task, {})
+    return min(
+        (other for other in set(lanes.values()) if other != host), key=lambda other: (other not in known, load[other], other)
+    )
+
+
+def _runs_at(task: TaskId, host: str, lanes: Mapping[int, str], before: Mapping[TaskId, int]) -> bool:
+    return task in before and lanes[before[task]] == host

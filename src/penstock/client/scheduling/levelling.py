@@ -1,0 +1,42 @@
+"""Before the end: bring all tasks behind a shuffle to the same position of each source.
+
+Each task behind a shuffle has a position of its own in every source, and goes on from it. Whoever knows nothing of that, an
+application in Java that takes over or a lag tool, looks at the one offset that is committed for the source. So an instance that
+is closed feeds the tasks that are behind the others until they are where those are, reads nothing else, and commits that offset
+last.
+
+    source 0  ──────●━━━━━►│            a task behind the front is fed up to it
+    source 0  ────────────●│            the front as it was when the end began: no further
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from penstock.client.scheduling.lane_loop import LaneLoop
+from penstock.client.scheduling.positions import Positions
+from penstock.client.scheduling.stages import Stage
+from penstock.ids import TopicPartition
+
+
+class Levelling:
+    """How far each source is read before the end: where the task that was furthest ahead is, or is about to be."""
+
+    def __init__(self, positions: Positions, lanes: Iterable[LaneLoop], deadline: float) -> None:
+        self.deadline = deadline
+        self._front = {source: positions.highest(source) for vector in positions.vectors.values() for source in vector}
+        for lane in lanes:
+            turn = None if lane.job is None else lane.job.turn
+            for source, end in ({} if turn is None else turn.read).items():
+                self._front[source] = max(end, self._front.get(source, end))
+        for lane in lanes:
+            while lane.parts and not self.wants(lane.parts[-1].stage):
+                lane.parts.pop()
+
+    def wants(self, stage: Stage) -> bool:
+        """Whether what a stage has read is still needed: what nobody has begun is left for the next start."""
+        return all(end <= self._front.get(source, end) for source, end in stage.read.items())
+
+    def ends(self, positions: Positions, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Where logs end as far as they are still read: sources before a shuffle at the front, others where they are."""
+        return {p: min(end, self._front[p] if p in self._front else positions.fetched.get(p, end)) for p, end in ends.items()}

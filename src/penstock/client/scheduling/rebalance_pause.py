@@ -1,0 +1,49 @@
+"""A short pause between two turns while the group joins, so that no turn is refused for its generation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from penstock.kafka.membership import Stopped
+
+# The others hear of a rebalance with their next heartbeat, a second later; whoever takes longer is not waited for.
+_SECONDS = 1.5
+
+
+class RebalancePause:
+    """Under exactly-once: the turn that runs is waited for before joining, and none is begun until the new generation is there.
+
+    A turn that is under way when the generation changes is refused, and everything has to be opened again for it. Where a turn
+    or the join takes long, turns go on and the broker refuses what comes too late: a hold is never longer than a moment.
+
+    >>> import threading
+    >>> idle = threading.Event()
+    >>> hold = RebalancePause(idle)
+    >>> hold.is_on, hold.begin().is_set(), hold.is_on
+    (False, False, True)
+    >>> idle.set(); hold.is_set()
+    True
+    """
+
+    def __init__(self, idle: Stopped, now: Callable[[], float] = time.monotonic) -> None:
+        self._idle, self._now = idle, now
+        self._until = 0.0
+
+    def begin(self) -> RebalancePause:
+        """The group joins."""
+        self._until = self._now() + _SECONDS
+        return self
+
+    def end(self) -> None:
+        """The new generation is there."""
+        self._until = 0.0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether no turn is to be begun now."""
+        return self._now() < self._until
+
+    def is_set(self) -> bool:
+        """Whether this member may join: no turn runs, or it takes too long."""
+        return self._idle.is_set() or not self.is_on

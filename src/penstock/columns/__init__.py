@@ -1,0 +1,1 @@
+"""Many records at a time: their columns, and what operators declare about them."""

@@ -1,0 +1,152 @@
+"""Serdes over columns: the built-in ones in one call, all others value by value.
+
+Whatever is not plain (a null, a value of another type, broken text) makes the fast call fail, and the column is done value by
+value with the serde itself: the bytes, and the errors, are always those of the serde.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.columns.text import TextColumn
+from penstock.record import Headers
+from penstock.serdes.codecs import (
+    deserialize_bytes,
+    deserialize_double,
+    deserialize_integer,
+    deserialize_long,
+    deserialize_string,
+    serialize_bytes,
+    serialize_double,
+    serialize_integer,
+    serialize_long,
+    serialize_string,
+)
+from penstock.serdes.contract import OpenHeaders, UserDeserializer, UserSerializer, wants_headers
+from penstock.serdes.windowed import TimeWindowedSerializer
+
+_pack_start = struct.Struct(">q").pack
+
+_Column = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+def serialize_column(
+    serializer: Any, topic: str, values: Sequence[Any], headers: Sequence[OpenHeaders] | None = None
+) -> Sequence[bytes | None]:
+    """`serializer(topic, value)` of each value; with its headers where the serializer takes them.
+
+    >>> serialize_column(serialize_long, "topic", [1, None])
+    [b'\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x01', None]
+    """
+    try:
+        if type(serializer) is TimeWindowedSerializer and not serializer.wants_headers:
+            starts = [windowed.window.start for windowed in values]
+            return [key + _pack_start(start) for key, start in zip(windowed_base_keys(serializer, topic, values), starts)]
+        fast = _fast(_SERIALIZERS, serializer)
+        if fast is not None:
+            return fast(values)
+    except (TypeError, ValueError, AttributeError, struct.error, OverflowError):
+        pass  # not plain: the serializer says what it does with it
+    return _each(serializer, topic, values, headers)
+
+
+def deserialize_column(
+    deserializer: Any, topic: str, data: Sequence[bytes | None], headers: Sequence[Headers] | None = None
+) -> Sequence[Any]:
+    """`deserializer(topic, bytes)` of each entry; with its headers where the deserializer takes them."""
+    fast = _fast(_DESERIALIZERS, deserializer)
+    if fast is not None:
+        try:
+            return fast(data)
+        except (TypeError, ValueError, struct.error):
+            pass
+    return _each(deserializer, topic, data, headers)
+
+
+def _each(half: Any, topic: str, values: Sequence[Any], headers: Sequence[Any] | None) -> list[Any]:
+    if headers is not None and wants_headers(half):
+        return [half(topic, value, some) for value, some in zip(values, headers)]
+    if isinstance(half, UserSerializer | UserDeserializer) and not half.wants_headers:
+        # Past the adapter, which does the same for one value.
+        call = half.call
+        if half.handles_none:
+            return [call(topic, value) for value in values]
+        return [None if value is None else call(topic, value) for value in values]
+    return [half(topic, value) for value in values]
+
+
+def windowed_base_keys(serializer: Any, topic: str, windowed: Sequence[Any]) -> list[bytes]:
+    """The bytes of the keys inside windowed ones."""
+    assert serializer.inner is not None, "set_if_unset was not called"
+    keys = serialize_column(serializer.inner, topic, [one.key for one in windowed])
+    if not {bytes}.issuperset(map(type, keys)):
+        raise TypeError("not only bytes")
+    return list(keys)  # type: ignore[arg-type]
+
+
+def _fast(table: dict[Any, _Column], function: Any) -> _Column | None:
+    try:
+        return table.get(function)
+    except TypeError:  # a user's serde object that does not hash
+        return None
+
+
+def _encode(values: Sequence[Any]) -> Sequence[Any]:
+    if isinstance(values, TextColumn):
+        return values.as_bytes()
+    return list(map(str.encode, values))
+
+
+def _decode(data: Sequence[Any]) -> Sequence[Any]:
+    return list(map(bytes.decode, data))
+
+
+def _same_bytes(values: Sequence[Any]) -> Sequence[Any]:
+    if not {bytes, type(None)}.issuperset(map(type, values)):
+        raise TypeError("not only bytes")
+    return values
+
+
+def _packing(letter: str, size: int) -> _Column:
+    def pack(values: Sequence[Any]) -> Sequence[Any]:
+        packed = struct.pack(f">{len(values)}{letter}", *values)
+        return [packed[at : at + size] for at in range(0, len(packed), size)]
+
+    return pack
+
+
+def _unpacking(letter: str, size: int) -> _Column:
+    def unpack(data: Sequence[Any]) -> Sequence[Any]:
+        if not {size}.issuperset(map(len, data)):
+            raise ValueError("not all of the same size")
+        return list(struct.unpack(f">{len(data)}{letter}", b"".join(data)))
+
+    return unpack
+
+
+_SERIALIZERS: dict[Any, _Column] = {
+    serialize_string: _encode,
+    serialize_bytes: _same_bytes,
+    serialize_long: _packing("q", 8),
+    serialize_integer: _packing("i", 4),
+    serialize_double: _packing("d", 8),
+}
+_DESERIALIZERS: dict[Any, _Column] = {
+    deserialize_string: _decode,
+    deserialize_bytes: _same_bytes,
+    deserialize_long: _unpacking("q", 8),
+    deserialize_integer: _unpacking("i", 4),
+    deserialize_double: _unpacking("d", 8),
+}
+
+
+def text_column(deserializer: Callable[[str, bytes | None], Any], data: Sequence[bytes | None]) -> TextColumn | None:
+    """The strings of a column that is all text, for somebody who works on Arrow; None where it is not."""
+    if deserializer is not deserialize_string:
+        return None
+    try:
+        return TextColumn.of(data)
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""The settings of an application: their names, their defaults, how they are read."""

@@ -1,0 +1,105 @@
+"""The halves of `Serdes.json(T)`. What a type does is worked out once in a process: only the type itself travels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.errors import SerializationError
+from penstock.serdes.codecs import encode_json, parse_json, unreadable
+from penstock.serdes.json_types import JsonType, Library, json_type, library_of
+
+
+class _TypedJson:
+    __slots__ = ("_call", "_library", "_type", "annotation", "name")
+
+    called_directly = True
+
+    def __init__(self, annotation: Any) -> None:
+        self.annotation = annotation
+        self.name = f"Serdes.json({annotation.__qualname__ if isinstance(annotation, type) else annotation})"
+        self._library: Library | None = library_of(annotation) if isinstance(annotation, type) else None
+        self._type: JsonType | None = None if self._library is not None else json_type(annotation, self.name)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and bool(self.annotation == other.annotation)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.annotation))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.annotation,)
+
+
+class TypedJsonSerializer(_TypedJson):
+    """Objects of a type as JSON."""
+
+    __slots__ = ()
+
+    def __init__(self, annotation: Any) -> None:
+        super().__init__(annotation)
+        self._call: Callable[[Any], bytes] = self._through_library() if self._library is not None else self._through_type()
+
+    def __call__(self, topic: str, value: Any) -> bytes | None:
+        """Compact JSON in UTF-8; a value that is not of the type is refused."""
+        if value is None:
+            return None
+        try:
+            return self._call(value)
+        except (TypeError, ValueError, RecursionError) as exc:
+            raise SerializationError(
+                f"{self.name} cannot serialize a value of type {type(value).__name__} for topic {topic!r}: {exc}"
+            ) from exc
+
+    def _through_type(self) -> Callable[[Any], bytes]:
+        assert self._type is not None
+        write = self._type.write
+        return lambda value: encode_json(write(value))
+
+    def _through_library(self) -> Callable[[Any], bytes]:
+        assert self._library is not None
+        dumps, cls = self._library.dumps(self.annotation), self.annotation
+
+        def call(value: Any) -> bytes:
+            if type(value) is not cls:
+                raise TypeError(f"expected {cls.__qualname__}")
+            return dumps(value)
+
+        return call
+
+
+class TypedJsonDeserializer(_TypedJson):
+    """Objects of a type from JSON."""
+
+    __slots__ = ()
+
+    def __init__(self, annotation: Any) -> None:
+        super().__init__(annotation)
+        self._call: Callable[[bytes], Any]
+        if self._library is not None:
+            loads = self._library.loads(annotation)
+            self._call = lambda data: loads(_json_only(data))
+        else:
+            assert self._type is not None
+            read = self._type.read
+            self._call = lambda data: read(parse_json(str(data, "utf-8")))
+
+    def __call__(self, topic: str, data: bytes | None) -> Any:
+        """An object of the type; fields that it does not have are left out, fields that are missing take their defaults."""
+        if data is None:
+            return None
+        try:
+            return self._call(data)
+        except (TypeError, ValueError, RecursionError) as exc:
+            unreadable(topic, self.name, f"data received by {self.name} does not fit: {exc}", exc)
+
+    def from_plain(self, value: Any) -> Any:
+        """An object of the type from what JSON holds; raises ValueError where it does not fit."""
+        return self._call(encode_json(value))
+
+
+def _json_only(data: bytes) -> bytes:
+    """The same bytes; ValueError where they hold numbers that JSON does not have, which pydantic reads."""
+    if b"NaN" in data or b"Infinity" in data:
+        parse_json(str(data, "utf-8"))
+    return data

@@ -1,0 +1,1 @@
+"""The driver's side: the session, the lanes, their jobs."""

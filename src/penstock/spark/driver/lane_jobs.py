@@ -1,0 +1,460 @@
+"""All lanes of an application, and the stages before a shuffle: each turn of a lane is a Spark job, and so is each stage.
+
+Nothing here waits: what is asked for is a future, so that each lane goes at its own pace.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from pyspark import RDD
+from pyspark.sql import SparkSession
+
+from penstock.errors import TaskMigratedError
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.clients import max_poll_seconds
+from penstock.log_lines import LogLine
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.spark.answers import read_answer
+from penstock.spark.blobs import read_blobs
+from penstock.spark.driver.allocation import Allocation, request_executor
+from penstock.spark.driver.core_sharing import POOL, CoreWaits
+from penstock.spark.driver.lanes import Lane, close_lanes, shuffled_bytes
+from penstock.spark.driver.placement import (
+    NoExecutorsError,
+    SessionStoppedError,
+    choose_places,
+    executors,
+    host_of,
+    is_local,
+    wait_for_executors,
+)
+from penstock.spark.driver.state_updaters import StateUpdaters
+from penstock.spark.internals import (
+    all_of_partition,
+    executor_ids,
+    groups_waiting,
+    has_ended,
+    is_cut_off,
+    jvm_pid,
+    split_place,
+    yielding_bytes,
+)
+from penstock.spark.messages import (
+    Application,
+    Committed,
+    Failure,
+    LaneAnswer,
+    OpenTurn,
+    ProcessTurn,
+    Stay,
+    TaskWork,
+    UpstreamWork,
+    even_shares,
+)
+from penstock.spark.queries.query_client import ask_doing, ask_progress, ask_to_leave
+from penstock.spark.worker.lane_worker import close_lane, packed, run_stage, run_turn, warm_stage
+from penstock.state.directory import site_here
+
+_log = logging.getLogger(__name__)
+
+# How long it may take a lane to close.
+_RESTART_SECONDS = 10.0
+
+# Of each pipeline at most two stages run: one for the tasks at the front, one for those behind it.
+_STAGES_AT_ONCE = 8
+# From a new session to its first executor, in the place of one that has ended.
+_RENEW_SECONDS = 60.0
+
+
+# With a local master a Spark task takes about 16 ms of the JVM's CPU, whatever it does: no more than keep the cores busy.
+_STAGE_TASKS_PER_CORE = 2
+
+# What Spark says where a worker could not even begin: no use to try it again.
+_BROKEN_PYTHON = ("ModuleNotFoundError", "ImportError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
+
+
+@dataclass(frozen=True)
+class LaneWork:
+    """What a turn of a lane is to do, and what the lane has to know for it."""
+
+    tasks: Mapping[TaskId, TaskWork]
+    group_metadata: bytes
+    upstream: Sequence[UpstreamWork] = ()
+    stages: Mapping[TaskId, int] = field(default_factory=dict)
+    """The tasks before a shuffle whose records come through it, with the checksums of what they sent."""
+    read: Mapping[TopicPartition, int] = field(default_factory=dict)
+    global_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    with_metrics: bool = True
+    restore_seconds: float = 0.0
+    description: str = "timers"
+    stay: Stay | None = None
+
+
+class Staged(NamedTuple):
+    """A stage before a shuffle that has run: where lanes find what it has for them, or what went wrong."""
+
+    rows: RDD[bytes]
+    failure: Failure | None = None
+    logs: tuple[LogLine, ...] = ()
+    checksums: Mapping[TaskId, int] = MappingProxyType({})
+    """Of what each task before the shuffle has sent: a second computation has to give the same."""
+
+
+class LaneJobs:
+    """The lanes of one application on one Spark session."""
+
+    def __init__(self, spark: SparkSession, application: Application, names: Sequence[str]) -> None:
+        self._spark = spark.sparkContext
+        self._application = application
+        self._packed = packed(application)
+        self._pool = application.config.spark_configs.get(POOL)
+        self._is_elastic = Allocation.of(dict(self._spark.getConf().getAll())) is not None
+        self._empty: set[int] = set()
+        self.waits = CoreWaits(lambda: groups_waiting(self._spark))
+        places = choose_places([None] * len(names), executors(self._spark))
+        self.lanes = {index: self._lane(index, name, place) for index, (name, place) in enumerate(zip(names, places))}
+        self.updaters = StateUpdaters(self._spark, application, self._packed)
+        self._stages = ThreadPoolExecutor(_STAGES_AT_ONCE, thread_name_prefix=f"{application.client_id}-shuffle")
+        self._answered: dict[int, LaneAnswer] = {}
+        self._sockets: set[Path] = set()
+
+    @property
+    def jvm_pid(self) -> int | None:
+        """The process of the driver's JVM; None where others have started it."""
+        return jvm_pid(self._spark)
+
+    def warm_up(self) -> None:
+        """Start the workers that run what comes before a shuffle, beside all else there is to do at the start."""
+        if self._application.plan.shuffled:
+            threading.Thread(target=self._warm_up, name=f"{self._application.client_id}-warm-up", daemon=True).start()
+
+    def _warm_up(self) -> None:
+        workers = max(1, int(self._spark.defaultParallelism))
+        self._spark.setLocalProperty("spark.job.description", f"{self._application.client_id}: warm up")
+        try:
+            yielding_bytes(self._spark.parallelize(range(workers), workers), partial(warm_stage, self._packed)).collect()
+        except Exception as exc:  # noqa: BLE001 - what is wrong shows when there is work to do
+            _log.debug("workers could not be started in advance: %s", exc)
+
+    def _lane(self, index: int, name: str, place: str | None) -> Lane:
+        return Lane(self._spark, name, place, f"{self._application.config['application.id']}-{index + 1}", self._pool)
+
+    def add_lane(self, index: int, name: str) -> None:
+        """One more lane, on the executor with the fewest; it owns nothing before it is opened."""
+        places = choose_places([*(lane.executor for lane in self.lanes.values()), None], executors(self._spark))
+        self.lanes = {**self.lanes, index: self._lane(index, name, places[-1])}
+
+    def take_lane(self, index: int) -> Lane:
+        """Take a lane out of the lane_jobs; whoever does that ends it, with `end_lane`."""
+        lane = self.lanes[index]
+        self.lanes = {i: other for i, other in self.lanes.items() if i != index}
+        self._answered.pop(index, None)
+        self._empty.discard(index)
+        return lane
+
+    def pass_on(self, index: int, successor: int, name: str) -> Future[bytes]:
+        """Put a new lane in the place of one, under another name, in the same worker; done when it has closed what it had open.
+
+        A worker of its own would have to be started and to import everything, at the cost of all who run beside it.
+        """
+        lane = self.take_lane(index)
+        closing = lane.submit(partial(close_lane, self._application.key, index), f"{lane.name}: close", bytes)
+        lane.name = name
+        self.lanes = {**self.lanes, successor: lane}
+        return closing
+
+    def end_lane(self, index: int, lane: Lane, timeout: float = _RESTART_SECONDS) -> None:
+        """Close what a lane keeps open, then the lane; waits for that."""
+        with suppress(Exception):  # a worker that is gone has nothing left to close
+            lane.submit(partial(close_lane, self._application.key, index), f"{lane.name}: close", bytes).result(timeout)
+        close_lanes([lane], timeout)
+
+    def replace_application(self, application: Application) -> None:
+        """Run another plan: lanes open it anew, and close what they had of the old one."""
+        self._application = application
+        self._packed = packed(application)
+        self._empty.clear()
+        self.updaters.replace_application(application, self._packed)
+
+    @property
+    def hosts(self) -> dict[int, str]:
+        """The host of each lane; all the same where there is only one machine."""
+        return {index: "" if lane.executor is None else host_of(lane.executor) for index, lane in self.lanes.items()}
+
+    def place_lane(self, index: int) -> bool:
+        """See to it that a lane has an executor that lives, before it is opened; whether it has another one than before.
+
+        NoExecutorsError where there is none, SessionStoppedError where nothing lives any more.
+        """
+        if self.has_ended:
+            raise SessionStoppedError
+        if is_local(self._spark):
+            return False
+        there, lane = executors(self._spark), self.lanes[index]
+        if not there:
+            if self._is_elastic:
+                request_executor(self._spark)
+            raise NoExecutorsError(f"{self._spark.master} gives the application no executor now, where {lane.name} could run")
+        if lane.executor in there:
+            return False
+        place = dict(zip(self.lanes, choose_places([lane.executor for lane in self.lanes.values()], there)))[index]
+        _log.info("%s moves from %s to %s", lane.name, lane.executor, place)
+        lane.move(place)
+        return True
+
+    def is_alive(self, index: int) -> bool:
+        """Whether the executor of a lane is still there."""
+        return is_local(self._spark) or self.lanes[index].executor in executors(self._spark)
+
+    def lost_lanes(self) -> dict[int, str]:
+        """The lanes whose executors are gone, with those; quick to ask, however many executors there are."""
+        if is_local(self._spark) or is_cut_off(self._spark):
+            return {}
+        there, places = executor_ids(self._spark), {index: lane.executor for index, lane in list(self.lanes.items())}
+        return {index: place for index, place in places.items() if place is not None and split_place(place)[1] not in there}
+
+    def better_places(self) -> dict[int, str | None]:
+        """The lanes that should be elsewhere: an executor has come, or has gone, and another one is crowded.
+
+        SessionStoppedError where nothing lives any more.
+        """
+        if self.has_ended:
+            raise SessionStoppedError
+        there = executors(self._spark)
+        if not there:
+            return {}
+        places = dict(zip(self.lanes, choose_places([lane.executor for lane in self.lanes.values()], there)))
+        return {index: place for index, place in places.items() if place != self.lanes[index].executor}
+
+    def move_lane(self, index: int, place: str | None) -> None:
+        """Have a lane that owns nothing go to another executor; what it keeps open on the old one is closed there."""
+        lane = self.lanes[index]
+        if lane.executor == place:
+            return
+        _log.info("%s moves from %s to %s", lane.name, lane.executor, place)
+        lane.submit(partial(close_lane, self._application.key, index), f"{lane.name}: close", bytes)
+        lane.move(place)
+
+    def open(self, lane: int, tasks: Mapping[TaskId, Committed], seconds: float = 2.0) -> Future[LaneAnswer]:
+        """Let a lane own exactly these tasks, and restore for so long; called again until nothing is restoring.
+
+        With dynamic allocation a lane that has nothing, and is to have nothing, is not asked: it would keep an executor, or have
+        Spark ask for one. Its worker may be gone with its executor, but has left nothing open.
+        """
+        if self._is_elastic and not tasks and lane in self._empty:
+            nothing: Future[LaneAnswer] = Future()
+            nothing.set_result(LaneAnswer("nobody"))
+            return nothing
+        found = self.lanes[lane]
+        turn = OpenTurn(self._application.key, lane, dict(tasks), self._packed, seconds, found.executor)
+        opening = found.submit(
+            partial(run_turn, turn), f"{found.name}: open {', '.join(map(str, tasks)) or 'nothing'}", read_answer
+        )
+        opening.add_done_callback(partial(self._opened, lane, not tasks))
+        return opening
+
+    def _opened(self, lane: int, empty: bool, opening: Future[LaneAnswer]) -> None:
+        answer = None if opening.cancelled() or opening.exception(0) is not None else opening.result(0)
+        if answer is None or answer.failure is not None or answer.lost:
+            self._empty.discard(lane)
+            return
+        self._answered[lane] = answer
+        (self._empty.add if empty else self._empty.discard)(lane)
+        if isinstance(answer.query_address, str):
+            self._sockets.add(Path(answer.query_address))
+
+    def process(self, lane: int, work: LaneWork, rows: RDD[bytes] | None = None) -> Future[LaneAnswer]:
+        """Run one turn of a lane; `rows` are where it finds what a stage has brought."""
+        turn = ProcessTurn(
+            *(self._application.key, lane, dict(work.tasks), tuple(work.upstream), work.group_metadata, dict(work.global_ends)),
+            *(work.with_metrics, dict(work.stages), work.read, work.restore_seconds, work.stay),
+        )
+        found, name = self.lanes[lane], f"{self.lanes[lane].name}: {work.description}"
+        if rows is None:
+            return found.submit(partial(run_turn, turn), name, read_answer)
+        return found.submit_partition(rows, lane, partial(run_turn, turn), name, read_answer)
+
+    def stage(self, upstream: Sequence[UpstreamWork], targets: Mapping[TopicPartition, int], name: str) -> Future[Staged]:
+        """Run a stage before a shuffle; `targets` are the lanes of the partitions that it feeds, and of no others.
+
+        It is done when all of it has been read: lanes take their part when they are free. A failure is told here, to nobody else.
+        """
+        return self._stages.submit(self._stage, upstream, targets, name)
+
+    def _stage(self, upstream: Sequence[UpstreamWork], targets: Mapping[TopicPartition, int], name: str) -> Staged:
+        here = max(self.lanes, default=0) + 1
+        here = max(here, *(lane + 1 for lane in targets.values()))
+        self._spark.setJobGroup(f"{self._application.client_id}-shuffle", name)
+        self._spark.setLocalProperty(POOL, self._pool)
+        stage = partial(_run_stage, self._packed, dict(targets), here)
+        shares = even_shares(upstream, _STAGE_TASKS_PER_CORE * max(1, int(self._spark.defaultParallelism)))
+        rows = shuffled_bytes(self._spark.parallelize(shares, len(shares)), stage, here + 1)
+        told = read_blobs(all_of_partition(self._spark, rows, here, max_poll_seconds(self._application.config)))
+        if told.failure is None and (missing := {TaskId(w.subtopology, w.partition) for w in upstream} - told.ended.keys()):
+            raise TaskMigratedError(
+                f"a stage has ended without a word of {', '.join(map(str, sorted(missing)))}: it is run again"
+            )
+        return Staged(rows, told.failure, told.flow.logs, told.checksums)
+
+    def answer(self, turn: Future[LaneAnswer]) -> LaneAnswer:
+        """What a lane said that has answered; a job that failed as a whole (a worker or an executor died) is a lost lane."""
+        try:
+            return turn.result(0)
+        except Exception as exc:  # noqa: BLE001 - Spark reports a dead worker as one of many exceptions
+            return LaneAnswer("gone", lost=True, failure=self.failure(exc))
+
+    def failure(self, error: BaseException) -> Failure:
+        """What it means that a job has failed as a whole."""
+        text = str(error) or type(error).__name__
+        return Failure("SessionStopped", text, text) if has_ended(self._spark) else _failure_of_job(text)
+
+    @property
+    def application(self) -> Application:
+        """What the lanes run."""
+        return self._application
+
+    def is_on_this_host(self, lane: int) -> bool:
+        """Whether the files of a lane are on the driver's host."""
+        return self.lanes[lane].executor is None or self.site_of(lane) == site_here()
+
+    def site_of(self, lane: int) -> str:
+        """Where the files of a lane are, as `site_here` names it there; empty while it is not known."""
+        answer = self._answered.get(lane)
+        return "" if answer is None else answer.site
+
+    def lane_on(self, host: str) -> int | None:
+        """A lane on a host; None where there is none."""
+        return next((index for index, found in self.hosts.items() if found == host), None)
+
+    def query_address(self, lane: int) -> str | tuple[str, int] | None:
+        """Where a lane answers readers; None while it is not open."""
+        answer, executor = self._answered.get(lane), self.lanes[lane].executor
+        if answer is None or answer.query_address is None:
+            return None
+        if isinstance(answer.query_address, str):
+            return answer.query_address
+        return "localhost" if executor is None else split_place(executor)[0], answer.query_address
+
+    def doing(self, lane: int) -> str | None:
+        """What a lane's worker does now, also in the midst of a turn, as a sentence for the log.
+
+        None where it does not tell within two seconds: it is being opened for the first time, is gone, or code that is not Python
+        keeps all of it busy.
+        """
+        address = self.query_address(lane)
+        told = None if address is None else ask_doing(address, self._application)
+        return None if told is None else str(told)
+
+    def call_back(self, lane: int, stay: int) -> bool:
+        """Have a lane that stays give way, at once and in between two turns; whether it has heard it. Waits for that."""
+        address = self.query_address(lane)
+        return address is not None and ask_to_leave(address, self._application, stay)
+
+    def progress(self, lane: int, stay: int) -> dict[TopicPartition, OffsetAndMetadata]:
+        """The offsets of the turns that a lane has done in a stay so far. Waits for its answer."""
+        address = self.query_address(lane)
+        return {} if address is None else ask_progress(address, self._application, stay)
+
+    def cancel(self, lane: int, reason: str) -> None:
+        """End the job that runs in a lane, with its worker: see `Lane.cancel`. Its tasks have to be opened again."""
+        self.lanes[lane].cancel(reason)
+
+    def check_session(self) -> None:
+        """SessionStoppedError where the session was stopped here or its JVM is gone: asks nobody, so that it costs nothing.
+
+        That a session has ended by itself in a JVM that lives shows when something is asked of it (`has_ended`).
+        """
+        if is_cut_off(self._spark):
+            raise SessionStoppedError
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the session has ended, by whatever: nothing can be asked of lanes any more."""
+        return has_ended(self._spark)
+
+    def forsake(self) -> None:
+        """In the place of `close` where the session has ended: asks nothing of it, and ends what is left of its workers here."""
+        self.updaters.forsake()
+        for lane in self.lanes.values():
+            lane.forsake()
+        self._answered.clear()
+        self._empty.clear()
+        self._remove_sockets()
+        self._sockets.clear()
+
+    def renew(self, spark: SparkSession) -> None:
+        """Go on on another session after the end of the last one: lanes of the same numbers and names, with nothing open.
+
+        Called by the thread that opens lanes, which has to open all of them next. NoExecutorsError, or what Spark says, where
+        lanes cannot be made now: it may be called again, with the same session or with yet another.
+
+        1. End what is left of the old workers on this host: they may still have stores open, and be about to commit.
+        2. Wait for executors.
+        3. Make the lanes.
+        """
+        self.forsake()
+        self._spark = spark.sparkContext
+        self.updaters.renew(self._spark)
+        names = {index: lane.name for index, lane in self.lanes.items()}
+        there = wait_for_executors(self._spark, _RENEW_SECONDS)
+        made: dict[int, Lane] = {}
+        try:
+            for (index, name), place in zip(names.items(), choose_places([None] * len(names), there)):
+                made[index] = self._lane(index, name, place)
+        except BaseException:
+            for lane in made.values():
+                lane.forsake()
+            raise
+        self.lanes = made
+
+    def close(self, timeout: float | None = None) -> None:
+        """Close what the lanes keep open, then the lanes."""
+        self.updaters.close(timeout)
+        self._stages.shutdown(wait=False)
+        self._close_lanes(list(self.lanes), timeout)
+        close_lanes(self.lanes.values(), timeout)
+        self._remove_sockets()
+
+    def _remove_sockets(self) -> None:
+        """A worker that was killed, or that Spark has retired, could not remove the folder of its socket."""
+        for folder in {path.parent for path in self._sockets if path.parent.name.startswith("penstock-")}:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _close_lanes(self, indices: Iterable[int], timeout: float | None) -> None:
+        closing = [
+            self.lanes[index].submit(partial(close_lane, self._application.key, index), f"{self.lanes[index].name}: close", bytes)
+            for index in indices
+        ]
+        for future in closing:
+            try:
+                future.result(timeout)
+            except Exception:  # noqa: BLE001, S112 - a worker that is gone has nothing left to close
+                continue
+
+
+def _run_stage(
+    application: bytes, targets: Mapping[TopicPartition, int], here: int, rows: Iterator[Sequence[UpstreamWork]]
+) -> Iterator[tuple[int, bytes]]:
+    for share in rows:
+        for work in share:
+            yield from run_stage(application, targets, here, work)
+
+
+def _failure_of_job(text: str) -> Failure:
+    broken = next((line.strip() for line in text.splitlines() if any(sign in line for sign in _BROKEN_PYTHON)), None)
+    if broken is None:
+        return Failure("LaneLost", text.splitlines()[0], text)
+    advice = "install penstock-streams there, or send it along (running-on-a-cluster.md)"
+    message = f"the executors' Python cannot run penstock: {broken}; {advice}"
+    return Failure("StreamsError", message, text)

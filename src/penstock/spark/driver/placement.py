@@ -1,0 +1,135 @@
+"""Where lanes run: the executors there are, which of them a lane gets, and how Spark is told."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from pyspark import RDD, SparkContext
+
+from penstock.errors import StreamsError
+from penstock.spark.driver.allocation import Allocation, request_executor
+from penstock.spark.internals import (
+    anchor,
+    executor_place,
+    executors_with_hosts,
+    placed_rows,
+    split_place,
+)
+
+# Executors register one after the other. When none has come for this long, those that are there are all there will be ...
+_SETTLED_SECONDS = 2.0
+# ... unless spark.executor.instances tells that there should be more: then the missing ones are waited for longer.
+_MISSING_SECONDS = 30.0
+
+_STOPPED = (
+    "the SparkSession was stopped while the application runs on it, or its JVM has ended: nothing can be processed any more. "
+    "Close the application before its session, and start it anew on one that runs"
+)
+
+
+class NoExecutorsError(StreamsError):
+    """The cluster gives the application no executor now."""
+
+
+class SessionStoppedError(StreamsError):
+    """The session was stopped under the application: nothing can run any more."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or _STOPPED)
+
+
+def is_local(spark: SparkContext) -> bool:
+    """Whether tasks run in the driver's own JVM."""
+    return bool(spark.master == "local" or spark.master.startswith("local["))
+
+
+def executors(spark: SparkContext) -> list[str]:
+    """The executors there are now, as Spark writes them in preferred locations; empty in local mode."""
+    if is_local(spark):
+        return []
+    return sorted(executor_place(host, executor) for executor, host in executors_with_hosts(spark).items())
+
+
+def host_of(executor: str) -> str:
+    """The host of an executor.
+
+    >>> host_of("executor_10.0.0.7_3")
+    '10.0.0.7'
+    """
+    return split_place(executor)[0]
+
+
+def wait_for_executors(spark: SparkContext, timeout: float) -> list[str]:
+    """The executors of a session, which has none yet when it was just made; returns when no more of them come.
+
+    With dynamic allocation one is asked for where there is none; the load asks for the others.
+    """
+    if is_local(spark):
+        return []
+    allocation = Allocation.of(dict(spark.getConf().getAll()))
+    expected = int(spark.getConf().get("spark.executor.instances", "0") or 0)
+    patience = _MISSING_SECONDS if expected else _SETTLED_SECONDS
+    deadline, found, since = time.monotonic() + timeout, executors(spark), time.monotonic()
+    while True:
+        now = time.monotonic()
+        if found and (now - since > patience or len(found) == expected):
+            return found
+        if allocation is not None and not found:
+            request_executor(spark)
+        if now > deadline:
+            raise NoExecutorsError(
+                f"no executor of {spark.master} has registered within {timeout:.0f} s: check that the cluster is up and has "
+                "cores and memory to spare for this application"
+                + ("" if allocation is None else ", and that spark.dynamicAllocation.maxExecutors allows for one")
+            )
+        time.sleep(0.05)
+        there = executors(spark)
+        if there != found:
+            found, since = there, now
+
+
+def choose_places(before: Sequence[str | None], there: Sequence[str]) -> list[str | None]:
+    """An executor for each lane: the one it has as long as that lives, else the one with the fewest lanes.
+
+    Lanes move to a newcomer only where another executor has two more than it.
+
+    >>> choose_places([None, None, None], ["a", "b"])
+    ['a', 'b', 'a']
+    >>> choose_places(["a", "b", "a"], ["b", "c"])
+    ['c', 'b', 'b']
+    """
+    if not there:
+        return [None] * len(before)
+    lanes = Counter(dict.fromkeys(there, 0))
+    lanes.update(place for place in before if place is not None and place in lanes)
+    chosen: list[str | None] = []
+    for place in before:
+        if place not in lanes:
+            place = min(there, key=lanes.__getitem__)
+            lanes[place] += 1
+        chosen.append(place)
+    while True:
+        most, least = max(there, key=lanes.__getitem__), min(there, key=lanes.__getitem__)
+        if lanes[most] - lanes[least] < 2:
+            return chosen
+        chosen[len(chosen) - 1 - chosen[::-1].index(most)] = least
+        lanes[most] -= 1
+        lanes[least] += 1
+
+
+def located(spark: SparkContext, place: str | None) -> RDD[int]:
+    """One row in one partition that prefers a place; None leaves it to Spark."""
+    return spark.parallelize([0], 1) if place is None else placed_rows(spark, [place])
+
+
+def anchored(spark: SparkContext, place: str) -> RDD[int] | None:
+    """A row that is kept at its place, and lost with it; None where that cannot be.
+
+    With dynamic allocation nothing is kept: an executor that has something is never let go.
+    """
+    if Allocation.of(dict(spark.getConf().getAll())) is not None:
+        return None
+    rows = placed_rows(spark, [place])
+    return rows if anchor(spark, rows, place) else None

@@ -1,0 +1,167 @@
+"""What of Spark's settings does not work with penstock, or not well: told in a sentence each, before anything starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.errors import ConfigError
+from penstock.spark.driver.allocation import Allocation, cores_of, seconds_of
+from penstock.spark.driver.core_sharing import POOL
+
+# The versions of pyspark that penstock knows: from the first, up to but without the second; the same as in pyproject.toml.
+SUPPORTED: Final = ((4, 0), (5, 0))
+
+# A lane that has tasks is asked for a sign of life after so many seconds without a turn (`client/scheduling/conductor.py`).
+_SIGN_OF_LIFE: Final = 40.0
+_SHORTEST_LOCALITY_WAIT: Final = 10.0
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is known of Spark before the start: the settings of the session there is, or of the one that will be made."""
+
+    settings: Mapping[str, str]
+    pyspark_version: str
+    spark_version: str | None = None
+    session_class: str | None = None
+    """Of a session that is none of pyspark's classic ones."""
+    is_remote: bool = False
+    is_stopped: bool = False
+
+    def is_set(self, key: str, default: bool = False) -> bool:
+        """Whether a switch is on."""
+        return self.settings.get(key, str(default)).strip().lower() == "true"
+
+
+def check_surroundings(found: Surroundings) -> list[str]:
+    """What is unwise; ConfigError where something cannot work.
+
+    >>> check_surroundings(Surroundings({"spark.python.worker.reuse": "false"}, "4.3.0"))
+    Traceback (most recent call last):
+    penstock.errors.ConfigError: spark.python.worker.reuse=false ends a Python worker after each task, and with it the stores ...
+    """
+    errors = list(_errors(found))
+    if errors:
+        raise ConfigError("\n".join(errors))
+    return list(_warnings(found))
+
+
+def _errors(found: Surroundings) -> Iterator[str]:
+    yield from _unfit_session(found)
+    yield from _unfit_version(found)
+    if not found.is_set("spark.python.worker.reuse", True):
+        yield (
+            "spark.python.worker.reuse=false ends a Python worker after each task, and with it the stores a stream thread keeps "
+            "open there: set it to true, which is Spark's default"
+        )
+    if not found.is_set("spark.python.use.daemon", True):
+        yield (
+            "spark.python.use.daemon=false makes a Python worker for one task alone, and a stream thread keeps its stores open "
+            "in one from task to task: set it to true, which is Spark's default"
+        )
+    if _speculates(found) and "spark.speculation.task.duration.threshold" in found.settings:
+        yield (
+            "spark.speculation=true with spark.speculation.task.duration.threshold has Spark start a stream thread's turn a "
+            "second time beside the first, which is refused and fails the turn: set spark.speculation to false, or unset the "
+            "threshold"
+        )
+    yield from _unfit_cores(found)
+    yield from _unfit_allocation(found)
+
+
+def _unfit_session(found: Surroundings) -> Iterator[str]:
+    settings = found.settings
+    if found.session_class is not None and ".connect." not in found.session_class:
+        yield f"spark is a {found.session_class}, and penstock runs on a pyspark.sql.SparkSession: give it one, or none"
+    elif found.session_class or found.is_remote or "spark.remote" in settings or settings.get("spark.api.mode") == "connect":
+        yield (
+            "a Spark Connect session runs no RDD jobs in this process, and stream threads are such jobs: make a classic session "
+            "(spark.api.mode=classic, without spark.remote and SPARK_REMOTE) in the driver of the cluster"
+        )
+    if found.is_stopped:
+        yield "the SparkSession has been stopped, so nothing can run on it: give the application one that runs, or none"
+
+
+def _unfit_version(found: Surroundings) -> Iterator[str]:
+    oldest, newest = SUPPORTED
+    if not oldest <= _version(found.pyspark_version) < newest:
+        yield (
+            f"pyspark {found.pyspark_version} is not supported: install one from {_text(oldest)} on and below {_text(newest)} "
+            "(pip install penstock-streams chooses one)"
+        )
+
+
+def _unfit_cores(found: Surroundings) -> Iterator[str]:
+    cpus, cores = int(found.settings.get("spark.task.cpus", "1")), cores_of(found.settings)
+    if cores is not None and cpus > cores:
+        what = found.settings.get("spark.master", "") if _is_local(found) else f"an executor of {cores} cores"
+        yield (
+            f"spark.task.cpus={cpus} is more than {what} has, so no stream thread can ever run: set it to {cores} or less, or "
+            f"spark.{'master to local[' + str(cpus) + ']' if _is_local(found) else 'executor.cores to ' + str(cpus)}"
+        )
+
+
+def _unfit_allocation(found: Surroundings) -> Iterator[str]:
+    allocation = Allocation.of(found.settings)
+    if allocation is not None and not allocation.keeps_shuffles:
+        yield (
+            "spark.dynamicAllocation.enabled=true needs a place for shuffles when executors go, or Spark does not start: set "
+            "spark.dynamicAllocation.shuffleTracking.enabled to true, or spark.shuffle.service.enabled where there is such a "
+            "service"
+        )
+
+
+def _warnings(found: Surroundings) -> Iterator[str]:
+    settings = found.settings
+    if found.spark_version is not None and _version(found.spark_version) != _version(found.pyspark_version):
+        yield (
+            f"Spark is {found.spark_version} and pyspark {found.pyspark_version}: they are made for each other only in the same "
+            "version; install the pyspark of the cluster"
+        )
+    if _speculates(found):
+        yield (
+            "spark.speculation=true runs slow parts of the stage before a shuffle twice, which costs cores and gains nothing: "
+            "set it to false"
+        )
+    if settings.get(POOL) and settings.get("spark.scheduler.mode", "FIFO").upper() != "FAIR":
+        yield (
+            f"{POOL}={settings[POOL]} has no effect, since Spark has pools only with spark.scheduler.mode=FAIR: set that on the "
+            "session"
+        )
+    allocation = Allocation.of(settings)
+    if allocation is not None and allocation.idle_seconds <= _SIGN_OF_LIFE:
+        yield (
+            f"spark.dynamicAllocation.executorIdleTimeout={settings['spark.dynamicAllocation.executorIdleTimeout']} takes "
+            "executors with open state away whenever nothing comes for so long, and their tasks are opened elsewhere: set it to "
+            f"more than {_SIGN_OF_LIFE:.0f}s, after which a stream thread gives a sign of life"
+        )
+    wait = settings.get("spark.locality.wait.process", settings.get("spark.locality.wait", "3s"))
+    if not _is_local(found) and settings.get("spark.master") and seconds_of(wait) < _SHORTEST_LOCALITY_WAIT:
+        yield (
+            f"spark.locality.wait={wait} lets Spark try a stream thread on another executor than the one that has its state, as "
+            "soon as its own has been busy for so long, and the turn is repeated: set it to 60s"
+        )
+
+
+def _speculates(found: Surroundings) -> bool:
+    return found.is_set("spark.speculation") and not _is_local(found)  # with a local master Spark never does
+
+
+def _is_local(found: Surroundings) -> bool:
+    return re.fullmatch(r"local(\[.*\])?", found.settings.get("spark.master", "")) is not None
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """The first two numbers.
+
+    >>> _version("4.3.0.dev1")
+    (4, 3)
+    """
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+
+
+def _text(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,1 @@
+"""Reads of live state: across processes, and as tables of Spark."""

@@ -1,0 +1,105 @@
+"""The tables of the application that runs in this driver, as a data source: what Spark's planning of a query needs of it.
+
+Every query is planned in a Python process that may have to be started for it: what reads state is imported where it is read.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.ids import TaskId
+from penstock.query.table_read import ALL, TableRead
+from penstock.spark.internals import placed_rows
+from penstock.spark.queries.data_source import STORE, PenstockDataSource, ddl
+from penstock.spark.queries.live_table import live_dataframe
+from penstock.spark.queries.remote_tables import Columns, StoreTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.spark.queries.channel import Address
+
+_TABLE = "penstock.table"
+
+
+class LocatedDataSource(PenstockDataSource):
+    """The tables of one application. What is needed to read them goes with the class, as Spark sends the user's code: no secret
+    is among the options of a table, which plans and catalogs show.
+    """
+
+    source_name: str
+    application: bytes
+    guide: Address
+
+    @classmethod
+    def name(cls) -> str:
+        """As it is named in Spark."""
+        return cls.source_name
+
+    def table(self) -> LocatedTable:
+        """Where it is read."""
+        found = json.loads(self.options[_TABLE])
+        columns = tuple((name, kind) for name, kind in found["columns"])
+        tasks = tuple(TaskId(*task) for task in found["tasks"])
+        return LocatedTable(self.options[STORE], self.application, self.guide, columns, found["key_format"], tasks)
+
+
+@dataclass(frozen=True)
+class LocatedTable:
+    """A store of the application in the driver; `tasks` have its partitions, in their order."""
+
+    store: str
+    application: bytes = field(repr=False)
+    guide: Address
+    columns: tuple[tuple[str, str], ...]
+    key_format: str | None
+    tasks: tuple[TaskId, ...]
+
+    def describe(self) -> StoreTable:
+        """Its columns and how many partitions it has."""
+        return StoreTable(self.columns, self.key_format, (None,) * len(self.tasks))
+
+    def batches(self, partition: int, read: TableRead, columns: Columns) -> Iterator[pa.RecordBatch]:
+        """What is asked for of a partition."""
+        from penstock.spark.queries.state_tables import located_batches
+        from penstock.spark.worker.lane_worker import unpacked
+
+        return located_batches(unpacked(self.application), self.store, self.tasks[partition], columns, self.guide, read)
+
+
+class LocatedTables:
+    """Makes DataFrames over the stores of one application, in its session. `application` is packed, as lanes take it."""
+
+    def __init__(self, spark: SparkSession, application_id: str, application: bytes, guide: Address) -> None:
+        self._spark = spark
+        self._application, self._store_locator = application, guide
+        # Spark plans Python data sources in the driver with the Python of its executors, which may be nowhere but there.
+        self._has_source = shutil.which(spark.sparkContext.pythonExec) is not None
+        # One name for each application, however often it starts: sessions forget no source that they have been told of.
+        self._name = f"penstock-{application_id}"
+        members = {"source_name": self._name, "application": application, "guide": guide, "__module__": "__main__"}
+        if self._has_source:
+            spark.dataSource.register(type("ApplicationTables", (LocatedDataSource,), members))
+
+    def dataframe(self, store: str, columns: Columns, key_format: str | None, places: Mapping[TaskId, str | None]) -> DataFrame:
+        """A DataFrame over the partitions of a store; `places` tells their tasks, and the executors these are on now."""
+        tasks = tuple(sorted(places))
+        if not self._has_source:
+            whole = LocatedTable(store, self._application, self._store_locator, tuple(columns), key_format, tasks)
+            indices = placed_rows(self._spark.sparkContext, [places[task] for task in tasks])
+            return self._spark.createDataFrame(indices.mapPartitions(partial(_rows, whole)), ddl(columns), verifySchema=False)
+        table: dict[str, Any] = {"columns": columns, "key_format": key_format, "tasks": tasks}
+        return live_dataframe(self._spark, self._name, ddl(columns), {STORE: store, _TABLE: json.dumps(table)})
+
+
+def _rows(table: LocatedTable, indices: Iterator[int]) -> Iterator[tuple[Any, ...]]:
+    for index in indices:
+        for batch in table.batches(index, ALL, table.columns):
+            yield from zip(*(column.to_pylist() for column in batch.columns))

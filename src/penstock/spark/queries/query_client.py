@@ -1,0 +1,275 @@
+"""The reader's side of a lane's query listener: a partition whose state only the lane's process or host has."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import PenstockError, StateStoreNotAvailableError
+from penstock.ids import TaskId, TopicPartition
+from penstock.query.own_queries import result_of, tell_query
+from penstock.query.position import Position, PositionBound
+from penstock.query.queries import Query
+from penstock.query.result import QueryResult
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.queries.opening import OwnStore, ReadableStore
+from penstock.runtime.queries.partition import Lease, StorePartition
+from penstock.runtime.queries.patience import current
+from penstock.spark.messages import Application
+from penstock.spark.queries.channel import GONE, Address, Channel, answer_of, connect
+from penstock.spark.queries.entry_forms import entries_of
+from penstock.spark.queries.query_listener import CODEC
+from penstock.spark.worker.current_work import Doing
+from penstock.state.engines.key_value_bytes import prefix_bytes
+from penstock.state.iterators import PeekingIterator
+from penstock.state.store import StateStore, StateStoreContext
+
+_ANSWER_SECONDS = 60.0
+_DOING_SECONDS = 2.0
+
+
+class LanePartition(StorePartition):
+    """One partition of a store, read through the lane that has it.
+
+    `address()` tells where the lane listens now; `on_lost` is called when nobody does: a lane's worker may have ended, and
+    has to be opened again.
+    """
+
+    def __init__(
+        self,
+        store: ReadableStore | OwnStore,
+        task_id: TaskId,
+        application: Application,
+        address: Callable[[], Address | None],
+        on_lost: Callable[[], None] = lambda: None,
+        patience: float = 10.0,
+    ) -> None:
+        super().__init__(store.name, task_id)
+        self._store = store
+        self._application = application
+        self._address = address
+        self._on_lost = on_lost
+        self._patience = patience
+        self._free: list[tuple[Address, Channel]] = []
+        self._lock = threading.Lock()
+
+    def lease(self) -> Lease:
+        """A view of what is committed now."""
+        deadline, lost = time.monotonic() + self._patience, False
+        while True:
+            try:
+                return self._lease_from(self._address())
+            except StateStoreNotAvailableError:  # it is being opened there
+                if time.monotonic() > deadline:
+                    raise
+            except GONE as exc:
+                if time.monotonic() > deadline:
+                    raise StateStoreNotAvailableError(
+                        f"partition {self.partition} of store {self.store_name} cannot be read: the lane does not answer "
+                        f"({exc}); ask again later"
+                    ) from exc
+                if not lost:
+                    self._on_lost()
+                    lost = True
+            current().check()
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self._lock:
+            free, self._free = self._free, []
+        for _, channel in free:
+            channel.close()
+
+    def give_back(self, address: Address, channel: Channel) -> None:
+        """Called by a lease that ends well."""
+        with self._lock:
+            self._free.append((address, channel))
+
+    def _lease_from(self, address: Address | None) -> Lease:
+        if address is None:
+            raise OSError("no lane has it open")
+        kept = self._kept(address)
+        if kept is not None:
+            try:
+                return self._lease_over(address, kept)
+            except GONE:
+                pass  # it was ended just now, to make room for others: that does not mean that the lane is gone
+        application = self._application
+        return self._lease_over(address, connect(address, application.query_key, CODEC, application.identity))
+
+    def _lease_over(self, address: Address, channel: Channel) -> Lease:
+        try:
+            position = _ask(channel, "lease", self.task_id, self.store_name, self._store.on_disk)[1]
+        except StateStoreNotAvailableError:
+            self.give_back(address, channel)
+            raise
+        except BaseException:
+            channel.close()
+            raise
+        return _LaneLease(self, self._store, address, channel, Position.from_json(position))
+
+    def _kept(self, address: Address) -> Channel | None:
+        with self._lock:
+            while self._free:
+                known, channel = self._free.pop()
+                if known == address and channel.is_quiet:
+                    return channel
+                channel.close()
+        return None
+
+
+class _LaneLease(Lease):
+    def __init__(
+        self, owner: LanePartition, store: ReadableStore | OwnStore, address: Address, channel: Channel, position: Position
+    ) -> None:
+        self._owner: LanePartition | None = owner
+        self._address = address
+        self._channel = channel
+        self.position = position
+        self._on_disk = store.on_disk
+        self.engine = LaneEngine(store.name, channel)
+        self.store = store.open_typed(self.engine, owner.task_id, Path())
+
+    def ask(self, query: Query[Any], bound: PositionBound, execution_info: bool) -> QueryResult[Any] | None:
+        """What the store's own `query` answers, in its lane."""
+        if self._on_disk:
+            return None
+        told = self.engine.ask(tell_query(query), bound.position.to_json(), execution_info)
+        return None if told is None else result_of(told)
+
+    def close(self) -> None:
+        """Give the view back."""
+        owner, self._owner = self._owner, None
+        if owner is None:
+            return
+        try:
+            if self.engine.is_idle:
+                self._channel.send("release")
+                owner.give_back(self._address, self._channel)
+                return
+        except GONE:
+            pass
+        self._channel.close()  # in the midst of an iterator: the lane lets go of it when the connection ends
+
+
+class LaneEngine(StateStore):
+    """A store of bytes whose methods are called in a lane."""
+
+    def __init__(self, name: str, channel: Channel) -> None:
+        self._name = name
+        self._channel = channel
+        self._iterating = False
+
+    name = property(lambda self: self._name)
+    persistent = property(lambda self: True)
+    is_open = property(lambda self: True)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no iterator is in the midst of its entries."""
+        return not self._iterating
+
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """It is open where it is."""
+
+    def close(self) -> None:
+        """It stays open where it is."""
+
+    def ask(self, query: Any, bound: str, execution_info: bool) -> Any:
+        """What the store's own `query` answers, as plain data."""
+        return self._asked("query", query, bound, execution_info)[1]
+
+    def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> Any:
+        """Entries whose key starts with the serialized prefix."""
+        return self._call("prefix_scan", prefix_bytes(prefix, prefix_serializer))
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        if method.startswith("_"):
+            raise AttributeError(method)
+        return lambda *arguments: self._call(method, *arguments)
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        answer = self._asked("call", method, arguments)
+        if answer[0] == "value":
+            return answer[1]
+        entries = self._entries(answer)
+        return iter(list(entries)) if method == "get_versions" else PeekingIterator(entries, self._name)
+
+    def _entries(self, answer: tuple[Any, ...]) -> Iterator[Any]:
+        _, form, part, ended = answer
+        self._iterating = not ended
+        return self._following(entries_of(form, part), ended)
+
+    def _following(self, part: list[Any], ended: bool) -> Iterator[Any]:
+        while True:
+            yield from part
+            if ended:
+                return
+            _, form, told, ended = self._asked("next")
+            part, self._iterating = entries_of(form, told), not ended
+
+    def _asked(self, *request: Any) -> tuple[Any, ...]:
+        try:
+            return _ask(self._channel, *request)
+        except StateStoreNotAvailableError:
+            self._iterating = True  # as below, where the reader has given up
+            raise
+        except GONE as exc:
+            self._iterating = True  # what may still come is nobody's answer any more
+            raise StateStoreNotAvailableError(f"store {self._name}: its lane went away while it was read ({exc})") from exc
+
+
+def ask_doing(address: Address, application: Application, seconds: float = _DOING_SECONDS) -> Doing | None:
+    """What a lane does now; None where it does not tell in time: it is gone, or code that is not Python keeps all of it busy."""
+    try:
+        return Doing.told(_ask_once(address, application, seconds, "doing"))
+    except (*GONE, PenstockError):
+        return None
+
+
+def ask_to_leave(address: Address, application: Application, stay: int, seconds: float = _DOING_SECONDS) -> bool:
+    """Call a lane back from a stay; False where it does not answer: then it leaves by itself when its time is up."""
+    try:
+        _ask_once(address, application, seconds, "leave", stay)
+    except (*GONE, PenstockError):
+        return False
+    return True
+
+
+def ask_progress(
+    address: Address, application: Application, stay: int, seconds: float = _DOING_SECONDS
+) -> dict[TopicPartition, OffsetAndMetadata]:
+    """How far a lane that stays has come, by the turns that it has done; empty where it does not answer, or stays no more."""
+    try:
+        told = _ask_once(address, application, seconds, "progress", stay)
+    except (*GONE, PenstockError):
+        return {}
+    return {TopicPartition(topic, number): OffsetAndMetadata(at, text) for topic, number, at, text in told}
+
+
+def _ask_once(address: Address, application: Application, seconds: float, *request: Any) -> Any:
+    """The value that a lane answers with, over a connection of its own."""
+    deadline = time.monotonic() + seconds
+    with connect(address, application.query_key, CODEC, application.identity, seconds) as channel:
+        channel.send(*request)
+        answer = answer_of(channel.receive(max(0.001, deadline - time.monotonic())))
+    if len(answer) != 2:
+        raise StateStoreNotAvailableError(f"a lane at {address} answered {request[0]!r} with {len(answer)} values instead of one")
+    return answer[1]
+
+
+def _ask(channel: Channel, *request: Any) -> tuple[Any, ...]:
+    """The answer, as long as the reader waits for it; a channel whose answer nobody has taken is of no use any more."""
+    channel.send(*request)
+    patience, deadline = current(), time.monotonic() + _ANSWER_SECONDS
+    try:
+        while (left := deadline - time.monotonic()) > 0 and not channel.has_come(patience.step(left)):
+            patience.check()
+    except StateStoreNotAvailableError:
+        channel.close()
+        raise
+    return answer_of(channel.receive(max(0.001, left)))

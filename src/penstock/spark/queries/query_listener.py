@@ -1,0 +1,226 @@
+"""The side of a lane that answers readers: for state that only its process or its host has.
+
+In-memory stores live in the lane's process, and on a cluster the files of a store are on the lane's host. A thread in the
+lane's process listens for readers that know the application's key (`channel.py`); each gets a thread of its own. Stores on disk
+are read as secondaries, past the tasks; stores in memory between turns (`live_store.py`).
+
+A reader says `lease`, then `call`s, then `release`; entries of an iterator come in parts, the next of them on `next`. The driver
+says `doing`, and is told at once what runs (`doing.py`), also in the midst of a turn.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.errors import InvalidStateStoreError, PenstockError, UnknownStateStoreError
+from penstock.ids import TaskId
+from penstock.query.queries import ResultOrder
+from penstock.runtime.global_context import GLOBAL_TASK_ID
+from penstock.runtime.queries.opening import OwnStore, ReadableStore, own_kind, queryable_store
+from penstock.runtime.queries.partition import Lease, StorePartition
+from penstock.scratch import ScratchFolder
+from penstock.spark.messages import Application, Committed
+from penstock.spark.queries.channel import Channel, send_error
+from penstock.spark.queries.entry_forms import parts_of
+from penstock.spark.queries.listening import Listening
+from penstock.spark.queries.live_store import LiveStore
+from penstock.spark.worker.current_work import CurrentWork
+from penstock.spark.worker.lane_tasks import LaneTasks
+from penstock.state.store import ValueAndTimestamp, VersionedRecord
+from penstock.wire import Codec
+
+CODEC = Codec(TaskId, VersionedRecord, ResultOrder, ValueAndTimestamp)
+"""What lanes and their readers tell each other: besides plain values only these."""
+
+_IDLE_SECONDS = 120.0
+_LONGEST_FOLDER = 60  # a path of a socket has at most 107 bytes
+
+_METHODS = frozenset(
+    {
+        "get",
+        "get_versions",
+        "scan_latest",
+        "range",
+        "reverse_range",
+        "all",
+        "reverse_all",
+        "prefix_scan",
+        "approximate_num_entries",
+        "fetch",
+        "fetch_range",
+        "backward_fetch_range",
+        "fetch_key_range",
+        "backward_fetch_key_range",
+        "fetch_all",
+        "backward_fetch_all",
+        "backward_all",
+        "fetch_session",
+        "backward_fetch",
+        "find_sessions",
+        "backward_find_sessions",
+        "find_sessions_key_range",
+        "backward_find_sessions_key_range",
+    }
+)
+
+
+class QueryListener:
+    """Listens in a lane's process; `address` is where, as `connect` takes it.
+
+    `host` is the lane's, as the driver reaches it; None where the driver is on this one.
+    """
+
+    def __init__(self, application: Application, tasks: LaneTasks, host: str | None, work: CurrentWork | None = None) -> None:
+        self._application = application
+        self._tasks = tasks
+        self._work = work or CurrentWork()
+        self.turn = threading.Lock()
+        """Held while a turn runs: in-memory stores then hold what is not committed."""
+        self.called_back = 0
+        """The number of the last stay that the driver has called the lane back from."""
+        self.progress: tuple[int, Committed] = (0, {})
+        """The stay that the lane is in, and the offsets of the turns that it has done there."""
+        self._disk: dict[tuple[TaskId, str], StorePartition] = {}
+        self._disk_lock = threading.Lock()
+        self._scratch = ScratchFolder("penstock-q-", _folder_of_spark())
+        self._listening = Listening(
+            "penstock-queries",
+            application.query_key,
+            CODEC,
+            self._answer,
+            folder=self._scratch.path if host is None else None,
+            host=host or "",
+            identity=None if host is None else application.identity,
+        )
+        self.address = self._listening.address
+
+    def close(self) -> None:
+        """Answer no more readers, and leave no file behind."""
+        self._listening.close()
+        with self._disk_lock:
+            partitions, self._disk = list(self._disk.values()), {}
+        for partition in partitions:
+            partition.close()
+        self._scratch.close()
+
+    def _answer(self, channel: Channel) -> None:
+        lease: Lease | None = None
+        try:
+            while True:
+                channel.idle_since = time.monotonic() if lease is None else None
+                request, *arguments = channel.receive(_IDLE_SECONDS)
+                channel.idle_since = None
+                try:
+                    if request == "lease" and lease is None:
+                        lease = self._lease(*arguments)
+                        channel.send("value", lease.position.to_json())
+                    elif request == "call" and lease is not None:
+                        _call(channel, lease, *arguments)
+                    elif request == "query" and isinstance(lease, LiveStore):
+                        channel.send("value", lease.query(*arguments))
+                    elif request == "leave":
+                        self.called_back = max(self.called_back, int(*arguments))
+                        channel.send("value", None)
+                    elif request == "progress":
+                        stay, offsets = self.progress
+                        found = [(*p, o.offset, o.metadata) for p, o in offsets.items()] if [stay] == arguments else []
+                        channel.send("value", found)
+                    elif request == "doing":
+                        channel.send("value", tuple(self._work.now()))
+                    elif request == "release":
+                        _release(lease)
+                        lease = None
+                    else:
+                        raise InvalidStateStoreError(f"a reader sent {request[:50]!r} out of turn")
+                except (PenstockError, ValueError, TypeError, RuntimeError, LookupError, AttributeError) as exc:
+                    send_error(channel, exc)
+        finally:
+            _release(lease)
+
+    def _lease(self, task_id: TaskId, store_name: str, on_disk: bool) -> Lease:
+        if type(task_id) is not TaskId or type(task_id.subtopology) is not int or type(task_id.partition) is not int:
+            raise InvalidStateStoreError(f"{task_id!r} is not a task")  # it becomes the name of a folder
+        if on_disk:
+            return _Below(self._on_disk(task_id, store_name).lease())
+        return LiveStore(self._tasks, task_id, store_name, self.turn)
+
+    def _on_disk(self, task_id: TaskId, store_name: str) -> StorePartition:
+        with self._disk_lock:
+            partition = self._disk.get((task_id, store_name))
+            if partition is None:
+                store = readable_store(self._application, task_id, store_name)
+                folder = self._tasks.folder_of(task_id)
+                partition = self._disk[task_id, store_name] = store.partition_on_disk(task_id, folder, self._scratch.path)
+            return partition
+
+
+def _call(channel: Channel, lease: Lease, method: str, arguments: tuple[Any, ...]) -> None:
+    if method not in _METHODS:
+        raise InvalidStateStoreError(f"{method} is not a method for readers")
+    if method == "prefix_scan":
+        arguments = (*arguments, _as_is)
+    found = lease.call(method, arguments) if isinstance(lease, LiveStore) else getattr(lease.store, method)(*arguments)
+    if not isinstance(found, Iterator):
+        channel.send("value", found)
+        return
+    try:
+        for form, part, ended in parts_of(found):
+            channel.send("entries", form, part, ended)
+            if ended or channel.receive(_IDLE_SECONDS) != ("next",):
+                return
+    finally:
+        close = getattr(found, "close", None)
+        if close is not None:
+            close()
+
+
+class _Below(Lease):
+    """A leased store of bytes on disk."""
+
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
+        self.store = lease.store.wrapped
+        self.position = lease.position
+
+    def close(self) -> None:
+        self._lease.close()
+
+
+def readable_store(application: Application, task_id: TaskId, store_name: str) -> ReadableStore:
+    """A store of the application, as queries read it."""
+    found = store_to_query(application, task_id, store_name)
+    if isinstance(found, OwnStore):
+        raise InvalidStateStoreError(own_kind(found.name, found.kind))
+    return found
+
+
+def store_to_query(application: Application, task_id: TaskId, store_name: str) -> ReadableStore | OwnStore:
+    """A store of the application, also one that only answers queries."""
+    config = application.config
+    try:
+        if task_id == GLOBAL_TASK_ID:
+            assert application.global_topology is not None
+            return queryable_store(application.global_topology.stores[store_name], config, None)
+        subtopology = application.plan.subtopologies[task_id.subtopology]
+        return queryable_store(subtopology.stores[store_name], config, subtopology.store_to_changelog.get(store_name))
+    except KeyError as exc:
+        raise UnknownStateStoreError(f"task {task_id} has no store {store_name!r}") from exc
+
+
+def _folder_of_spark() -> str | None:
+    """Where Spark keeps what it removes itself at its end, also for a worker that is killed; None where it is not told."""
+    folder = os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0]
+    return folder if folder and len(folder) <= _LONGEST_FOLDER and os.access(folder, os.W_OK) else None
+
+
+def _release(lease: Lease | None) -> None:
+    if lease is not None:
+        lease.close()
+
+
+def _as_is(topic: str, value: Any) -> Any:
+    return value

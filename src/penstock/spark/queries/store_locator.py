@@ -1,0 +1,116 @@
+"""Tells Spark's tasks where a partition of a store is when they read it: a table outlives the placement it was made under.
+
+A thread in the driver answers whoever knows the application's key (`channel.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark import SparkContext
+
+from penstock.errors import InvalidStateStoreError, PenstockError, StateStoreNotAvailableError, StreamsRebalancingError
+from penstock.ids import TaskId
+from penstock.scratch import ScratchFolder
+from penstock.spark.driver.placement import is_local
+from penstock.spark.messages import Application
+from penstock.spark.queries.channel import GONE, Address, Channel, answer_of, connect, send_error
+from penstock.spark.queries.listening import Listening
+from penstock.wire import Codec
+
+_PATIENCE = 30.0
+_REQUEST_SECONDS = 10.0
+_ANSWER_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class StoreSource:
+    """Where a partition of a store is read: from the files of its site, through the lane at an address, or from the query server
+    of the instance that has it.
+
+    `folder` is within the application's folder. Files are read where they are; a task that Spark has put elsewhere asks the lane.
+    """
+
+    task_id: TaskId
+    folder: str
+    address: Address | None = None
+    executor: str | None = None
+    server: str | None = None
+    site: str = ""
+
+
+Find = Callable[[str, TaskId], StoreSource]
+
+_CODEC = Codec(TaskId, StoreSource)
+
+
+class StoreLocator:
+    """Answers with what `find(store, task)` says; `address` is where, for `ask`."""
+
+    def __init__(self, spark: SparkContext, application: Application, find: Find) -> None:
+        self._find = find
+        self._scratch = ScratchFolder("penstock-g-") if is_local(spark) else None
+        host = "" if self._scratch is not None else str(spark.getConf().get("spark.driver.host"))
+        identity = None if self._scratch is not None else application.identity
+        try:
+            self._listening = Listening(
+                "penstock-guide",
+                application.query_key,
+                _CODEC,
+                self._answer,
+                folder=None if self._scratch is None else self._scratch.path,
+                host="" if self._scratch is not None else str(spark.getConf().get("spark.driver.bindAddress", host)),
+                identity=identity,
+            )
+        except BaseException:
+            self._remove_folder()
+            raise
+        address = self._listening.address
+        self.address: Address = address if isinstance(address, str) else (host, address)
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._listening.close()
+        self._remove_folder()
+
+    def _remove_folder(self) -> None:
+        if self._scratch is not None:
+            self._scratch.close()
+
+    def _answer(self, channel: Channel) -> None:
+        request = channel.receive(_REQUEST_SECONDS)
+        try:
+            name, task_id = request
+            channel.send("value", self._find(str(name), task_id))
+        except PenstockError as exc:
+            send_error(channel, exc)
+        except Exception as exc:  # noqa: BLE001 - told to who asks
+            send_error(channel, InvalidStateStoreError(f"where the store is cannot be told: {exc!r}"))
+
+
+def ask(address: Address, application: Application, store_name: str, task_id: TaskId) -> StoreSource:
+    """Where a partition is now; waits while it is being opened or moves."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return _ask(address, application, store_name, task_id)
+        except (StreamsRebalancingError, StateStoreNotAvailableError):
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.1)
+
+
+def _ask(address: Address, application: Application, store_name: str, task_id: TaskId) -> StoreSource:
+    try:
+        with connect(address, application.query_key, _CODEC, application.identity) as channel:
+            channel.send(store_name, task_id)
+            found = answer_of(channel.receive(_ANSWER_SECONDS))[-1]
+    except GONE as exc:
+        raise InvalidStateStoreError(
+            f"the application whose store {store_name} is read does not answer ({exc}): a table can be read while it runs"
+        ) from exc
+    if not isinstance(found, StoreSource):
+        raise InvalidStateStoreError(f"the driver does not tell where partition {task_id.partition} of store {store_name} is")
+    return found

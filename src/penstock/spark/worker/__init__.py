@@ -1,0 +1,1 @@
+"""The worker's side: what a lane does in its Python process."""

@@ -1,0 +1,232 @@
+"""When tasks are spread over all lanes and when they are gathered: the loop of an application with a clock that is simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from penstock.client.scheduling.batch_sizer import BatchSizer
+from penstock.client.scheduling.task_spread import TaskSpread
+
+COMMIT_INTERVAL = 0.1
+
+
+@dataclass
+class Simulated:
+    """An application whose records arrive at `rate(time)` a second and cost `cost` seconds each, over `lanes`.
+
+    A turn takes `fixed` seconds and a commit; spread over lanes it takes `fixed` for each. A move takes `move` seconds.
+    """
+
+    rate: Callable[[float], float]
+    cost: float
+    lanes: int = 4
+    fixed: float = 0.05
+    commit: float = 0.03
+    move: float = 2.0
+    dear: bool = False
+    spread: TaskSpread = field(default_factory=TaskSpread)
+    now: float = 0.0
+    moves: list[float] = field(default_factory=list)
+    lags: list[tuple[float, float]] = field(default_factory=list)
+    turns: int = 0
+
+    def run(self, seconds: float) -> Simulated:
+        self.spread._now = lambda: self.now
+        batch_sizer, is_spread, arrived, read, last = BatchSizer(), False, 0.0, 0, 0.0
+        waiting: list[tuple[float, int]] = []
+        while self.now < seconds:
+            arrived, last = arrived + self.rate(last) * (self.now - last), self.now
+            backlog = int(arrived) - read
+            if not backlog:
+                self.now += 0.05
+                continue
+            waiting.append((self.now, int(arrived)))
+            if self.spread.wants(backlog, moves_are_dear=self.dear) != is_spread:
+                is_spread = self.spread.is_spread
+                self.moves.append(self.now)
+                self.now += self.move
+                continue
+            records = min(backlog, batch_sizer.max_records(500_000, backlog))
+            lanes = self.lanes if is_spread else 1
+            work = records * self.cost / lanes + 0.005
+            began, took = self.now, self.fixed * lanes + self.commit + work
+            self.now += took
+            read += records
+            self.turns += 1
+            while waiting and waiting[0][1] <= read:
+                seen, _ = waiting.pop(0)
+                self.lags.append((self.now, self.now - seen))
+            batch_sizer.account(records, took)
+            work_of, around = dict.fromkeys(range(lanes), work), dict.fromkeys(range(lanes), self.commit)
+            self.spread.turned(began, self.now, work_of, records=records, left=backlog - records, around=around)
+            if took < COMMIT_INTERVAL and backlog <= records:
+                self.now = began + COMMIT_INTERVAL
+        return self
+
+    def longest_lag(self, after: float = 0.0) -> float:
+        """Between the moment when records were first seen and the end of their turn."""
+        return max(lag for at, lag in self.lags if at >= after)
+
+
+def constant(rate: float) -> Callable[[float], float]:
+    return lambda _: rate
+
+
+# -- simulated load ----------------------------------------------------------------------------------------------------
+
+
+def test_should_keep_up_with_half_of_what_four_lanes_can_do_at_5_ms_a_record() -> None:
+    # One lane does 200 records a second, four do 800; 400 come.
+    found = Simulated(constant(400), 0.005).run(600)
+    assert len(found.moves) == 1
+    assert found.moves[0] < 10
+    assert found.longest_lag() < 15
+    assert found.longest_lag(after=60) < 4
+
+
+@pytest.mark.parametrize("lanes", [2, 4])
+@pytest.mark.parametrize("cost", [20e-6, 0.002, 0.2])
+@pytest.mark.parametrize("load", [0.05, 0.25, 0.5, 0.75])
+def test_should_bound_lag_and_moves_at_any_constant_load(lanes: int, cost: float, load: float) -> None:
+    found = Simulated(constant(load * lanes / cost), cost, lanes).run(400)
+    assert len(found.moves) <= 2
+    assert found.longest_lag(after=120) < 6 + 20 * cost
+    assert found.spread.is_spread == (load * lanes > 0.6) or 0.5 < load * lanes <= 0.75
+
+
+@pytest.mark.parametrize(("rate", "cost"), [(100, 20e-6), (1_000, 20e-6), (10_000, 20e-6), (1, 0.05), (50, 0.005)])
+@pytest.mark.parametrize(("fixed", "commit"), [(0.05, 0.01), (0.6, 0.09)])
+def test_should_stay_in_one_lane_that_has_time_to_spare_however_slow_turns_are(
+    rate: float, cost: float, fixed: float, commit: float
+) -> None:
+    found = Simulated(constant(rate), cost, fixed=fixed, commit=commit).run(120)
+    assert found.moves == []
+
+
+def test_should_spread_as_load_grows_and_gather_when_it_is_gone() -> None:
+    found = Simulated(lambda at: 20.0 if at < 60 else 700.0 if at < 300 else 20.0, 0.005).run(600)
+    assert len(found.moves) == 2
+    assert 60 < found.moves[0] < 70
+    assert 320 < found.moves[1] < 360
+    assert found.longest_lag() < 20
+
+
+@pytest.mark.parametrize("every", [45, 300])
+def test_should_not_move_for_ever_with_bursts(every: int) -> None:
+    found = Simulated(lambda at: 600.0 if at % every < 8 else 5.0, 0.005).run(2 * 3600)
+    assert len(found.moves) < 25
+    assert len([at for at in found.moves if at > 3600]) <= 4
+    assert found.longest_lag() < 40
+
+
+def test_should_not_move_to_and_fro_at_the_edge_of_what_one_lane_carries() -> None:
+    found = Simulated(lambda at: 115.0 if int(at / 40) % 2 else 125.0, 0.005).run(1800)
+    assert len(found.moves) <= 1
+    assert found.longest_lag() < 15
+
+
+def test_should_spread_where_one_lane_falls_behind_though_it_works_little() -> None:
+    # What takes its time is not the lanes' own work: the brokers, say, or Spark.
+    spread, now = TaskSpread(now=lambda: now), 0.0
+    for turn in range(30):
+        spread.turned(now, now + 0.5, {0: 0.1}, records=1000, left=turn * 200)
+        now += 0.5
+    assert spread.wants(backlog=5_000)
+    assert "wait" in spread.reason
+
+
+# -- single decisions --------------------------------------------------------------------------------------------------
+
+
+def test_should_spread_a_backlog_from_the_start_before_it_knows_what_a_record_costs() -> None:
+    assert not TaskSpread().wants(backlog=10_000)
+    assert TaskSpread().wants(backlog=50_000)
+    assert TaskSpread().wants(backlog=0, to_restore=50_000)
+
+
+def test_should_spread_a_backlog_by_what_its_records_cost() -> None:
+    now = [0.0]
+
+    def worked(cost: float) -> TaskSpread:
+        now[0] = 0.0
+        spread = TaskSpread(now=lambda: now[0])
+        for _ in range(5):
+            now[0] += 2.0
+            spread.turned(now[0] - 0.3, now[0], {0: 0.2}, records=int(0.2 / cost), left=0)
+        return spread
+
+    assert worked(0.005).wants(backlog=1_000)
+    assert not worked(0.005).wants(backlog=200)
+    assert not worked(0.00001).wants(backlog=50_000)
+    assert worked(0.00001).wants(backlog=500_000)
+
+
+def test_should_learn_nothing_of_the_cost_from_turns_that_were_slow_once() -> None:
+    now = 0.0
+    spread = TaskSpread(now=lambda: now)
+    for work in (9.0, 0.9, 0.4, 0.01, 0.3):  # consumers that connect, a machine that is busy
+        now += work + 2.0
+        spread.turned(now - work, now, {0: work}, records=2, left=0)
+    assert not spread.wants(backlog=300)
+
+
+def test_should_not_take_for_work_what_any_turn_takes() -> None:
+    now = 0.0
+    spread = TaskSpread(now=lambda: now)
+    for _ in range(200):
+        now += 0.1
+        spread.turned(now - 0.1, now, {0: 0.005}, records=10, left=0, around={0: 0.085})
+    assert not spread.wants(backlog=10)
+
+
+def test_should_take_it_for_work_as_far_as_there_is_more_to_fetch_and_to_write() -> None:
+    now = 0.0
+    spread = TaskSpread(now=lambda: now)
+    for turn in range(200):
+        now += 1.0
+        spread.turned(now - 0.9, now, {0: 0.1}, records=10, left=0, around={0: 0.8 if turn % 5 else 0.02})
+    assert spread.wants(backlog=10)
+
+
+def test_should_count_the_work_of_turns_that_overlap() -> None:
+    now = 10.0
+    spread = TaskSpread(now=lambda: now)
+    assert spread.wants(backlog=50_000)
+    for _ in range(100):  # each lane on its own
+        now += 1.0
+        for lane in range(4):
+            spread.turned(now - 1.0 + lane / 10, now + lane / 10, {lane: 0.1}, records=20, left=0)
+    assert spread.wants(backlog=80), "0.4 of a lane's time is too much to gather"
+    for _ in range(100):
+        now += 1.0
+        for lane in range(4):
+            spread.turned(now - 1.0 + lane / 10, now + lane / 10, {lane: 0.05}, records=10, left=0)
+    assert not spread.wants(backlog=40)
+
+
+def test_should_gather_later_where_state_would_have_to_go_to_another_host() -> None:
+    def load(at: float) -> float:
+        return 600.0 if at < 60 else 1.0
+
+    near, far = (Simulated(load, 0.005, dear=dear).run(900) for dear in (False, True))
+    assert [len(found.moves) for found in (near, far)] == [2, 2]
+    assert near.moves[1] < 120
+    assert 300 < far.moves[1] < 400
+
+
+def test_should_always_be_spread_where_that_is_asked_for() -> None:
+    found = Simulated(constant(1), 0.0001, spread=TaskSpread(always=True)).run(300)
+    assert len(found.moves) == 1
+    assert found.moves[0] < 2
+    found.spread.forget()
+    assert found.spread.wants(backlog=0)
+
+
+def test_should_begin_anew_when_only_one_lane_is_left() -> None:
+    spread = TaskSpread()
+    assert spread.wants(backlog=50_000)
+    spread.forget()
+    assert not spread.wants(backlog=0)

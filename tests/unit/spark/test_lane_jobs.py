@@ -1,0 +1,240 @@
+"""What lanes are asked; Spark is played."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.config.streams_config import StreamsConfig
+from penstock.ids import TaskId
+from penstock.spark.driver import lane_jobs as module
+from penstock.spark.driver.lane_jobs import LaneJobs, LaneWork
+from penstock.spark.driver.placement import NoExecutorsError, SessionStoppedError
+from penstock.spark.messages import Application, LaneAnswer, TaskWork
+
+TASK = TaskId(0, 0)
+
+
+class Lane:
+    """Answers at once; fails where it is told to."""
+
+    def __init__(self, spark: Any, name: str, executor: str | None, worker_name: str, pool: str | None) -> None:
+        self.name, self.executor, self.worker_name, self.pool = name, executor, worker_name, pool
+        self.asked: list[str] = []
+        self.error: Exception | None = None
+        self.spark, self.forsaken = spark, 0
+        self.answer: Future[Any] | None = None
+        self.parts: list[tuple[Any, int]] = []
+
+    def forsake(self) -> None:
+        self.forsaken += 1
+
+    def submit(self, function: Any, description: str, read: Any) -> Future[Any]:
+        self.asked.append(description.partition(": ")[2])
+        if self.answer is not None:
+            return self.answer
+        answered: Future[Any] = Future()
+        if self.error is None:
+            answered.set_result(LaneAnswer("w"))
+        else:
+            answered.set_exception(self.error)
+        return answered
+
+    def submit_partition(self, rows: Any, partition: int, function: Any, description: str, read: Any) -> Future[Any]:
+        self.parts.append((rows, partition))
+        return self.submit(function, description, read)
+
+    def move(self, executor: str | None) -> None:
+        self.executor = executor
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A lane_jobs of two lanes on one executor, with settings of the session and of the application."""
+    monkeypatch.setattr(module, "Lane", Lane)
+    monkeypatch.setattr(module, "packed", lambda application: b"")
+    monkeypatch.setattr(module, "executors", lambda spark: ["executor_host_0"])
+    monkeypatch.setattr(module, "has_ended", lambda spark: False)
+
+    monkeypatch.setattr(module, "wait_for_executors", lambda spark, timeout: ["executor_host_7"])
+
+    def made(settings: dict[str, str], **own: str) -> Any:
+        master = {"spark.master": "spark://host:7077"}
+        context = SimpleNamespace(master=master["spark.master"], getConf=lambda: SimpleNamespace(getAll=lambda: [*known.items()]))
+        known = {**master, **settings}
+        config = StreamsConfig({"application.id": "app", "bootstrap.servers": "b:1", **own})
+        plan: Any = SimpleNamespace(shuffled={})
+        session: Any = SimpleNamespace(sparkContext=context)
+        return LaneJobs(session, Application("key", config, plan, None, "p", "client"), ["t1", "t2"])
+
+    return made
+
+
+def open_all(lane_jobs: LaneJobs, *tasks: dict[TaskId, Any]) -> None:
+    for lane, owned in enumerate(tasks):
+        lane_jobs.answer(lane_jobs.open(lane, owned))
+
+
+def test_should_ask_nothing_of_lanes_that_have_nothing_with_dynamic_allocation(make: Any) -> None:
+    lane_jobs = make({"spark.dynamicAllocation.enabled": "true"})
+    for tasks in ({}, {}, {TASK: {}}):
+        open_all(lane_jobs, tasks, {})
+    assert lane_jobs.lanes[1].asked == ["open nothing"], "its producer is opened once: that ends what a crash has left open"
+    open_all(lane_jobs, {}, {TASK: {}})
+    open_all(lane_jobs, {}, {})
+    assert lane_jobs.lanes[0].asked == ["open nothing", "open 0_0", "open nothing"]
+    assert lane_jobs.lanes[1].asked == ["open nothing", "open 0_0", "open nothing"]
+
+
+def test_should_ask_again_of_a_lane_that_has_failed(make: Any) -> None:
+    lane_jobs = make({"spark.dynamicAllocation.enabled": "true"})
+    lane_jobs.lanes[1].error = RuntimeError("executor lost")
+    assert lane_jobs.answer(lane_jobs.open(1, {})).lost
+    open_all(lane_jobs, {}, {})
+    assert [len(lane.asked) for lane in lane_jobs.lanes.values()] == [1, 2]
+
+
+def test_should_keep_all_workers_alive_without_dynamic_allocation(make: Any) -> None:
+    lane_jobs = make({})
+    open_all(lane_jobs, {}, {})
+    open_all(lane_jobs, {}, {})
+    assert [len(lane.asked) for lane in lane_jobs.lanes.values()] == [2, 2]
+
+
+def test_should_wait_for_no_lane(make: Any) -> None:
+    lane_jobs = make({})
+    waiting: Future[Any] = Future()
+    lane_jobs.lanes[1].answer = waiting
+    opening, turn = (
+        lane_jobs.open(1, {TASK: {}}),
+        lane_jobs.process(1, LaneWork({TASK: TaskWork()}, b"", description="orders-0[0..3)")),
+    )
+    assert not opening.done()
+    assert not turn.done()
+    assert lane_jobs.lanes[1].asked == ["open 0_0", "orders-0[0..3)"]
+    assert lane_jobs.open(0, {}).done()
+
+
+def test_should_give_a_lane_a_part_of_what_a_stage_has_brought(make: Any) -> None:
+    lane_jobs = make({})
+    rows: Any = object()
+    lane_jobs.process(1, LaneWork({TASK: TaskWork()}, b"", description="lines-0[0..3)"), rows)
+    assert lane_jobs.lanes[1].parts == [(rows, 1)]
+
+
+def test_should_take_a_lane_out_before_it_is_ended(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+    monkeypatch.setattr(module, "close_lanes", lambda lanes, timeout: ended.extend(lane.name for lane in lanes))
+    lane_jobs = make({})
+    taken = lane_jobs.take_lane(0)
+    assert list(lane_jobs.lanes) == [1]
+    assert not ended
+    taken.error = RuntimeError("its worker is gone")
+    lane_jobs.end_lane(0, taken)
+    assert taken.asked == ["close"]
+    assert ended == ["t1"]
+
+
+def test_should_have_a_new_lane_take_over_the_worker_of_one_that_failed(make: Any) -> None:
+    lane_jobs = make({})
+    worker = lane_jobs.lanes[0]
+    assert lane_jobs.pass_on(0, 2, "t3").result(0) is not None
+    assert lane_jobs.lanes == {1: lane_jobs.lanes[1], 2: worker}
+    assert (worker.name, worker.asked) == ("t3", ["close"])
+    assert lane_jobs.query_address(2) is None
+
+
+def test_should_move_a_lane_whose_executor_is_gone(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lane_jobs = make({})
+    assert not lane_jobs.place_lane(0)
+    assert lane_jobs.is_alive(0)
+    monkeypatch.setattr(module, "executors", lambda spark: ["executor_host_1"])
+    assert not lane_jobs.is_alive(0)
+    assert lane_jobs.better_places() == {0: "executor_host_1", 1: "executor_host_1"}
+    assert lane_jobs.place_lane(0)
+    assert [lane.executor for lane in lane_jobs.lanes.values()] == ["executor_host_1", "executor_host_0"]
+    monkeypatch.setattr(module, "executors", lambda spark: [])
+    assert lane_jobs.better_places() == {}
+    with pytest.raises(NoExecutorsError, match="t1"):
+        lane_jobs.place_lane(0)
+
+
+def test_should_tell_which_lanes_have_lost_their_executors(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lane_jobs = make({})
+    monkeypatch.setattr(module, "is_cut_off", lambda spark: False)
+    monkeypatch.setattr(module, "executor_ids", lambda spark: frozenset({"0"}))
+    assert lane_jobs.lost_lanes() == {}
+    monkeypatch.setattr(module, "executor_ids", lambda spark: frozenset({"1"}))
+    assert lane_jobs.lost_lanes() == dict.fromkeys((0, 1), "executor_host_0")
+
+
+def test_should_put_all_lanes_into_the_pool_under_names_that_last(make: Any) -> None:
+    lane_jobs = make({}, **{"spark.scheduler.pool": "lanes"})
+    lane_jobs.add_lane(2, "t3")
+    assert [lane.pool for lane in lane_jobs.lanes.values()] == ["lanes"] * 3
+    assert [lane.worker_name for lane in lane_jobs.lanes.values()] == ["app-1", "app-2", "app-3"]
+
+
+def test_should_say_that_the_session_was_stopped(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lane_jobs = make({})
+    monkeypatch.setattr(module, "has_ended", lambda spark: True)
+    lane_jobs.lanes[1].error = RuntimeError("Cannot call methods on a stopped SparkContext")
+    failure = lane_jobs.answer(lane_jobs.open(1, {})).failure
+    assert failure is not None
+    assert failure.kind == "SessionStopped"
+    with pytest.raises(SessionStoppedError):
+        lane_jobs.place_lane(0)
+    with pytest.raises(SessionStoppedError):
+        lane_jobs.better_places()
+
+
+def test_should_go_on_on_another_session_with_lanes_of_the_same_numbers_and_names(make: Any) -> None:
+    lane_jobs = make({"spark.dynamicAllocation.enabled": "true"}, **{"spark.scheduler.pool": "lanes"})
+    lane_jobs.add_lane(4, "t5")
+    for lane in lane_jobs.lanes:
+        lane_jobs.open(lane, {TASK: {}} if lane == 0 else {})
+    before, session = dict(lane_jobs.lanes), SimpleNamespace(sparkContext=SimpleNamespace())
+    lane_jobs.renew(session)
+    assert [lane.forsaken for lane in before.values()] == [1, 1, 1]
+    assert {index: (lane.name, lane.worker_name, lane.pool) for index, lane in lane_jobs.lanes.items()} == {
+        index: (lane.name, lane.worker_name, lane.pool) for index, lane in before.items()
+    }
+    assert all(lane.spark is session.sparkContext for lane in lane_jobs.lanes.values())
+    assert {lane.executor for lane in lane_jobs.lanes.values()} == {"executor_host_7"}
+    assert lane_jobs.query_address(0) is None
+    for lane in lane_jobs.lanes:
+        lane_jobs.open(lane, {})
+    assert [lane.asked for lane in lane_jobs.lanes.values()] == [["open nothing"]] * 3, "their producers end what is still open"
+
+
+def test_should_be_renewed_again_where_lanes_could_not_be_made(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lane_jobs = make({})
+    made: list[Lane] = []
+
+    def fails_once(*arguments: Any) -> Lane:
+        if len(made) == 1:
+            made.append(made[0])
+            raise RuntimeError("the JVM has died again")
+        made.append(Lane(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(module, "Lane", fails_once)
+    with pytest.raises(RuntimeError, match="died again"):
+        lane_jobs.renew(SimpleNamespace(sparkContext=SimpleNamespace()))
+    assert made[0].forsaken == 1
+    second = SimpleNamespace(sparkContext=SimpleNamespace())
+    lane_jobs.renew(second)
+    assert [(lane.name, lane.spark) for lane in lane_jobs.lanes.values()] == [(f"t{n}", second.sparkContext) for n in (1, 2)]
+
+
+def test_should_see_that_the_session_is_gone_without_asking_it(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lane_jobs = make({})
+    monkeypatch.setattr(module, "is_cut_off", lambda spark: False)
+    lane_jobs.check_session()
+    monkeypatch.setattr(module, "is_cut_off", lambda spark: True)
+    with pytest.raises(SessionStoppedError):
+        lane_jobs.check_session()
+    assert lane_jobs.lanes[0].asked == []
