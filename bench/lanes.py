@@ -248,7 +248,7 @@ class _Answered:
     """Bytes of the lanes' answers while it is entered."""
 
     def __enter__(self) -> _Answered:
-        from penstock.spark.driver import lane_jobs as lane_jobs
+        from penstock.spark.driver import lane_jobs
 
         self.bytes, self._read = 0, lane_jobs.read_answer
 
@@ -260,7 +260,7 @@ class _Answered:
         return self
 
     def __exit__(self, *_: object) -> None:
-        from penstock.spark.driver import lane_jobs as lane_jobs
+        from penstock.spark.driver import lane_jobs
 
         lane_jobs.read_answer = self._read  # type: ignore[attr-defined]
 

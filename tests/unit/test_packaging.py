@@ -63,9 +63,9 @@ def test_should_bring_every_file_of_the_package(wheel: zipfile.ZipFile) -> None:
         "py.typed",
         "client/web/assets/index.html",
         "client/web/assets/main.js",
-        "spark/log4j2.properties",
+        "spark/driver/log4j2.properties",
         "kafka/broker_jars.sha256",
-        "spark/LiveTable.java",
+        "spark/queries/LiveTable.java",
     )
     assert {f"penstock/{name}" for name in needed} <= expected
 

@@ -33,7 +33,7 @@ from penstock.spark.driver.lane_jobs import LaneWork, Staged
 from penstock.spark.messages import Committed, Failure, LaneAnswer, ProcessTurn, Stay, UpstreamWork
 from penstock.spark.plan import Plan
 from penstock.spark.vectors import Vector, is_vector
-from penstock.spark.worker.shuffled_before import Had
+from penstock.spark.worker.shuffled_before import ShuffledBefore
 from penstock.spark.worker.stay import add, turn_of
 
 WORDS = "app-words-repartition"
@@ -107,7 +107,7 @@ class Worker:
 
     tasks: dict[TaskId, dict[TopicPartition, dict[TopicPartition, int]]] = field(default_factory=dict)
     running: set[TaskId] = field(default_factory=set)
-    had: dict[TaskId, Had] = field(default_factory=dict)
+    had: dict[TaskId, ShuffledBefore] = field(default_factory=dict)
     """What the targets of tasks that write to the repartition topic had before."""
     topic_at: dict[TopicPartition, int] = field(default_factory=dict)
     """How far the repartition topic was read before there was a shuffle."""
@@ -271,7 +271,7 @@ class LaneJobs:
             worker.had.pop(task, None)
             for partition, some in tasks[task].items():
                 worker.topic_at[partition] = some.offset
-                if (had := Had.of(some)) is not None:
+                if (had := ShuffledBefore.of(some)) is not None:
                     worker.had[task] = had
         worker.running &= set(tasks)
         waiting = sorted(worker.tasks.keys() - worker.running)
@@ -361,7 +361,7 @@ class LaneJobs:
     def progress(self, lane: int, stay: int) -> dict[TopicPartition, OffsetAndMetadata]:
         return self.done_so_far
 
-    def _read(self, had: Had | None, task: TaskId, partition: TopicPartition, offsets: range) -> OffsetAndMetadata:
+    def _read(self, had: ShuffledBefore | None, task: TaskId, partition: TopicPartition, offsets: range) -> OffsetAndMetadata:
         """A task reads a partition itself; returns what it commits."""
         committed = with_own_offset(OffsetAndMetadata(offsets.stop))  # with times, as a task's commit
         for offset in offsets:

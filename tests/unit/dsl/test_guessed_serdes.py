@@ -28,9 +28,9 @@ from penstock import (
     TimeWindows,
     TopologyTestDriver,
     ValueTransformerWithKey,
-    guessed_serdes,
 )
 from penstock.dsl import cogrouped, kstream, ktable, options, windowing
+from penstock.serdes import guessed
 
 
 @dataclass(frozen=True)
@@ -309,8 +309,8 @@ def test_should_write_with_a_default_what_it_writes_without_guesses(
     guessed = written(program, optimize)
     for module in (cogrouped, kstream, ktable, options, windowing):
         monkeypatch.setattr(module, "guess", lambda serde, part: None)
-    monkeypatch.setattr(guessed_serdes, "guess", lambda serde, part: None)
-    monkeypatch.setattr(guessed_serdes, "_of_type", lambda returned, part: None)
+    monkeypatch.setattr(guessed, "guess", lambda serde, part: None)
+    monkeypatch.setattr(guessed, "_of_type", lambda returned, part: None)
     assert guessed == written(program, optimize)
 
 

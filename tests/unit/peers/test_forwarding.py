@@ -22,7 +22,8 @@ from penstock.peers.proofs import PeerKeys
 from penstock.peers.session import AnsweringSessions
 from penstock.query.table_read import ALL
 from penstock.spark.messages import Application
-from penstock.spark.queries.state_tables import Source, read_source
+from penstock.spark.queries.state_tables import read_source
+from penstock.spark.queries.store_locator import StoreSource
 from tests.unit.client.web.served import Served
 from tests.unit.peers.fake_peer import Answer, FakePeer
 
@@ -127,7 +128,7 @@ def application(folder: Path) -> Application:
 @pytest.mark.parametrize("answer", [forged, knows_half(False)], ids=["stranger", "unsigned"])
 def test_should_read_no_table_of_a_stranger(answer: Callable[..., Answer], tmp_path: Path) -> None:
     with FakePeer(answer) as peer:
-        source = Source(TaskId(0, 0), "", server=str(peer.host))
+        source = StoreSource(TaskId(0, 0), "", server=str(peer.host))
         with pytest.raises(StateStoreNotAvailableError, match=r"proof|prove|asked"):
             list(read_source(application(tmp_path), "counts", source, COUNTS, ALL))
     assert TOKEN not in "".join(peer.heard)
@@ -155,7 +156,7 @@ def test_should_notice_a_table_that_is_cut_short_or_changed(tmp_path: Path) -> N
             real_connect = connection.connect
             patch.setattr(connection, "connect", lambda host, timeout, tls: real_connect(peer.host, timeout))
             return list(
-                read_source(application(tmp_path), "counts", Source(TaskId(0, 0), "", server=served.address), COUNTS, ALL)
+                read_source(application(tmp_path), "counts", StoreSource(TaskId(0, 0), "", server=served.address), COUNTS, ALL)
             )
 
     try:

@@ -14,7 +14,7 @@ from penstock import Consumed, Grouped, Materialized, Produced, Serde, Serdes, S
 from penstock.ids import TaskId
 from penstock.metrics.registry import Metrics
 from penstock.processor import Processor, PunctuationType
-from penstock.spark.driver import lane_jobs as lane_jobs
+from penstock.spark.driver import lane_jobs
 from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.spark.messages import Application
 from penstock.spark.worker.current_work import CurrentWork, Doing

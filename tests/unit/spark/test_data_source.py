@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StringType, StructType
 from penstock import ConfigError, InvalidStateStoreError, StateStoreNotAvailableError, UnknownStateStoreError
 from penstock.query.table_read import ALL, TableRead
 from penstock.runtime.queries.entries import all_entries, entries_for
-from penstock.spark.queries import remote_tables as table_server
+from penstock.spark.queries import remote_tables
 from penstock.spark.queries.data_source import PenstockDataSource, StoreReader
 from penstock.spark.queries.live_table import live_dataframe
 from penstock.spark.queries.remote_tables import Columns, Servers, StoreTable
@@ -118,7 +118,7 @@ def test_should_take_the_token_from_a_file_or_the_environment(
 
 
 def test_should_ask_the_next_server_where_one_is_gone(two: tuple[Served, Served], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_server, "_PATIENCE", 0.5)
+    monkeypatch.setattr(remote_tables, "_PATIENCE", 0.5)
     several = {**options(two[1], "counts"), "application.server": f"127.0.0.1:9, {two[1].address}"}
     assert len(rows(reader_of(PenstockDataSource(several)))) == 250
     with pytest.raises(StateStoreNotAvailableError, match=r"store counts at 127.0.0.1:9 cannot be read"):
@@ -135,7 +135,7 @@ def test_should_not_send_a_token_in_plain_text_beyond_this_host(monkeypatch: pyt
         def request(self, *arguments: Any, **named: Any) -> None:
             raise OSError("it was sent")
 
-    monkeypatch.setattr(table_server, "peer_connection", lambda *arguments: Connection())
+    monkeypatch.setattr(remote_tables, "peer_connection", lambda *arguments: Connection())
     asked = {"application.server": "shop:80", "application.server.token": "secret"}
     with pytest.raises(ConfigError, match="not sent to shop:80 in plain text"):
         Servers.of(asked).table("counts")

@@ -18,7 +18,7 @@ from penstock.spark.answers import read_answer
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.blobs import read_blobs
 from penstock.spark.messages import LaneAnswer, ProcessTurn, UpstreamWork
-from penstock.spark.worker import lane_worker as worker
+from penstock.spark.worker import lane_worker
 
 FIRST, SECOND = TopicPartition("words", 0), TopicPartition("words", 1)
 LANES = {FIRST: 0, SECOND: 1}
@@ -47,13 +47,13 @@ class Stage:
 def computed(monkeypatch: pytest.MonkeyPatch, *salts: int) -> list[dict[int, list[bytes]]]:
     """The blobs for each lane of one computation after the other, by the same functions."""
     stage = Stage(iter(salts))
-    monkeypatch.setattr(worker, "_stage_lane", lambda application: SimpleNamespace(tasks=stage))
-    monkeypatch.setattr(worker, "unpacked", lambda application: SimpleNamespace(plan=None))
-    monkeypatch.setattr(worker, "side_target", lambda plan, work: FIRST)
+    monkeypatch.setattr(lane_worker, "_stage_lane", lambda application: SimpleNamespace(tasks=stage))
+    monkeypatch.setattr(lane_worker, "unpacked", lambda application: SimpleNamespace(plan=None))
+    monkeypatch.setattr(lane_worker, "side_target", lambda plan, work: FIRST)
     found = []
     for _ in salts:
         blobs: dict[int, list[bytes]] = {0: [], 1: [], DRIVER: []}
-        for lane, blob in worker.run_stage(b"", LANES, DRIVER, WORK):
+        for lane, blob in lane_worker.run_stage(b"", LANES, DRIVER, WORK):
             blobs[lane].append(blob)
         found.append(blobs)
     return found
@@ -61,7 +61,7 @@ def computed(monkeypatch: pytest.MonkeyPatch, *salts: int) -> list[dict[int, lis
 
 def turn_of(lane: int, driver: list[bytes], blobs: list[bytes]) -> LaneAnswer:
     turn = ProcessTurn("key", lane, {}, (), b"", stages=read_blobs(driver).checksums)
-    return read_answer(next(iter(worker.run_turn(turn, iter(blobs)))))
+    return read_answer(next(iter(lane_worker.run_turn(turn, iter(blobs)))))
 
 
 def test_should_take_a_second_computation_that_gives_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

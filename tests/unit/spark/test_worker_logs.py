@@ -13,7 +13,7 @@ from penstock.runtime.flow import Flow
 from penstock.spark.answers import read_answer, write_answer
 from penstock.spark.blobs import flow_blob, read_blobs
 from penstock.spark.messages import LaneAnswer, OpenTurn
-from penstock.spark.worker import lane_worker as worker
+from penstock.spark.worker import lane_worker
 from penstock.spark.worker.standby_worker import UpdateAnswer, read_update, write_update
 from tests.unit.client.queries.world import topology
 from tests.unit.client.web.served import Served
@@ -22,11 +22,11 @@ from tests.unit.client.web.served import Served
 def test_should_send_warnings_home_with_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     kept_lines().take()
     log = logging.getLogger("penstock.runtime.task")
-    monkeypatch.setattr(worker, "_refuse_second_attempts", lambda: log.warning("task %s is odd", "0_1"))
-    (answer,) = map(read_answer, worker.run_turn(OpenTurn("key", 0, {}, None), iter([0])))
+    monkeypatch.setattr(lane_worker, "_refuse_second_attempts", lambda: log.warning("task %s is odd", "0_1"))
+    (answer,) = map(read_answer, lane_worker.run_turn(OpenTurn("key", 0, {}, None), iter([0])))
     assert answer.failure is not None, "also with a failure"
     assert [(line.level, line.logger, line.text) for line in answer.logs] == [("WARNING", log.name, "task 0_1 is odd")]
-    (answer,) = map(read_answer, worker.run_turn(OpenTurn("key", 0, {}, None), iter([0])))
+    (answer,) = map(read_answer, lane_worker.run_turn(OpenTurn("key", 0, {}, None), iter([0])))
     assert len(answer.logs) == 1, "what was sent is not sent again"
 
 

@@ -16,7 +16,7 @@ from penstock.client.queries.locations import Locations
 from penstock.client.queries.tables import StateTables
 from penstock.kafka.membership import Membership
 from penstock.query.table_read import ALL
-from penstock.spark.queries import store_locator as guide
+from penstock.spark.queries import store_locator
 from penstock.spark.queries.state_tables import located_batches
 from penstock.spark.queries.store_locator import StoreLocator, ask
 from tests.unit.client.queries.world import World
@@ -89,7 +89,7 @@ def test_should_say_what_is_wrong(world: World, guided: StoreLocator, monkeypatc
         ask(guided.address, application, "counts", TaskId(0, 17))
     with pytest.raises(InvalidStateStoreError, match="another key"):
         ask(guided.address, replace(application, query_key=b"wrong"), "counts", TaskId(0, 0))
-    monkeypatch.setattr(guide, "_PATIENCE", 0.2)
+    monkeypatch.setattr(store_locator, "_PATIENCE", 0.2)
     guided.close()
     with pytest.raises(InvalidStateStoreError, match="while it runs"):
         ask(guided.address, application, "counts", TaskId(0, 0))
