@@ -144,6 +144,9 @@ def test_should_account_a_stay_for_what_is_still_known_and_notice_what_it_has_no
     account_stay(positions, plan, answer)
     assert positions.fetched == {ORDERS: 3}
     assert {vector[line] for vector in positions.vectors.values()} == {2}
+    left = next(iter(positions.vectors))
+    account_stay(positions, plan, LaneAnswer("w", reached={line: 5}, behind={left: {line: 3}}))
+    assert sorted(vector[line] for vector in positions.vectors.values()) == [3, *[5] * (len(positions.vectors) - 1)]
     assert not plan.has_missed({ORDERS: 3}, answer)
     assert plan.has_missed({ORDERS: 4}, answer)
     assert plan.has_missed({TopicPartition("lines", 2): 1}, answer)

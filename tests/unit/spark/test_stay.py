@@ -42,7 +42,7 @@ class Follower:
     def waiting(self) -> int:
         return self._come
 
-    def wait_apart(self, seconds: float) -> None:
+    def wait_apart(self, seconds: float, sleep: object = None) -> None:
         until = self.now + max(seconds, 0.001)
         while self.now < until:
             self.wait(until - self.now)
@@ -65,6 +65,7 @@ class Lane:
         self._follower, self._seconds, self._work = follower, turn_seconds, work_seconds
         self.turns: list[tuple[float, int]] = []
         self.fails_at = -1
+        self.is_uneven = self.ended = False
 
     def next_timer_ms(self) -> int | None:
         return None
@@ -72,7 +73,8 @@ class Lane:
     def due(self, now_ms: int) -> list[TaskId]:
         return []
 
-    def turn(self, taken: Taken, due: Iterable[TaskId]) -> LaneAnswer:
+    def turn(self, taken: Taken, due: Iterable[TaskId], is_last: bool) -> LaneAnswer:
+        self.is_uneven, self.ended = self.is_uneven and not is_last, is_last
         if len(self.turns) == self.fails_at:
             raise ValueError("a bad record")
         self.turns.append((self._follower.now, taken.records))
@@ -139,6 +141,14 @@ def test_should_go_at_once_when_it_is_called_and_leave_what_has_come_to_the_next
     assert 0.7 <= follower.now < 0.73
 
 
+def test_should_bring_tasks_to_the_same_position_with_its_last_turn_also_where_nothing_comes() -> None:
+    follower = Follower([])
+    lane = Lane(follower)
+    lane.is_uneven = True
+    total = stayed(lane, follower)
+    assert (len(total.turns), total.records, lane.ended, lane.is_uneven) == (1, 0, True, False)
+
+
 def test_should_do_nothing_when_it_was_called_before_it_began() -> None:
     follower = Follower([])
     total = stayed(Lane(follower), follower, called_at=0.0)
@@ -177,7 +187,8 @@ def test_should_plan_what_has_come_as_the_driver_would() -> None:
     own = {TaskId(2, 1): [orders], TaskId(2, 0): [TopicPartition("orders", 0)], TaskId(1, 0): []}
     fed = {TaskId(1, 0): {words: [LINES]}}
     asked = ProcessTurn("key", 0, {}, (), b"group", stay=Stay(1, (), {}, 1, 1, 1, 1))
-    turn = turn_of(asked, Taken(ranges, {}), [TaskId(2, 0)], own, fed, lambda source: 0, lambda task: {})
+    reached = {LINES: 9, orders: 4}
+    turn = turn_of(asked, Taken(ranges, {}), [TaskId(2, 0)], own, fed, lambda source: 0, lambda task: {}, reached)
     assert (turn.group_metadata, turn.stay, turn.read) == (b"group", None, {LINES: 9})
     assert [(work.subtopology, work.partition, work.ranges, work.skip) for work in turn.upstream] == [
         (0, 0, (ranges[LINES],), {})
@@ -187,3 +198,4 @@ def test_should_plan_what_has_come_as_the_driver_would() -> None:
         TaskId(2, 0): ((), ()),
         TaskId(1, 0): ((), (words,)),
     }
+    assert turn.optional == {TaskId(1, 0)}

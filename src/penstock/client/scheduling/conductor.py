@@ -812,7 +812,6 @@ class Conductor:
         lane.health.went_well()
         if lane.called_back < plan.stay.number and plan.has_missed(lane.there, answer):
             lane.plans_until = lane.poll_at + PLANNED_SECONDS
-        lane.there = {}
 
     def _go_on(self, lane: LaneLoop) -> None:
         """Have a lane whose time was up in the midst of its work stay once more, at once; where logs end is asked meanwhile."""
@@ -981,6 +980,7 @@ class Conductor:
             if turn.part.stage.backlog > turn.part.stage.records:
                 self._pipelines.has_moved(turn.part.stage.unit)
         lane.metrics_at = now if with_metrics else lane.metrics_at
+        lane.there = {}
         lane.global_ends = dict(global_ends)
         work = LaneWork(
             turn.work,

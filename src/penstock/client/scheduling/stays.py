@@ -89,9 +89,9 @@ def account_stay(positions: Positions, plan: StayPlan, answer: LaneAnswer) -> No
         if partition in positions.fetched and partition in reached:
             positions.fetched[partition] = reached[partition]
     for partition in plan.fed:
-        vector = positions.vectors.get(partition)
+        vector, furthest = positions.vectors.get(partition), answer.behind.get(partition, reached)
         if vector is not None:
-            vector.update({source: max(at, reached.get(source, at)) for source, at in vector.items()})
+            vector.update({source: max(at, furthest.get(source, at)) for source, at in vector.items()})
 
 
 class TurnAlone(NamedTuple):

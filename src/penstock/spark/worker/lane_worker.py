@@ -285,7 +285,12 @@ class LaneWorker:
             return
         self.queries.progress = asked.number, {}
         residence = Residence(self.tasks, turn, asked, self._turn_of_stay, self._refresh_globals)
-        stay(residence, self.tasks.follower, asked, answer, lambda: self.queries.called_back >= asked.number)
+        self.queries.leave.clear()
+        stay(
+            *(residence, self.tasks.follower, asked, answer, lambda: self.queries.called_back >= asked.number),
+            sleep=self.queries.leave.wait,
+        )
+        answer.behind = residence.behind()
         if turn.with_metrics:
             answer.metrics = self._metrics()
 
@@ -352,6 +357,8 @@ class LaneWorker:
     def _process(self, turn: ProcessTurn, fed: Mapping[TopicPartition, ShuffledBatch], answer: LaneAnswer) -> list[TaskCommit]:
         commits = []
         for task_id, work in turn.work.items():
+            if task_id in turn.optional and fed.keys().isdisjoint(work.fed):
+                continue
             commit, processed = self.tasks.process(task_id, work, fed, turn.read)
             answer.processed += processed
             answer.timers[task_id] = commit.next_timer

@@ -16,7 +16,7 @@ longer than `commit.interval.ms`. A turn that has much to process begins so much
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -42,8 +42,12 @@ class StayingWork(Protocol):
     def due(self, now_ms: int) -> list[TaskId]:
         """The tasks that have something to do though nothing has come for them: their timers are due."""
 
-    def turn(self, taken: Taken, due: Iterable[TaskId]) -> LaneAnswer:
-        """One turn of what has come, with its commit; what fails is raised."""
+    @property
+    def is_uneven(self) -> bool:
+        """Whether tasks behind a shuffle are at different positions: nothing came for some of them."""
+
+    def turn(self, taken: Taken, due: Iterable[TaskId], is_last: bool) -> LaneAnswer:
+        """One turn of what has come, with its commit; what fails is raised. The last one brings all to the same position."""
 
 
 class Pause:
@@ -109,8 +113,12 @@ def stay(
     is_called: Callable[[], bool],
     now: Callable[[], float] = time.monotonic,
     now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    sleep: Callable[[float], object] = time.sleep,
 ) -> None:
-    """Stay until it is time to go; `total` is what came of all turns so far, also where one of them fails."""
+    """Stay until it is time to go; `total` is what came of all turns so far, also where one of them fails.
+
+    `sleep` returns early where the lane is called back.
+    """
     started = heard = free_at = now()
     pause, appetite = Pause(asked.commit_seconds), Appetite(asked.most_records)
     follower.follow(asked.positions)
@@ -118,10 +126,10 @@ def stay(
         at, due, due_at = now(), work.due(now_ms()), work.next_timer_ms()
         is_idle = at - heard > asked.idle_seconds
         ends = is_idle or at - started > asked.seconds or bool(follower.trouble) or follower.waiting > asked.most_records
-        if (follower.waiting or due or (ends and follower.has_passed)) and (ends or at >= free_at):
+        if (follower.waiting or due or (ends and (follower.has_passed or work.is_uneven))) and (ends or at >= free_at):
             taken = follower.take(appetite.records)
             heard = at if taken.records else heard
-            answer = work.turn(taken, due)
+            answer = work.turn(taken, due, ends)
             ended = now()
             add(total, answer, taken, at - started, ended - at)
             total.reached = dict(follower.positions)
@@ -135,7 +143,7 @@ def stay(
             total.goes_on = not is_idle and not follower.trouble and follower.waiting <= asked.most_records
             return
         if follower.waiting or due:
-            follower.wait_apart(min(_LISTENS_EVERY, max(0.0, free_at - now())))
+            follower.wait_apart(max(0.0, free_at - now()), sleep)
         else:
             until_due = _LISTENS_EVERY if due_at is None else (due_at - now_ms()) / 1000
             follower.wait(min(_LISTENS_EVERY, max(0.0, until_due)))
@@ -171,22 +179,30 @@ def turn_of(
     fed: Mapping[TaskId, Mapping[TopicPartition, Iterable[TopicPartition]]],
     upstream_of: Callable[[TopicPartition], int],
     lags_of: Callable[[TaskId], Mapping[TopicPartition, int]],
+    reached: Mapping[TopicPartition, int],
+    to_commit: Collection[TaskId] = (),
 ) -> ProcessTurn:
-    """What to do with what has come: as the driver would have planned it.
+    """What to do with what has come: as the driver would have planned it, but for tasks for which nothing comes.
 
-    `own` are the partitions that tasks read themselves, `fed` those that a shuffle feeds with their sources.
+    `own` are the partitions that tasks read themselves, `fed` those that a shuffle feeds with their sources. Those `to_commit`
+    are brought to where all sources have been read (`reached`); of the others those that the shuffle brings something.
     """
     sources: dict[tuple[int, int], list[FetchRange]] = {}
     work: dict[TaskId, TaskWork] = {}
+    optional: set[TaskId] = set()
     due_tasks, ranges = set(due), taken.ranges
     for task in {*own, *fed}:
         direct = tuple(ranges[p] for p in own.get(task, ()) if p in ranges)
-        feeds = tuple(partition for partition, of in fed.get(task, {}).items() if any(source in ranges for source in of))
+        must = task in to_commit
+        feeds = tuple(p for p, of in fed.get(task, {}).items() if must or any(source in ranges for source in of))
         if direct or feeds or task in due_tasks:
             work[task] = TaskWork(direct, lags_of(task), feeds)
+            if not direct and not must and task not in due_tasks:
+                optional.add(task)
     before = dict.fromkeys(s for feeds_of in fed.values() for of in feeds_of.values() for s in of if s in ranges)
     for source in before:
         sources.setdefault((upstream_of(source), source.partition), []).append(ranges[source])
     upstream = tuple(UpstreamWork(*key, tuple(found)) for key, found in sorted(sources.items()))
-    read = {source: ranges[source].end for source in before}
-    return replace(asked, work=work, upstream=upstream, read=read, stay=None, with_metrics=False)
+    read = {source: reached[source] for feeds_of in fed.values() for of in feeds_of.values() for source in of}
+    told = {"work": work, "upstream": upstream, "read": read, "optional": frozenset(optional)}
+    return replace(asked, **told, stay=None, with_metrics=False)
