@@ -19,13 +19,9 @@ from bench import environment
 from penstock import Consumed, Produced, Serde, Serdes, StreamsBuilder, StreamsConfig
 from penstock.clock import SystemClock
 from penstock.columns.columns import RawColumns
-from penstock.handlers import production_exception_handler
 from penstock.ids import TaskId, TopicPartition
 from penstock.metrics.registry import Metrics
-from penstock.runtime.collector import RecordCollector
-from penstock.runtime.processor_topology import ProcessorTopology
-from penstock.runtime.state_manager import ProcessorStateManager
-from penstock.runtime.task import StreamTask
+from penstock.runtime.task import StreamTask, TaskEnvironment
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.schema_registry import AvroSerde, JsonSchemaSerde
 from penstock.state.cache import RecordCache
@@ -102,12 +98,9 @@ def measure(kind: Kind, records: int, by_columns: bool, folder: Path) -> float:
     config = StreamsConfig({"application.id": "bench", "bootstrap.servers": "none:1"})
     plan = builder.build().internal_topology_builder.rewrite_topology(config).build_topology()
     partition, metrics = TopicPartition("orders", 0), TaskMetrics(Metrics(), _TASK)
-    collector = RecordCollector(_TASK, production_exception_handler(config), metrics)
-    state = ProcessorStateManager(_TASK, folder, plan.store_to_changelog, [partition])
-    topology = ProcessorTopology.of(plan)
-    assert topology.takes_columns
-    topology.takes_columns = by_columns
-    task = StreamTask(_TASK, topology, [partition], config, state, collector, SystemClock(), metrics, RecordCache(0))
+    task = StreamTask.create(_TASK, plan, [partition], folder, TaskEnvironment(config, SystemClock(), metrics, RecordCache(0)))
+    assert task.topology.takes_columns
+    task.topology.takes_columns = by_columns
     task.initialize()
     task.complete_restoration()
     values = [kind.serde.serializer("orders", kind.values(number)) for number in range(records)]

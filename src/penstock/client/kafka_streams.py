@@ -38,12 +38,13 @@ from penstock.client.scheduling.lane_changes import LaneChange
 from penstock.client.scheduling.lane_loop import LaneState
 from penstock.client.scheduling.positions import Positions
 from penstock.client.scheduling.turns import Turn
-from penstock.client.scheduling.units import is_stateful, tasks_in, units_of
+from penstock.client.scheduling.units import tasks_in, units_of
 from penstock.client.session_renewal import renew_session
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
 from penstock.client.thread_summary import TurnSummary
 from penstock.client.tracing import TurnTraces
+from penstock.client.web.running import RunningApplication
 from penstock.client.web.service import WebService
 from penstock.clock import SystemClock
 from penstock.config.streams_config import StreamsConfig
@@ -272,21 +273,20 @@ class KafkaStreams(QueryMethods):
         if lanes:
             threading.Thread(target=self._join, name=f"{self._client_id}-join", daemon=True).start()
         if self._web is not None:
-            self._web.serve(
+            running = RunningApplication(
                 self._queries,
                 self._topology.describe(),
-                lambda: self._state,
-                lambda: self.failure,
                 self._lane_jobs,
                 conductor,
-                lambda partitions: self._admin.log_ends(partitions, config.eos_enabled),
-                self.metrics_text,
-                lambda: {thread.name: thread.state.name for thread in self._threads.all()},
-                readings=self.metrics,
-                letters=LetterTopics(config, self._admin, self._client_id),
+                state=lambda: self._state,
+                failure=lambda: self.failure,
+                ends=lambda partitions: self._admin.log_ends(partitions, config.eos_enabled),
+                thread_states=lambda: {thread.name: thread.state.name for thread in self._threads.all()},
                 state_since=lambda: self._state_since,
                 paused=lambda: self._paused,
             )
+            letters = LetterTopics(config, self._admin, self._client_id)
+            self._web.serve(running, self.metrics_text, self.metrics, letters)
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
 
     def _say_starting(self, step: str) -> None:
@@ -318,7 +318,7 @@ class KafkaStreams(QueryMethods):
         if self._conductor is None or membership is None:
             return []
         plan, units = self._conductor.tasks.work_of(membership)
-        return [task for task in tasks_in(units, membership.units) if is_stateful(plan, task)]
+        return [task for task in tasks_in(units, membership.units) if plan.is_stateful(task)]
 
     def _group_limit(self) -> int:
         """How large the record of a group may be; Kafka's default where the brokers do not say."""

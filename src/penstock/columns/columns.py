@@ -261,10 +261,10 @@ class ProducedColumns:
         )
 
 
-Produced = ProducedRecord | ProducedColumns
+RecordOrColumns = ProducedRecord | ProducedColumns
 
 
-def records_of(produced: Sequence[Produced]) -> Iterator[ProducedRecord]:
+def records_of(produced: Sequence[RecordOrColumns]) -> Iterator[ProducedRecord]:
     """What a task wants written, record by record."""
     for item in produced:
         if isinstance(item, ProducedRecord):
@@ -273,6 +273,6 @@ def records_of(produced: Sequence[Produced]) -> Iterator[ProducedRecord]:
             yield from item
 
 
-def count_of(produced: Sequence[Produced]) -> int:
+def count_of(produced: Sequence[RecordOrColumns]) -> int:
     """How many records those are."""
     return sum(1 if isinstance(item, ProducedRecord) else len(item) for item in produced)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from penstock.columns.columns import Produced, ProducedColumns
+from penstock.columns.columns import ProducedColumns, RecordOrColumns
 from penstock.errors import BrokerError, ProductionError, TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import AbandonedError, call_within, close_within
@@ -170,7 +170,7 @@ class LaneProducer:
         if self.transactional:
             self._call("beginning a transaction", self._producer.begin_transaction)
 
-    def write(self, produced: Sequence[Produced], refused: Refused | None = None) -> None:
+    def write(self, produced: Sequence[RecordOrColumns], refused: Refused | None = None) -> None:
         """Queue records in their order; a full queue is waited for.
 
         `refused(record, error)` is asked about a record the producer does not take (one that is too large, say): it returns

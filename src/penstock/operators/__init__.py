@@ -68,20 +68,6 @@ from penstock.operators.value_getters import (
 )
 from penstock.operators.window_aggregate import KStreamWindowAggregate
 
-STATELESS = (
-    ForeachProcessorSupplier,
-    KStreamBranch,
-    KStreamFilter,
-    KStreamFlatMap,
-    KStreamFlatMapValues,
-    KStreamMap,
-    KStreamMapValues,
-    KStreamPeek,
-    KStreamPrint,
-    PassThrough,
-)
-"""The suppliers whose processors compute the same records again from the same input, each from one of its records."""
-
 __all__ = [
     "CombinedKey",
     "CombinedKeySchema",
@@ -137,7 +123,6 @@ __all__ = [
     "PassThrough",
     "PrintForeachAction",
     "ResponseJoinProcessorSupplier",
-    "STATELESS",
     "SessionCacheFlushListener",
     "SubscriptionJoinProcessorSupplier",
     "SubscriptionReceiveProcessorSupplier",

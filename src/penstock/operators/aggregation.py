@@ -24,7 +24,7 @@ class AggregationSupplier(Operator):
 
     @abstractmethod
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """A new processor."""
+        """Each task gets a processor of its own."""
 
     def enable_sending_old_values(self, force_materialization: bool = True) -> bool:
         """Changes carry the old value from now on; the store has it."""

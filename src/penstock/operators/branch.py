@@ -18,12 +18,14 @@ class KStreamBranch(Operator):
     The lists may still grow until the topology is built.
     """
 
+    recomputable = True
+
     def __init__(self, predicates: Sequence[Predicate], child_nodes: Sequence[str]) -> None:
         self.predicates = predicates
         self.child_nodes = child_nodes
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return _KStreamBranchProcessor(self.predicates, self.child_nodes)
 
 

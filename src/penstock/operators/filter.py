@@ -16,12 +16,14 @@ from penstock.record import FixedKeyRecord
 class KStreamFilter(Operator):
     """Supplies processors that forward some records and drop the others."""
 
+    recomputable = True
+
     def __init__(self, predicate: Predicate, filter_not: bool) -> None:
         self.predicate = predicate
         self.filter_not = filter_not
 
     def __call__(self) -> FixedKeyProcessor[Any, Any, Any]:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return _KStreamFilterProcessor(self.predicate, self.filter_not)
 
 

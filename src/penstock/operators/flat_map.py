@@ -17,11 +17,13 @@ from penstock.record import Record
 class KStreamFlatMap(Operator):
     """Supplies processors that forward one record for each `(key, value)` the mapper yields."""
 
+    recomputable = True
+
     def __init__(self, mapper: FlatMapper) -> None:
         self.mapper = mapper
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return _KStreamFlatMapProcessor(self.mapper)
 
 

@@ -24,11 +24,13 @@ _LISTS = frozenset({list, tuple})
 class KStreamFlatMapValues(Operator):
     """Supplies processors that forward one record for each value `mapper(key, value)` yields."""
 
+    recomputable = True
+
     def __init__(self, mapper: FlatValueMapperWithKey) -> None:
         self.mapper = mapper
 
     def __call__(self) -> FixedKeyProcessor[Any, Any, Any]:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return _KStreamFlatMapValuesProcessor(self.mapper)
 
 

@@ -24,9 +24,11 @@ class ForeachProcessor(Processor[Any, Any, Any, Any]):
 class ForeachProcessorSupplier(Operator):
     """Supplies `ForeachProcessor`s."""
 
+    recomputable = True
+
     def __init__(self, action: ForeachAction) -> None:
         self.action = action
 
     def __call__(self) -> ForeachProcessor:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return ForeachProcessor(self.action)

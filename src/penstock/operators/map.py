@@ -18,11 +18,13 @@ from penstock.record import Record
 class KStreamMap(Operator):
     """Supplies processors that give each record the key and value the mapper returns as `(key, value)`."""
 
+    recomputable = True
+
     def __init__(self, mapper: KeyValuePairMapper) -> None:
         self.mapper = mapper
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return _KStreamMapProcessor(self.mapper)
 
 

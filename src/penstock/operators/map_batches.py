@@ -30,7 +30,7 @@ class KStreamMapBatches(Operator):
         self.mapper = mapper
 
     def __call__(self) -> MapBatchesProcessor:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return MapBatchesProcessor(self.mapper)
 
 

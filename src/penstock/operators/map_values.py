@@ -15,11 +15,13 @@ from penstock.record import FixedKeyRecord
 class KStreamMapValues(Operator):
     """Supplies processors that give each record the value `mapper(key, value)` returns."""
 
+    recomputable = True
+
     def __init__(self, mapper: ValueMapperWithKey) -> None:
         self.mapper = mapper
 
     def __call__(self) -> FixedKeyProcessor[Any, Any, Any]:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return _KStreamMapValuesProcessor(self.mapper)
 
 

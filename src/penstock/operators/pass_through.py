@@ -13,8 +13,10 @@ from penstock.record import Record
 class PassThrough(Operator):
     """Supplies processors that forward each record."""
 
+    recomputable = True
+
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return _PassThroughProcessor()
 
 

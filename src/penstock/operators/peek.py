@@ -15,11 +15,13 @@ from penstock.record import FixedKeyRecord
 class KStreamPeek(Operator):
     """Supplies processors that call the action for each record, then forward it."""
 
+    recomputable = True
+
     def __init__(self, action: ForeachAction) -> None:
         self.action = action
 
     def __call__(self) -> FixedKeyProcessor[Any, Any, Any]:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return _KStreamPeekProcessor(self.action)
 
 

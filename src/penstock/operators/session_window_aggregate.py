@@ -42,7 +42,7 @@ class KStreamSessionWindowAggregate(Operator):
         self.send_old_values = False
 
     def __call__(self) -> KStreamSessionWindowAggregateProcessor:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return KStreamSessionWindowAggregateProcessor(self)
 
     def enable_sending_old_values(self, force_materialization: bool = True) -> bool:

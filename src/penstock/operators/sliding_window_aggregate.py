@@ -41,7 +41,7 @@ class KStreamSlidingWindowAggregate(Operator):
         self.send_old_values = False
 
     def __call__(self) -> KStreamSlidingWindowAggregateProcessor:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return KStreamSlidingWindowAggregateProcessor(self)
 
     def enable_sending_old_values(self, force_materialization: bool = True) -> bool:

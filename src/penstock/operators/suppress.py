@@ -74,7 +74,7 @@ class KTableSuppressProcessorSupplier(Operator):
         parent_ktable.enable_sending_old_values(True)
 
     def __call__(self) -> KTableSuppressProcessor:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return KTableSuppressProcessor(self.suppress, self.store_name)
 
     def view(self) -> SuppressValueGetterSupplier:

@@ -22,7 +22,7 @@ class KTableAggregate(AggregationSupplier):
         self.remove = remove
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return _KTableAggregateProcessor(self)
 
 

@@ -32,7 +32,7 @@ class DerivedTableSupplier(Operator):
 
     @abstractmethod
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """A new processor."""
+        """Each task gets a processor of its own."""
 
     @abstractmethod
     def derived_getter(self, parent: KTableValueGetter) -> KTableValueGetter:

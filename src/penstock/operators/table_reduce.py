@@ -21,7 +21,7 @@ class KTableReduce(AggregationSupplier):
         self.remove = remove
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return _KTableReduceProcessor(self)
 
 

@@ -35,7 +35,7 @@ class KTableRepartitionMap(Operator):
         self.use_versioned_semantics = use_versioned_semantics
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return _KTableRepartitionMapProcessor(self.mapper, self.use_versioned_semantics)
 
     def view(self) -> KTableValueGetterSupplier:

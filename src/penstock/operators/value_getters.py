@@ -55,7 +55,7 @@ class KTableProcessorSupplier(Protocol):
     """A supplier of a table's processors."""
 
     def __call__(self) -> Any:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         ...
 
     def view(self) -> KTableValueGetterSupplier:

@@ -39,7 +39,7 @@ class KStreamWindowAggregate(Operator):
         self.send_old_values = False
 
     def __call__(self) -> KStreamWindowAggregateProcessor:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return KStreamWindowAggregateProcessor(self)
 
     def enable_sending_old_values(self, force_materialization: bool = True) -> bool:

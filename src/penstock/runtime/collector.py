@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.columns.columns import Columns, Produced, ProducedColumns
+from penstock.columns.columns import Columns, ProducedColumns, RecordOrColumns
 from penstock.columns.serdes import serialize_column, windowed_base_keys
 from penstock.dead_letters import DeadLetter, ErrorHandlerContext
 from penstock.errors import PenstockError, ProductionError, StreamsError, TaskCorruptedError
@@ -61,8 +61,8 @@ class RecordCollector:
         self._handler = production_handler
         self._metrics = metrics
         self._partitions_for = partitions_for
-        self._outputs: list[Produced] = []
-        self._changelogs: list[Produced] = []
+        self._outputs: list[RecordOrColumns] = []
+        self._changelogs: list[RecordOrColumns] = []
         self._choosers: dict[int, Callable[..., Any]] = {}  # partitioners live as long as the nodes that have them
         self._dead = 0
         self._dead_letters: deque[ProducedRecord] = deque(maxlen=_DEAD_LETTERS)
@@ -184,7 +184,7 @@ class RecordCollector:
         """Keep many changes of a store."""
         self._changelogs.append(ProducedColumns(topic, partition, keys, values, timestamps))
 
-    def drain(self) -> tuple[list[Produced], list[Produced]]:
+    def drain(self) -> tuple[list[RecordOrColumns], list[RecordOrColumns]]:
         """Outputs and changelog records since the last call, each in the order they were sent."""
         outputs, changelogs = self._outputs, self._changelogs
         self._outputs, self._changelogs = [], []

@@ -16,19 +16,20 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.clock import Clock
-from penstock.columns.columns import Columns, Produced, RawColumns
+from penstock.columns.columns import Columns, RawColumns, RecordOrColumns
 from penstock.errors import ProcessingError, StreamsError, TaskMigratedError
-from penstock.handlers import deserialization_exception_handler, processing_exception_handler
+from penstock.handlers import deserialization_exception_handler, processing_exception_handler, production_exception_handler
 from penstock.ids import TaskId, TopicPartition
 from penstock.processor import Cancellable, PunctuationType, Punctuator
 from penstock.record import RawRecord, RecordContext
 from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
-from penstock.runtime.collector import RecordCollector
+from penstock.runtime.collector import PartitionsFor, RecordCollector
 from penstock.runtime.context import InternalProcessorContext
 from penstock.runtime.merged_join import MergedJoin
 from penstock.runtime.nodes import FailedProcessingError
@@ -41,6 +42,9 @@ from penstock.runtime.task_errors import tells_task
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.runtime.task_state import TaskState, check_transition
 from penstock.runtime.timers import Timers
+from penstock.state.cache import RecordCache
+from penstock.state.store import StateStore
+from penstock.topology.specs import Subtopology
 
 if TYPE_CHECKING:
     from penstock.config.streams_config import StreamsConfig
@@ -59,6 +63,18 @@ class ColumnThreshold(NamedTuple):
     """On average, where partitions alternate."""
 
 
+class TaskEnvironment(NamedTuple):
+    """What a task is given by whoever runs it."""
+
+    config: StreamsConfig
+    clock: Clock
+    metrics: TaskMetrics
+    cache: RecordCache
+    partitions_for: PartitionsFor | None = None
+    """How many partitions a topic has."""
+    global_stores: Mapping[str, StateStore] | None = None
+
+
 class TaskCommit(NamedTuple):
     """What a task wants to be written and committed together.
 
@@ -67,8 +83,8 @@ class TaskCommit(NamedTuple):
     """
 
     task_id: TaskId
-    outputs: list[Produced]
-    changelogs: list[Produced]
+    outputs: list[RecordOrColumns]
+    changelogs: list[RecordOrColumns]
     offsets: dict[TopicPartition, OffsetAndMetadata]
     next_timer: int | None
 
@@ -76,18 +92,33 @@ class TaskCommit(NamedTuple):
 class StreamTask:
     """Takes records in, runs them through its nodes and stores, hands back outputs, changes, offsets and timers."""
 
+    @classmethod
+    def create(
+        cls,
+        task_id: TaskId,
+        subtopology: Subtopology,
+        inputs: Iterable[TopicPartition],
+        folder: Path,
+        environment: TaskEnvironment,
+        collects: Callable[..., RecordCollector] = RecordCollector,
+    ) -> StreamTask:
+        """Put a task of a sub-topology together, with its state in a folder; `collects` makes what takes its output."""
+        inputs = tuple(inputs)
+        state = ProcessorStateManager(task_id, folder, subtopology.store_to_changelog, inputs, environment.global_stores)
+        handler = production_exception_handler(environment.config)
+        collector = collects(task_id, handler, environment.metrics, environment.partitions_for)
+        return cls(task_id, ProcessorTopology.of(subtopology), inputs, state, collector, environment)
+
     def __init__(
         self,
         task_id: TaskId,
         topology: ProcessorTopology,
         input_partitions: Iterable[TopicPartition],
-        config: StreamsConfig,
         state_manager: ProcessorStateManager,
         collector: RecordCollector,
-        clock: Clock,
-        metrics: TaskMetrics,
-        cache: Any,
+        environment: TaskEnvironment,
     ) -> None:
+        config, clock, metrics = environment.config, environment.clock, environment.metrics
         self.task_id = task_id
         self.state = TaskState.CREATED
         self.topology = topology
@@ -95,7 +126,7 @@ class StreamTask:
         self.state_manager = state_manager
         self.collector = collector
         self.metrics = metrics
-        self.context = InternalProcessorContext(task_id, config, state_manager, metrics, cache, collector)
+        self.context = InternalProcessorContext(task_id, config, state_manager, metrics, environment.cache, collector)
         self.context.attach(self)
         self._clock = clock
         self._processing_handler = processing_exception_handler(config)

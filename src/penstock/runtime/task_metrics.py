@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.clock import Clock
-from penstock.columns.columns import Produced, ProducedColumns, RawColumns
+from penstock.columns.columns import ProducedColumns, RawColumns, RecordOrColumns
 from penstock.ids import TaskId, TopicPartition
 from penstock.metrics.registry import (
     PROCESSOR_NODE_GROUP,
@@ -134,7 +134,7 @@ class TaskMetrics:
             else:
                 size.record(sum(map(_consumed_size, records)))
 
-    def produced(self, records: Iterable[Produced]) -> None:
+    def produced(self, records: Iterable[RecordOrColumns]) -> None:
         """Count outputs, by topic."""
         by_topic: dict[str, list[ProducedRecord]] = {}
         for record in records:

@@ -23,7 +23,7 @@ from typing import Any
 
 from pyspark import SparkContext
 
-from penstock.spark.driver.placement import is_local
+from penstock.spark.hosts import is_local
 from penstock.spark.internals import jvm_of
 
 _ECDSA_WITH_SHA256 = bytes.fromhex("06082a8648ce3d040302")

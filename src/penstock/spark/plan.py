@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from penstock.columns.operator import Operator
 from penstock.errors import ConfigError
 from penstock.ids import TaskId, TopicPartition
-from penstock.operators import STATELESS, KStreamAggregate
+from penstock.operators import KStreamAggregate
 from penstock.repeatable import why_not_repeatable
 from penstock.serdes.contract import as_deserializer, wants_headers
 from penstock.timestamps import WallclockTimestampExtractor, resolve_timestamp_extractor, uses_partition_time
@@ -68,7 +69,20 @@ class Plan:
             for partition in range(self.task_count(s))
         ]
 
-    def changelogs_of(self, task_id: TaskId) -> dict[TopicPartition, str]:
+    def inputs(self, task_id: TaskId) -> list[TopicPartition]:
+        """What a task reads: its partition of each source topic, and through a shuffle its part of all that comes before it."""
+        subtopology = self.subtopologies[task_id.subtopology]
+        own = (TopicPartition(topic, task_id.partition) for topic in self.topics_of(subtopology))
+        found = [partition for partition in own if partition.partition < self.partitions[partition.topic]]
+        for feeding in self.feeding(subtopology):
+            found += [TopicPartition(topic, p) for topic in feeding.source_topics for p in range(self.partitions[topic])]
+        return found
+
+    def is_stateful(self, task_id: TaskId) -> bool:
+        """Whether a task has state that can be kept elsewhere too."""
+        return bool(self.subtopologies[task_id.subtopology].store_to_changelog)
+
+    def changelogs(self, task_id: TaskId) -> dict[TopicPartition, str]:
         """The changelog partitions of a task, each with its store."""
         topics = self.subtopologies[task_id.subtopology].store_to_changelog
         return {TopicPartition(topic, task_id.partition): store for store, topic in topics.items()}
@@ -170,7 +184,7 @@ def why_topic(upstream: Subtopology, partitions: Mapping[str, int], config: Mapp
         if isinstance(extractor, WallclockTimestampExtractor):
             return f"its timestamp extractor {extractor!r} takes the time of the clock"
     for node in upstream.nodes:
-        if isinstance(node, ProcessorSpec) and not isinstance(node.supplier, STATELESS):
+        if isinstance(node, ProcessorSpec) and not (isinstance(node.supplier, Operator) and node.supplier.recomputable):
             return f"{node.name}{added_at(node.added_at)} {_what_it_is(node.supplier)}"
     found = why_not_repeatable(upstream.nodes, config)
     return None if found is None else str(found)
@@ -183,7 +197,7 @@ def _what_it_is(supplier: Any) -> str:
 
 
 def can_leave(targets: Iterable[str], partitions: Mapping[str, int]) -> bool:
-    """Whether what all the targets of a shuffle had of a source can be committed with its offset: so it is left (`had.py`)."""
+    """Whether what all the targets of a shuffle had of a source can be committed with its offset: so it is left."""
     return vector_bytes({topic: partitions[topic] for topic in targets}) <= _MAX_VECTOR_BYTES
 
 

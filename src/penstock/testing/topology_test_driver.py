@@ -17,16 +17,13 @@ from penstock.clock import ManualClock, SystemClock
 from penstock.columns.columns import records_of
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import NoSuchElementError, TopologyError
-from penstock.handlers import LogAndContinueExceptionHandler, production_exception_handler
+from penstock.handlers import LogAndContinueExceptionHandler
 from penstock.ids import TaskId, TopicPartition
 from penstock.metrics.registry import Metrics
 from penstock.processor import Duration
 from penstock.record import Headers, ProducedRecord, RawRecord
-from penstock.runtime.collector import RecordCollector
 from penstock.runtime.global_state import GLOBAL_TASK_ID, GlobalStateUpdateTask
-from penstock.runtime.processor_topology import ProcessorTopology
-from penstock.runtime.state_manager import ProcessorStateManager
-from penstock.runtime.task import StreamTask, TaskCommit
+from penstock.runtime.task import StreamTask, TaskCommit, TaskEnvironment
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.serdes.serde import Serde
 from penstock.state.cache import RecordCache
@@ -126,10 +123,8 @@ class TopologyTestDriver(DriverStores):
         global_stores = {} if self._global_task is None else self._global_task.state_manager.stores
         inputs = tuple(self._partitions.values())
         folder = self._state_dir / str(_TASK_ID)
-        manager = ProcessorStateManager(_TASK_ID, folder, plan.store_to_changelog, inputs, global_stores)
-        collector = RecordCollector(_TASK_ID, production_exception_handler(self._config), metrics, lambda topic: 1)
-        topology = ProcessorTopology.of(plan)
-        task = StreamTask(_TASK_ID, topology, inputs, self._config, manager, collector, self._clock, metrics, self._cache)
+        environment = TaskEnvironment(self._config, self._clock, metrics, self._cache, lambda topic: 1, global_stores)
+        task = StreamTask.create(_TASK_ID, plan, inputs, folder, environment)
         task.initialize()
         self._prepare(task)
         for partition in inputs:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.client.assignment.group_assignment import GroupAssignor, member_tags, tasks_to_lanes
 from penstock.client.scheduling.repartition_transports import Transports
-from penstock.client.scheduling.units import changelogs_of, inputs_of, is_stateful, units_of
+from penstock.client.scheduling.units import units_of
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerError
 from penstock.ids import TaskId, TopicPartition
@@ -51,9 +51,9 @@ def assignor(end: int | None, racks: dict[TopicPartition, frozenset[str]] | None
 
 
 def test_should_know_the_changelogs_of_tasks() -> None:
-    assert changelogs_of(PLAN, TaskId(0, 1)) == {TopicPartition("app-counts-changelog", 1): "counts"}
-    assert is_stateful(PLAN, TaskId(0, 0))
-    assert not is_stateful(PLAN, TaskId(1, 0))
+    assert PLAN.changelogs(TaskId(0, 1)) == {TopicPartition("app-counts-changelog", 1): "counts"}
+    assert PLAN.is_stateful(TaskId(0, 0))
+    assert not PLAN.is_stateful(TaskId(1, 0))
 
 
 def test_should_share_out_what_is_small_at_once() -> None:
@@ -176,5 +176,5 @@ def test_should_count_what_comes_before_a_shuffle_as_read_by_all_behind_it() -> 
         {"in": 2, "app-by-repartition": 3},
         {"app-by-repartition": 0},
     )
-    assert inputs_of(plan, TaskId(1, 2)) == [TopicPartition("in", 0), TopicPartition("in", 1)]
-    assert inputs_of(PLAN, TaskId(0, 1)) == [TopicPartition("clicks", 1)]
+    assert plan.inputs(TaskId(1, 2)) == [TopicPartition("in", 0), TopicPartition("in", 1)]
+    assert PLAN.inputs(TaskId(0, 1)) == [TopicPartition("clicks", 1)]

@@ -306,12 +306,12 @@ def test_should_write_with_a_default_what_it_writes_without_guesses(
     program: str, optimize: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every byte, those of changelogs and repartition topics too; and every failure."""
-    guessed = written(program, optimize)
+    expected = written(program, optimize)
     for module in (cogrouped, kstream, ktable, options, windowing):
         monkeypatch.setattr(module, "guess", lambda serde, part: None)
     monkeypatch.setattr(guessed, "guess", lambda serde, part: None)
     monkeypatch.setattr(guessed, "_of_type", lambda returned, part: None)
-    assert guessed == written(program, optimize)
+    assert expected == written(program, optimize)
 
 
 def written(program: str, optimize: str) -> Any:

@@ -6,8 +6,8 @@ import pytest
 
 from penstock.errors import StreamsError, TopologyError
 from penstock.operators import (
-    STATELESS,
     ForeachProcessorSupplier,
+    KStreamAggregate,
     KStreamBranch,
     KStreamFilter,
     KStreamFlatMap,
@@ -128,6 +128,6 @@ def test_should_print_with_any_callable_too():
     assert sys.stdout is not None
 
 
-def test_should_list_the_suppliers_that_can_compute_again():
-    assert KStreamFilter in STATELESS
-    assert all(isinstance(kind, type) for kind in STATELESS)
+def test_should_say_which_suppliers_can_compute_again():
+    assert KStreamFilter.recomputable
+    assert not KStreamAggregate.recomputable

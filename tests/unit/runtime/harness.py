@@ -8,16 +8,12 @@ from typing import Any
 
 from penstock.clock import ManualClock
 from penstock.config.streams_config import StreamsConfig
-from penstock.handlers import production_exception_handler
 from penstock.ids import TaskId, TopicPartition
 from penstock.metrics.registry import Metrics
 from penstock.processor import Processor
 from penstock.record import RawRecord
 from penstock.runtime.carry_over import OffsetAndMetadata
-from penstock.runtime.collector import RecordCollector
-from penstock.runtime.processor_topology import ProcessorTopology
-from penstock.runtime.state_manager import ProcessorStateManager
-from penstock.runtime.task import ColumnThreshold, StreamTask, TaskCommit
+from penstock.runtime.task import ColumnThreshold, StreamTask, TaskCommit, TaskEnvironment
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.serdes.serde import Serdes
 from penstock.state.cache import RecordCache
@@ -53,19 +49,10 @@ class Harness:
         plan = self.topology.internal_topology_builder.rewrite_topology(self.config).build_topology()
         inputs = [TopicPartition(topic, TASK.partition) for topic in plan.source_topics]
         metrics = TaskMetrics(self.metrics, TASK)
-        manager = ProcessorStateManager(TASK, self.folder, plan.store_to_changelog, inputs)
-        collector = RecordCollector(TASK, production_exception_handler(self.config), metrics, self.topic_partitions.get)
-        self.task = StreamTask(
-            TASK,
-            ProcessorTopology.of(plan),
-            inputs,
-            self.config,
-            manager,
-            collector,
-            self.clock,
-            metrics,
-            RecordCache(self.config.total_cache_size),
-        )
+        cache = RecordCache(self.config.total_cache_size)
+        environment = TaskEnvironment(self.config, self.clock, metrics, cache, self.topic_partitions.get)
+        self.task = StreamTask.create(TASK, plan, inputs, self.folder, environment)
+        manager = self.task.state_manager
         self.task.initialize()
         for partition, offset in manager.changelog_offsets.items():
             if not manager.changelog_as_source(partition):

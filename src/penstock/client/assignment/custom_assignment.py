@@ -20,7 +20,7 @@ from penstock.client.assignment.task_assignor import (
     TaskInfo,
     TaskTopicPartition,
 )
-from penstock.client.scheduling.units import Units, changelogs_of, is_stateful
+from penstock.client.scheduling.units import Units
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import ConfigError, TaskAssignmentError
 from penstock.ids import TaskId, TopicPartition
@@ -71,11 +71,11 @@ def _tasks(plan: Plan, units: Units, racks: Mapping[TopicPartition, frozenset[st
     found = {}
     for unit, tasks in units.items():
         for task in tasks:
-            subtopology, changelogs = plan.subtopologies[task.subtopology], changelogs_of(plan, task)
+            subtopology, changelogs = plan.subtopologies[task.subtopology], plan.changelogs(task)
             sources = [TopicPartition(topic, task.partition) for topic in subtopology.source_topics]
             partitions = {p: TaskTopicPartition(p, p in sources, p in changelogs, racks.get(p)) for p in (*sources, *changelogs)}
             found[task] = TaskInfo(
-                task, is_stateful(plan, task), frozenset(changelogs.values()), frozenset(partitions.values()), unit
+                task, plan.is_stateful(task), frozenset(changelogs.values()), frozenset(partitions.values()), unit
             )
     return found
 

@@ -19,7 +19,7 @@ from penstock.client.assignment.custom_assignment import ask
 from penstock.client.assignment.holdings import in_units
 from penstock.client.assignment.task_assignor import resolve_task_assignor
 from penstock.client.scheduling.repartition_transports import Transports
-from penstock.client.scheduling.units import Units, changelogs_of, inputs_of, partitions_of, tasks_in, units_of
+from penstock.client.scheduling.units import Units, partitions_of, tasks_in, units_of
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition
@@ -111,9 +111,9 @@ class GroupAssignor:
             _log.warning("%s: instances %s have no client.rack, so racks do not count", _STRATEGY, ", ".join(without))
             return {}
         tasks = [task for bound in units.values() for task in bound]
-        asked = {p for task in tasks for p in inputs_of(plan, task)}
+        asked = {p for task in tasks for p in plan.inputs(task)}
         if self._settings.standby_replicas:  # changelogs matter for copies alone, as in Kafka Streams
-            asked |= {p for task in tasks for p in changelogs_of(plan, task)}
+            asked |= {p for task in tasks for p in plan.changelogs(task)}
         try:
             racks = self._admin.racks({p.topic for p in asked})
         except StreamsError as exc:
@@ -127,7 +127,7 @@ class GroupAssignor:
 
     def _ends(self, plan: Plan) -> dict[TaskId, int | None]:
         """How many records the changelogs of each task with state hold; None where the brokers do not tell."""
-        changelogs = {task: list(changelogs_of(plan, task)) for task in plan.tasks()}
+        changelogs = {task: list(plan.changelogs(task)) for task in plan.tasks()}
         try:
             ends: Mapping[TopicPartition, int] | None = self._admin.log_ends(
                 [p for partitions in changelogs.values() for p in partitions], self._committed_only
@@ -149,8 +149,8 @@ def _sum(ends: Mapping[TaskId, int | None], tasks: Sequence[TaskId]) -> int | No
 
 def _racks_of(plan: Plan, tasks: Sequence[TaskId], racks: Mapping[TopicPartition, frozenset[str]]) -> tuple[Racks, Racks]:
     """Of all that a unit reads and logs to, each partition once."""
-    read = dict.fromkeys(p for task in tasks for p in inputs_of(plan, task)) if racks else {}
-    logs = dict.fromkeys(p for task in tasks for p in changelogs_of(plan, task)) if racks else {}
+    read = dict.fromkeys(p for task in tasks for p in plan.inputs(task)) if racks else {}
+    logs = dict.fromkeys(p for task in tasks for p in plan.changelogs(task)) if racks else {}
     return tuple(racks[p] for p in read), tuple(racks[p] for p in logs if p in racks)
 
 

@@ -15,7 +15,7 @@ from penstock.client.assignment.group_assignment import settings_of
 from penstock.client.metadata import TaskMetadata
 from penstock.client.replicas.local_replicas import LocalReplicas, StandbyEvents, hosts_of
 from penstock.client.scheduling.lane_placement import KnownState, Placement, place
-from penstock.client.scheduling.units import Units, changelogs_of, is_stateful, tasks_in
+from penstock.client.scheduling.units import Units, tasks_in
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError
 from penstock.ids import TaskId, TopicPartition
@@ -88,7 +88,7 @@ class StateReplicas:
         active = tuple(unit for unit in (membership.units if membership is not None else ()) if unit in units)
         known: dict[str, int] = {}
         for unit, tasks in units.items():
-            stateful = [task for task in tasks if is_stateful(self._plan, task)]
+            stateful = [task for task in tasks if self._plan.is_stateful(task)]
             if not stateful:
                 continue
             if unit in active and runs.issuperset(tasks):
@@ -105,7 +105,7 @@ class StateReplicas:
 
         What has caught up since then the leader did not know when it decided.
         """
-        asked = [task for task in tasks_in(self._units, membership.copies) if is_stateful(self._plan, task)]
+        asked = [task for task in tasks_in(self._units, membership.copies) if self._plan.is_stateful(task)]
         self._expected = frozenset(task for task in asked if task not in self._told_ready)
 
     def warm_ups_are_ready(self) -> bool:
@@ -128,8 +128,8 @@ class StateReplicas:
 
     def keep(self, membership: Membership, owners: Mapping[TaskId, int]) -> None:
         """Have the updaters keep what the group asks for, what is restored aside, and our own tasks on other hosts."""
-        kept = [task for task in tasks_in(self._units, membership.copies) if is_stateful(self._plan, task)]
-        wanted = {task for task in (*kept, *self.aside) if task not in owners and is_stateful(self._plan, task)}
+        kept = [task for task in tasks_in(self._units, membership.copies) if self._plan.is_stateful(task)]
+        wanted = {task for task in (*kept, *self.aside) if task not in owners and self._plan.is_stateful(task)}
         given = hosts_of(wanted, self._lane_jobs.updaters.hosts() if wanted else [])
         hosts = self._lane_jobs.hosts
         own = {task: host for task, host in self._own.items() if task in owners and hosts.get(owners[task]) != host}
@@ -170,7 +170,7 @@ class StateReplicas:
         owners = {
             partition: task
             for task in tasks
-            for partition in changelogs_of(self._plan, task)
+            for partition in self._plan.changelogs(task)
             # One that is an input topic is restored only as far as it was consumed.
             if partition.topic not in self._plan.subtopologies[task.subtopology].source_topics
         }
@@ -190,14 +190,14 @@ class StateReplicas:
 
     def _is_back(self, task: TaskId) -> bool:
         lag = self.standbys.lag(task)
-        return not is_stateful(self._plan, task) or (lag is not None and lag <= _RESTORE_ASIDE // 2)
+        return not self._plan.is_stateful(task) or (lag is not None and lag <= _RESTORE_ASIDE // 2)
 
     def _has_much_to_restore(self, task: TaskId) -> bool:
         return self._is_persistent(task) and self.to_restore([task]) > _RESTORE_ASIDE
 
     def to_restore(self, tasks: Iterable[TaskId]) -> int:
         """How many changelog records tasks lack that are to be opened here."""
-        changelogs = {task: changelogs_of(self._plan, task) for task in tasks}
+        changelogs = {task: self._plan.changelogs(task) for task in tasks}
         ends = self._admin.log_ends([p for partitions in changelogs.values() for p in partitions], self._config.eos_enabled)
         here = self.standbys.offsets()
         return sum(
@@ -230,7 +230,7 @@ class StateReplicas:
         hosts = {lane: host for lane, host in self._lane_jobs.hosts.items() if lane not in without}
         if len(set(hosts.values())) < 2:
             return place(tasks, hosts, spread, owners, KnownState({}, {}), self._settings)
-        stateful = {task: changelogs_of(self._plan, task) for task in tasks if is_stateful(self._plan, task)}
+        stateful = {task: self._plan.changelogs(task) for task in tasks if self._plan.is_stateful(task)}
         ends = self._admin.log_ends([p for partitions in stateful.values() for p in partitions], self._config.eos_enabled)
         lags: dict[TaskId, dict[str, int]] = {task: {self._hosts[task]: 0} for task in stateful if task in self._hosts}
         for task, host in self.standbys.wanted.items():
@@ -262,7 +262,7 @@ class StateReplicas:
         inputs = {
             partition
             for task in self.standbys.wanted
-            for partition in changelogs_of(self._plan, task)
+            for partition in self._plan.changelogs(task)
             if partition.topic in self._plan.subtopologies[task.subtopology].source_topics
         }
         if not inputs or self.member is None:

@@ -1,4 +1,4 @@
-"""The pieces of work of a plan, and the changelogs that hold their state."""
+"""The pieces of work of a plan that can go to different instances."""
 
 from __future__ import annotations
 
@@ -35,33 +35,13 @@ def pipelines_of(plan: Plan) -> dict[int, int]:
     return pipeline
 
 
-def changelogs_of(plan: Plan, task_id: TaskId) -> dict[TopicPartition, str]:
-    """The changelog partitions of a task, each with its store."""
-    return plan.changelogs_of(task_id)
-
-
-def inputs_of(plan: Plan, task_id: TaskId) -> list[TopicPartition]:
-    """What a task reads: its partition of each source topic, and through a shuffle its part of all that comes before it."""
-    subtopology = plan.subtopologies[task_id.subtopology]
-    own = [topic for topic in subtopology.source_topics if topic not in plan.shuffled]
-    found = [TopicPartition(topic, task_id.partition) for topic in own if task_id.partition < plan.partitions[topic]]
-    for feeding in plan.feeding(subtopology):
-        found += [TopicPartition(topic, p) for topic in feeding.source_topics for p in range(plan.partitions[topic])]
-    return found
-
-
-def is_stateful(plan: Plan, task_id: TaskId) -> bool:
-    """Whether a task has state that can be kept elsewhere too."""
-    return bool(plan.subtopologies[task_id.subtopology].store_to_changelog)
-
-
 def partitions_of(plan: Plan, tasks: Iterable[TaskId]) -> dict[str, list[int]]:
     """The partitions that are read for tasks, by topic: their own, shuffled or not, and those before a shuffle."""
     found: dict[str, set[int]] = {}
     for task in tasks:
         fed = [TopicPartition(topic, task.partition) for topic in plan.subtopologies[task.subtopology].source_topics]
         shuffled = [p for p in fed if p.topic in plan.shuffled and p.partition < plan.partitions[p.topic]]
-        for topic, partition in (*inputs_of(plan, task), *shuffled):
+        for topic, partition in (*plan.inputs(task), *shuffled):
             found.setdefault(topic, set()).add(partition)
     return {topic: sorted(numbers) for topic, numbers in sorted(found.items())}
 

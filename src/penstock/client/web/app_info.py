@@ -5,21 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from penstock.client.queries.local_stores import LocalStores
-from penstock.client.queries.locations import Locations
 from penstock.client.repartition_reasons import transports
-from penstock.client.scheduling.conductor import Conductor
 from penstock.client.scheduling.owned_tasks import Lags
-from penstock.client.state import State
 from penstock.client.web.edges import Edges
 from penstock.client.web.history import History
+from penstock.client.web.running import RunningApplication
 from penstock.config.streams_config import StreamsConfig
-from penstock.ids import TopicPartition
 from penstock.query.metadata import HostInfo
-from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.topology.description import Processor, Sink, Source, TopologyDescription
 from penstock.topology.picture import draw_topology
 
@@ -31,36 +26,14 @@ _LAG_SECONDS = 1.0
 class AppInfo:
     """Gathers what people and programs want to know of a running application."""
 
-    def __init__(
-        self,
-        config: StreamsConfig,
-        here: HostInfo,
-        description: TopologyDescription,
-        state: Callable[[], State],
-        failure: Callable[[], BaseException | None],
-        lane_jobs: LaneJobs,
-        conductor: Conductor,
-        stores: LocalStores,
-        locations: Callable[[], Locations],
-        ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]],
-        history: History,
-        thread_states: Callable[[], Mapping[str, str]] = dict,
-    ) -> None:
-        self._config = config
-        self._here = here
-        self._state = state
-        self._failure = failure
-        self._lane_jobs = lane_jobs
-        self._conductor = conductor
-        self._stores = stores
-        self._locations = locations
-        self._ends = ends
+    def __init__(self, config: StreamsConfig, here: HostInfo, running: RunningApplication, history: History) -> None:
+        self._config, self._here = config, here
+        self._running = running
+        self._conductor, self._lane_jobs = running.conductor, running.lane_jobs
         self._history = history
-        self._topology = topology_json(description)
-        self._description = description
+        self._topology = topology_json(running.description)
         self._drawn: tuple[Mapping[str, str], str] | None = None
-        self._edges = Edges(description)
-        self._thread_states = thread_states
+        self._edges = Edges(running.description)
         self._started = time.time()
         self._lags = Lags({}, {})
         self._lags_at = 0.0
@@ -69,12 +42,12 @@ class AppInfo:
 
     def __call__(self) -> dict[str, Any]:
         """Everything."""
-        failure = self._failure()
+        failure = self._running.failure()
         history, rates, lags = self._history, self._history.rates(), self._known_lags()
         return {
             "application_id": self._config["application.id"],
             "host": str(self._here),
-            "state": self._state().name,
+            "state": self._running.state().name,
             "failure": None if failure is None else f"{type(failure).__name__}: {failure}",
             "processing_guarantee": self._config["processing.guarantee"],
             "started": round(self._started * 1000),
@@ -88,7 +61,7 @@ class AppInfo:
             ],
             "instances": [
                 {"host": str(m.host_info), "stores": sorted(m.state_store_names), "partitions": len(m.topic_partitions)}
-                for m in self._locations().all()
+                for m in self._running.queries.locations.all()
             ],
             "topology": {**self._topology, "repartitions": self._repartitions()},
             "picture": self._picture(),
@@ -106,17 +79,20 @@ class AppInfo:
         return found | {str(task): f"active {lane}" for task, lane in owners.items()}
 
     def _repartitions(self) -> dict[str, str]:
-        return transports(self._stores.application.plan, self._config["application.id"])
+        return transports(self._running.queries.stores.application.plan, self._config["application.id"])
 
     def _picture(self) -> str:
         """The topology, drawn again only when a repartition goes another way than before."""
         notes = self._repartitions()
         if self._drawn is None or self._drawn[0] != notes:
-            self._drawn = notes, draw_topology(self._description, self._config["application.id"], with_ends=True, notes=notes)
+            self._drawn = (
+                notes,
+                draw_topology(self._running.description, self._config["application.id"], with_ends=True, notes=notes),
+            )
         return self._drawn[1]
 
     def _threads(self) -> list[dict[str, Any]]:
-        owners, states, waiting = self._conductor.owners, self._thread_states(), self._conductor.waiting_for_core
+        owners, states, waiting = self._conductor.owners, self._running.thread_states(), self._conductor.waiting_for_core
         return [
             {
                 "name": lane.name,
@@ -129,7 +105,7 @@ class AppInfo:
         ]
 
     def _tasks(self, lags: Lags) -> list[dict[str, Any]]:
-        owners, standbys, locations = self._conductor.owners, self._conductor.standby_hosts, self._locations()
+        owners, standbys, locations = self._conductor.owners, self._conductor.standby_hosts, self._running.queries.locations
         plan = locations.plan  # with the tasks there are in this generation of the group
         restoring = {progress["task"] for progress in self._history.restoring()}
         found = []
@@ -174,7 +150,7 @@ class AppInfo:
 
     def _ask_for_lags(self) -> None:
         try:
-            self._lags = self._conductor.tasks.lags(self._ends)
+            self._lags = self._conductor.tasks.lags(self._running.ends)
         except Exception as exc:  # noqa: BLE001 - brokers may be away: the last that was known is shown
             _log.debug("the lag cannot be told now: %s", exc)
         with self._lag_lock:

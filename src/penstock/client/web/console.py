@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import penstock
-from penstock.client.scheduling.conductor import Conductor
 from penstock.client.state import State
 from penstock.client.web.app_info import AppInfo
 from penstock.client.web.history import SERIES, History
+from penstock.client.web.running import RunningApplication
 from penstock.client.web.state_info import StateInfo
 from penstock.client.web.watcher import Watcher
 from penstock.ids import TopicPartition
-from penstock.spark.driver.lane_jobs import LaneJobs
-from penstock.topology.description import TopologyDescription
 from penstock.topology.map import map_topology
 
 _MOST_LINES = 300
@@ -30,37 +28,29 @@ class Console:
 
     def __init__(
         self,
+        running: RunningApplication,
         info: AppInfo,
         history: History,
         watcher: Watcher,
         stores: StateInfo,
-        description: TopologyDescription,
-        lane_jobs: LaneJobs,
-        conductor: Conductor,
-        state: Callable[[], State],
         scheme: str,
-        state_since: Callable[[], float | None] = lambda: None,
-        paused: Callable[[], bool] = lambda: False,
         replays: bool = False,
     ) -> None:
+        self._running = running
+        self._conductor = running.conductor
         self._info = info
         self._history = history
         self._watcher = watcher
         self._stores = stores
-        self._map = map_topology(description)
-        self._lane_jobs = lane_jobs
-        self._conductor = conductor
-        self._state = state
+        self._map = map_topology(running.description)
         self._scheme = scheme
-        self._state_since = state_since
-        self._paused = paused
         self._replays = replays
         self._lines: tuple[object, dict[str, str]] | None = None
 
     def __call__(self) -> dict[str, Any]:
         """Everything, as it is now."""
         app = self._info()
-        since = self._state_since()
+        since = self._running.state_since()
         busy, failed = self._history.busy(), self._history.failed()
         return {
             "app": {
@@ -71,7 +61,7 @@ class Console:
                 "started": app["started"],
                 "failure": app["failure"],
                 "guarantee": app["processing_guarantee"],
-                "paused": self._paused(),
+                "paused": self._running.paused(),
                 "waiting": dict(enumerate_text(self._waiting(app))),
                 "version": penstock.__version__,
                 "python": platform.python_version(),
@@ -112,7 +102,7 @@ class Console:
 
     def _code_lines(self) -> dict[str, str]:
         """Where in the user's code each node was added."""
-        plan = self._lane_jobs.application.plan
+        plan = self._running.lane_jobs.application.plan
         if self._lines is None or self._lines[0] is not plan:
             specs = [node for part in plan.subtopologies.values() for node in part.nodes]
             self._lines = plan, {node.name: node.added_at for node in specs if node.added_at}
@@ -120,7 +110,7 @@ class Console:
 
     def _waiting(self, app: Mapping[str, Any]) -> list[str]:
         """What an application that does not run yet waits for, in plain words."""
-        if self._state() not in (State.CREATED, State.REBALANCING):
+        if self._running.state() not in (State.CREATED, State.REBALANCING):
             return []
         if not self._conductor.has_begun:
             count = len(app["threads"])

@@ -7,9 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.client.queries.queries import Queries
-from penstock.client.scheduling.conductor import Conductor
-from penstock.client.state import State
 from penstock.client.web.answers import Answers
 from penstock.client.web.app_info import AppInfo
 from penstock.client.web.application import Parts, WebApplication
@@ -17,17 +14,16 @@ from penstock.client.web.console import Console, starting
 from penstock.client.web.forwarding import Forwarder
 from penstock.client.web.history import History
 from penstock.client.web.letters import Letters, Topics
+from penstock.client.web.running import RunningApplication
 from penstock.client.web.server import QueryServer, bind
 from penstock.client.web.settings import settings_json
 from penstock.client.web.sql import SqlConsole
 from penstock.client.web.state_info import Readings, StateInfo
 from penstock.client.web.watcher import Watcher
 from penstock.config.streams_config import StreamsConfig
-from penstock.ids import TopicPartition
 from penstock.peers.proofs import PeerKeys
 from penstock.query.server_tls import server_tls
 from penstock.spark.driver.lane_jobs import LaneJobs
-from penstock.topology.description import TopologyDescription
 
 _log = logging.getLogger(__name__)
 
@@ -72,53 +68,20 @@ class WebService:
 
     def serve(
         self,
-        queries: Queries,
-        description: TopologyDescription,
-        state: Callable[[], State],
-        failure: Callable[[], BaseException | None],
-        lane_jobs: LaneJobs,
-        conductor: Conductor,
-        ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]],
+        running: RunningApplication,
         metrics: Callable[[], str] | None,
-        thread_states: Callable[[], Mapping[str, str]] = dict,
-        *,
         readings: Readings = dict,
         letters: Topics | None = None,
-        state_since: Callable[[], float | None] = lambda: None,
-        paused: Callable[[], bool] = lambda: False,
     ) -> None:
         """Answer from now on."""
+        queries, lane_jobs, conductor = running.queries, running.lane_jobs, running.conductor
         answers = Answers(queries, self.host, self._forwarder)
-        info = AppInfo(
-            self._config,
-            self.host,
-            description,
-            state,
-            failure,
-            lane_jobs,
-            conductor,
-            queries.stores,
-            lambda: queries.locations,
-            ends,
-            self.history,
-            thread_states,
-        )
+        info = AppInfo(self._config, self.host, running, self.history)
         watcher = self._watcher = Watcher(self.history, conductor.tasks.known_lags, info.places, lambda: lane_jobs.jvm_pid)
         watcher.start()
-        console = Console(
-            info,
-            self.history,
-            watcher,
-            StateInfo(queries.stores, lane_jobs, conductor, self.history, readings),
-            description,
-            lane_jobs,
-            conductor,
-            state,
-            self.url.partition(":")[0],
-            state_since,
-            paused,
-            replays=self._token is not None and letters is not None,
-        )
+        stores = StateInfo(queries.stores, lane_jobs, conductor, self.history, readings)
+        replays = self._token is not None and letters is not None
+        console = Console(running, info, self.history, watcher, stores, self.url.partition(":")[0], replays)
         found = None if letters is None else Letters(letters, self._letter_topics, lambda: _inputs(lane_jobs))
         self._web.begin(Parts(answers, info, metrics or (lambda: basic_metrics(info)), console, SqlConsole(queries), found))
         self._listen()

@@ -20,7 +20,7 @@ class KStreamJoinWindow(Operator):
         self.store_name = store_name
 
     def __call__(self) -> KStreamJoinWindowProcessor:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return KStreamJoinWindowProcessor(self.store_name)
 
 

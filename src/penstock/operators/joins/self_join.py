@@ -29,7 +29,7 @@ class KStreamKStreamSelfJoin(Operator):
         self.retention_period_ms = retention_period_ms
 
     def __call__(self) -> KStreamKStreamSelfJoinProcessor:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return KStreamKStreamSelfJoinProcessor(self)
 
 

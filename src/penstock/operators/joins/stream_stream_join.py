@@ -49,7 +49,7 @@ class KStreamKStreamJoin(Operator):
         return not self.outer and self.outer_join_window_store_name is None
 
     def __call__(self) -> KStreamKStreamJoinProcessor:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return KStreamKStreamJoinProcessor(self)
 
 

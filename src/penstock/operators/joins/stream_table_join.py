@@ -41,7 +41,7 @@ class KStreamKTableJoin(Operator):
         self.buffer_store_name = buffer_store_name
 
     def __call__(self) -> KStreamKTableJoinProcessor:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return KStreamKTableJoinProcessor(
             self.value_getter_supplier.get(),
             None,

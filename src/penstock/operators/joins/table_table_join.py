@@ -44,7 +44,7 @@ class KTableKTableAbstractJoin(Operator, ABC):
         self.send_old_values = False
 
     def __call__(self) -> KTableKTableJoinProcessor:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return KTableKTableJoinProcessor(self)
 
     def enable_sending_old_values(self, force_materialization: bool = True) -> bool:

@@ -26,7 +26,7 @@ class KTableKTableJoinMerger(Operator):
         self.send_old_values = False
 
     def __call__(self) -> KTableKTableJoinMergeProcessor:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return KTableKTableJoinMergeProcessor(self.queryable_name, self.send_old_values)
 
     def enable_sending_old_values(self, force_materialization: bool = True) -> bool:

@@ -30,16 +30,9 @@ from penstock.spark.blobs import read_blobs
 from penstock.spark.driver.allocation import Allocation, request_executor
 from penstock.spark.driver.core_sharing import POOL, CoreWaits
 from penstock.spark.driver.lanes import Lane, close_lanes, shuffled_bytes
-from penstock.spark.driver.placement import (
-    NoExecutorsError,
-    SessionStoppedError,
-    choose_places,
-    executors,
-    host_of,
-    is_local,
-    wait_for_executors,
-)
+from penstock.spark.driver.placement import NoExecutorsError, SessionStoppedError, choose_places, executors, wait_for_executors
 from penstock.spark.driver.state_updaters import StateUpdaters
+from penstock.spark.hosts import host_of, is_local
 from penstock.spark.internals import (
     all_of_partition,
     executor_ids,

@@ -25,7 +25,8 @@ from pyspark import RDD, SparkContext
 from penstock.errors import StreamsError
 from penstock.spark.driver.core_sharing import POOL
 from penstock.spark.driver.lane_names import give_back, take_name
-from penstock.spark.driver.placement import anchored, executors, is_local, located
+from penstock.spark.driver.placement import anchored, executors, located
+from penstock.spark.hosts import is_local
 from penstock.spark.internals import (
     bytes_in_environment,
     first_of_partition,

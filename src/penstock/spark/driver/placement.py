@@ -10,12 +10,12 @@ from pyspark import RDD, SparkContext
 
 from penstock.errors import StreamsError
 from penstock.spark.driver.allocation import Allocation, request_executor
+from penstock.spark.hosts import is_local
 from penstock.spark.internals import (
     anchor,
     executor_place,
     executors_with_hosts,
     placed_rows,
-    split_place,
 )
 
 # Executors register one after the other. When none has come for this long, those that are there are all there will be ...
@@ -40,25 +40,11 @@ class SessionStoppedError(StreamsError):
         super().__init__(message or _STOPPED)
 
 
-def is_local(spark: SparkContext) -> bool:
-    """Whether tasks run in the driver's own JVM."""
-    return bool(spark.master == "local" or spark.master.startswith("local["))
-
-
 def executors(spark: SparkContext) -> list[str]:
     """The executors there are now, as Spark writes them in preferred locations; empty in local mode."""
     if is_local(spark):
         return []
     return sorted(executor_place(host, executor) for executor, host in executors_with_hosts(spark).items())
-
-
-def host_of(executor: str) -> str:
-    """The host of an executor.
-
-    >>> host_of("executor_10.0.0.7_3")
-    '10.0.0.7'
-    """
-    return split_place(executor)[0]
 
 
 def wait_for_executors(spark: SparkContext, timeout: float) -> list[str]:

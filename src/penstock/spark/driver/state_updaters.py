@@ -13,7 +13,8 @@ from pyspark import SparkContext
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.driver.core_sharing import POOL
 from penstock.spark.driver.lanes import Lane, close_lanes
-from penstock.spark.driver.placement import NoExecutorsError, executors, host_of, is_local
+from penstock.spark.driver.placement import NoExecutorsError, executors
+from penstock.spark.hosts import host_of, is_local
 from penstock.spark.messages import Application
 from penstock.spark.worker.standby_worker import UpdateAnswer, UpdateTurn, close_updater, read_update, run_updates
 

@@ -14,7 +14,7 @@ from pyspark import SparkContext
 from penstock.errors import InvalidStateStoreError, PenstockError, StateStoreNotAvailableError, StreamsRebalancingError
 from penstock.ids import TaskId
 from penstock.scratch import ScratchFolder
-from penstock.spark.driver.placement import is_local
+from penstock.spark.hosts import is_local
 from penstock.spark.messages import Application
 from penstock.spark.queries.channel import GONE, Address, Channel, answer_of, connect, send_error
 from penstock.spark.queries.listening import Listening

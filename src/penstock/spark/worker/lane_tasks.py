@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 
 from penstock.clock import SystemClock
-from penstock.columns.columns import Produced, RawColumns
+from penstock.columns.columns import RawColumns, RecordOrColumns
 from penstock.errors import BrokerError, StateStoreNotAvailableError
-from penstock.handlers import production_exception_handler
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.client_metrics import CONSUMER, ClientMetrics
@@ -36,9 +35,8 @@ from penstock.runtime.collector import RecordCollector
 from penstock.runtime.flow import Flow
 from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.key_places import PARTITION, KeyPlaces
-from penstock.runtime.processor_topology import ProcessorTopology
-from penstock.runtime.state_manager import ProcessorStateManager, delete_stores
-from penstock.runtime.task import StreamTask, TaskCommit
+from penstock.runtime.state_manager import delete_stores
+from penstock.runtime.task import StreamTask, TaskCommit, TaskEnvironment
 from penstock.runtime.task_metrics import TaskCounts, TaskMetrics
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.messages import Application, Committed, LaneAnswer, RestoreProgress, TaskWork, UpstreamWork
@@ -183,7 +181,7 @@ class LaneTasks:
 
     def _logs(self, tasks: Iterable[TaskId]) -> dict[TopicPartition, LogBounds]:
         """The logs of all changelogs of tasks."""
-        changelogs = [p for task_id in tasks for p in self._plan.changelogs_of(task_id)]
+        changelogs = [p for task_id in tasks for p in self._plan.changelogs(task_id)]
         return self._admin.log_bounds(changelogs, self._restores_committed) if changelogs else {}
 
     def restore(self, deadline: float, answer: LaneAnswer) -> None:
@@ -254,7 +252,7 @@ class LaneTasks:
         except BaseException:
             self._directory.unlock(task_id)
             raise
-        opened = _OpenTask(task, committed, had, {p: logs[p] for p in self._plan.changelogs_of(task_id) if p in logs})
+        opened = _OpenTask(task, committed, had, {p: logs[p] for p in self._plan.changelogs(task_id) if p in logs})
         if task_id.partition == PARTITION:
             subtopologies = self._plan.subtopologies
             places = KeyPlaces.of(subtopologies[task_id.subtopology], subtopologies.values(), self._plan.partitions)
@@ -279,19 +277,16 @@ class LaneTasks:
     ) -> StreamTask:
         subtopology = self._plan.subtopologies[task_id.subtopology]
         folder = self._directory.get_or_create_directory_for_task(task_id)
-        state = ProcessorStateManager(task_id, folder, subtopology.store_to_changelog, inputs, self._globals.stores)
-        metrics = TaskMetrics(self._metrics, task_id)
-        given = (task_id, production_exception_handler(self._config), metrics, self._plan.partitions.get)
-        collector = SkippingCollector(had, *given) if had else RecordCollector(*given)
-        cache = RecordCache(self._config.total_cache_size)
-        topology = ProcessorTopology.of(subtopology)
-        task = StreamTask(task_id, topology, inputs, self._config, state, collector, self._clock, metrics, cache)
+        metrics, cache = TaskMetrics(self._metrics, task_id), RecordCache(self._config.total_cache_size)
+        environment = TaskEnvironment(self._config, self._clock, metrics, cache, self._plan.partitions.get, self._globals.stores)
+        collects = partial(SkippingCollector, had) if had else RecordCollector
+        task = StreamTask.create(task_id, subtopology, inputs, folder, environment, collects)
         task.initialize()
         watch_task(metrics, task, cache)
         return task
 
     def _restore_task(self, task_id: TaskId, opened: _OpenTask, deadline: float, answer: LaneAnswer) -> list[RestoreProgress]:
-        state, stores = opened.task.state_manager, self._plan.changelogs_of(task_id)
+        state, stores = opened.task.state_manager, self._plan.changelogs(task_id)
         missing = []
         for partition, position in state.changelog_offsets.items():
             log = opened.logs[partition]
@@ -349,11 +344,9 @@ class LaneTasks:
         inputs = [TopicPartition(topic, partition) for topic, partition in upstream_inputs(self._plan, task_id).items()]
         config = self._config.with_values({"max.task.idle.ms": -1})  # everything that was fetched is processed
         metrics = self._metrics_before_shuffle(task_id)
-        handler = production_exception_handler(config)
-        collector = TracingCollector(task_id, handler, metrics, self._plan.partitions.get, counted=self._plan.counted)
-        state = ProcessorStateManager(task_id, self._directory.folder, {}, inputs)
-        topology, cache = ProcessorTopology.of(subtopology), RecordCache(0)
-        task = StreamTask(task_id, topology, inputs, config, state, collector, self._clock, metrics, cache)
+        environment = TaskEnvironment(config, self._clock, metrics, RecordCache(0), self._plan.partitions.get)
+        collects = partial(TracingCollector, counted=self._plan.counted)
+        task = StreamTask.create(task_id, subtopology, inputs, self._directory.folder, environment, collects)
         task.initialize()
         task.complete_restoration()
         return task
@@ -508,7 +501,7 @@ class LaneTasks:
 
     def _with_vectors(self, opened: _OpenTask, work: TaskWork, commit: TaskCommit) -> TaskCommit:
         """The same commit, with vectors in place of the numbers of shuffled records, and what rode along up to there."""
-        outputs: list[Produced] = []
+        outputs: list[RecordOrColumns] = []
         for partition, fed in opened.fed.items():
             own = commit.offsets.pop(partition, None)
             if own is not None or partition in work.fed:

@@ -37,7 +37,7 @@ from penstock.runtime.task_metrics import TaskCounts
 from penstock.spark.answers import write_answer
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.blobs import Received, batch_blob, checksum, counts_blob, end_blob, failure_blob, flow_blob, read_blobs
-from penstock.spark.driver.placement import host_of
+from penstock.spark.hosts import host_of
 from penstock.spark.internals import cloudpickle, is_executor, own_executor_id
 from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, Stay, UpstreamWork
 from penstock.spark.queries.query_listener import QueryListener

@@ -246,7 +246,7 @@ class StandbyUpdater:
         config = self._application.config
         self._directory.lock(task_id)
         try:
-            changelogs = self._application.plan.changelogs_of(task_id)
+            changelogs = self._application.plan.changelogs(task_id)
             logs = self._admin.log_bounds(changelogs, self._committed_only)
             copy = _Copy(open_standby(self._application, self._directory, task_id, self._metrics), changelogs)
             misfits = copy.task.state_manager.misfits(logs)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from penstock.columns.columns import Columns, Produced, ProducedColumns, RawColumns
+from penstock.columns.columns import Columns, ProducedColumns, RawColumns, RecordOrColumns
 from penstock.columns.text import TextColumn
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.hashing import default_partition
@@ -114,7 +114,7 @@ class TracingCollector(RecordCollector):
             context = self.current.record_context
             self.origins += [(TopicPartition(context.topic, context.partition), context.offset)] * missing
 
-    def drain_traced(self) -> tuple[list[Produced], list[tuple[TopicPartition, int] | None]]:
+    def drain_traced(self) -> tuple[list[RecordOrColumns], list[tuple[TopicPartition, int] | None]]:
         """Outputs since the last call, each record with its origin."""
         outputs, _ = self.drain()
         origins, self.origins = self.origins, []
@@ -144,7 +144,7 @@ _HERE: Side = (None, None)
 
 
 def sort_by_target(
-    plan: Plan, work: UpstreamWork, outputs: Sequence[Produced], origins: Sequence[tuple[TopicPartition, int] | None]
+    plan: Plan, work: UpstreamWork, outputs: Sequence[RecordOrColumns], origins: Sequence[tuple[TopicPartition, int] | None]
 ) -> dict[TopicPartition, ShuffledBatch]:
     """Each output to the partition it belongs to, except what that partition has consumed before."""
     sources = sources_of(plan, work.subtopology)

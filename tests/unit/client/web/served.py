@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import StreamsConfig
+from penstock.client.web.running import RunningApplication
 from penstock.client.web.service import WebService
 from penstock.query.server_tls import peer_connection
 from tests.unit.client.queries.world import World
@@ -34,22 +35,22 @@ class Served:
         self._folder, self._own = folder, own
         self.world: World
 
-    def serve(self, hosts: dict[int, str] | None = None, **more: Any) -> Served:
+    def serve(self, hosts: dict[int, str] | None = None, readings: Any = dict, letters: Any = None, **running: Any) -> Served:
         self.world = World(self._folder, self._own, hosts or dict.fromkeys(range(3), self.address))
         self.world.open_all()
         self.world.commit()
         world: Any = self.world
-        self.service.serve(
+        application = RunningApplication(
             world.queries,
             world.topology.describe(),
-            lambda: world.state,
-            lambda: self._failure,
             world.lane_jobs,
             world.conductor,
-            lambda partitions: {},
-            None,
-            **more,
+            state=lambda: world.state,
+            failure=lambda: self._failure,
+            ends=lambda partitions: {},
+            **running,
         )
+        self.service.serve(application, None, readings, letters)
         return self
 
     def get(

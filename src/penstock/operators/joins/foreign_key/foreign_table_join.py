@@ -22,7 +22,7 @@ class ForeignTableJoinProcessorSupplier(Operator):
         self.use_versioned_semantics = False
 
     def __call__(self) -> ForeignTableJoinProcessor:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return ForeignTableJoinProcessor(self.subscription_store_name, self.key_schema, self.use_versioned_semantics)
 
     def set_use_versioned_semantics(self, use_versioned_semantics: bool) -> None:

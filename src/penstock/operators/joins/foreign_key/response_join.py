@@ -35,7 +35,7 @@ class ResponseJoinProcessorSupplier(Operator):
         self.left_join = left_join
 
     def __call__(self) -> ResponseJoinProcessor:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return ResponseJoinProcessor(self)
 
 

@@ -22,7 +22,7 @@ class SubscriptionJoinProcessorSupplier(Operator):
         self.foreign_value_getter_supplier = foreign_value_getter_supplier
 
     def __call__(self) -> SubscriptionJoinProcessor:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return SubscriptionJoinProcessor(self.foreign_value_getter_supplier)
 
 

@@ -25,7 +25,7 @@ class SubscriptionReceiveProcessorSupplier(Operator):
         self.key_schema = key_schema
 
     def __call__(self) -> SubscriptionReceiveProcessor:
-        """A new processor."""
+        """Each task gets a processor of its own."""
         return SubscriptionReceiveProcessor(self.subscription_store_name, self.key_schema)
 
 

@@ -1,0 +1,30 @@
+"""The application that runs, as its page sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from penstock.client.queries.queries import Queries
+from penstock.client.scheduling.conductor import Conductor
+from penstock.client.state import State
+from penstock.ids import TopicPartition
+from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.topology.description import TopologyDescription
+
+
+@dataclass(frozen=True)
+class RunningApplication:
+    """Where what is told of an application is read: its parts, and what changes as functions."""
+
+    queries: Queries
+    description: TopologyDescription
+    lane_jobs: LaneJobs
+    conductor: Conductor
+    state: Callable[[], State]
+    failure: Callable[[], BaseException | None]
+    ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]]
+    """Where logs end."""
+    thread_states: Callable[[], Mapping[str, str]] = dict
+    state_since: Callable[[], float | None] = lambda: None
+    paused: Callable[[], bool] = lambda: False

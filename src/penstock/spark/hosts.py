@@ -1,0 +1,21 @@
+"""Where Spark's tasks run, as driver and workers both ask."""
+
+from __future__ import annotations
+
+from pyspark import SparkContext
+
+from penstock.spark.internals import split_place
+
+
+def is_local(spark: SparkContext) -> bool:
+    """Whether tasks run in the driver's own JVM."""
+    return bool(spark.master == "local" or spark.master.startswith("local["))
+
+
+def host_of(executor: str) -> str:
+    """The host of an executor.
+
+    >>> host_of("executor_10.0.0.7_3")
+    '10.0.0.7'
+    """
+    return split_place(executor)[0]
