@@ -204,5 +204,5 @@ def turn_of(
         sources.setdefault((upstream_of(source), source.partition), []).append(ranges[source])
     upstream = tuple(UpstreamWork(*key, tuple(found)) for key, found in sorted(sources.items()))
     read = {source: reached[source] for feeds_of in fed.values() for of in feeds_of.values() for source in of}
-    told = {"work": work, "upstream": upstream, "read": read, "optional": frozenset(optional)}
-    return replace(asked, **told, stay=None, with_metrics=False)
+    turn = replace(asked, work=work, upstream=upstream, read=read, optional=frozenset(optional))
+    return replace(turn, stay=None, with_metrics=False)
