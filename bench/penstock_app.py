@@ -43,14 +43,15 @@ class _Restored(StateRestoreListener):
 
 
 def _record_turns(streams: KafkaStreams, path: Path) -> None:
-    """A JSON line for each turn: its records, its seconds, and the seconds of its steps in each lane."""
+    """A JSON line for each turn: when it began, its records, its seconds, and the seconds of its steps in each lane."""
     events = streams._conductor._events  # type: ignore[union-attr]
     told, file = events.on_turn, path.open("w")
 
     def on_turn(turn: Any, answers: Mapping[int, Any], seconds: float) -> None:
         told(turn, answers, seconds)
         lanes = [dict(answer.seconds) for answer in answers.values()]
-        print(json.dumps({"records": turn.records, "seconds": seconds, "lanes": lanes}), file=file, flush=True)
+        told_turn = {"started": turn.started, "records": turn.records, "seconds": seconds, "lanes": lanes}
+        print(json.dumps(told_turn), file=file, flush=True)
 
     events.on_turn = on_turn
 

@@ -344,7 +344,7 @@ class LaneJobs:
             }
             reached = {p: max(at, at + -(-(ends[p] - at) // parts)) for p, at in positions.items()}
             taken = Taken({p: FetchRange(*p, at, reached[p]) for p, at in positions.items() if reached[p] > at}, {})
-            turn = turn_of(asked, taken, (), own, fed, lambda _: 0, lambda _: {})
+            turn = turn_of(asked, taken, (), own, fed, lambda _: 0, lambda _: {}, reached, fed)
             answer = self._process(lane, LaneWork(turn.work, work.group_metadata, turn.upstream, {}, turn.read), None)
             assert answer.failure is None, "the generation has changed meanwhile"
             add(total, answer, taken, 0.0, 0.1)

@@ -11,7 +11,6 @@ from penstock.client.scheduling.positions import Positions
 from penstock.client.scheduling.stays import account_stay, plan_stay, turns_of
 from penstock.client.scheduling.turns import Turn
 from penstock.ids import TopicPartition
-from penstock.kafka.fetch import FetchRange
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.messages import LaneAnswer, TurnOfStay
 from tests.unit.client.simulated import Pending, World
@@ -145,9 +144,12 @@ def test_should_account_a_stay_for_what_is_still_known_and_notice_what_it_has_no
     account_stay(positions, plan, answer)
     assert positions.fetched == {ORDERS: 3}
     assert {vector[line] for vector in positions.vectors.values()} == {2}
-    assert not plan.has_missed([FetchRange("orders", 0, 0, 3)], answer)
-    assert plan.has_missed([FetchRange("orders", 0, 0, 4)], answer)
-    assert plan.has_missed([FetchRange("lines", 2, 0, 1)], answer)
+    left = next(iter(positions.vectors))
+    account_stay(positions, plan, LaneAnswer("w", reached={line: 5}, behind={left: {line: 3}}))
+    assert sorted(vector[line] for vector in positions.vectors.values()) == [3, *[5] * (len(positions.vectors) - 1)]
+    assert not plan.has_missed({ORDERS: 3}, answer)
+    assert plan.has_missed({ORDERS: 4}, answer)
+    assert plan.has_missed({TopicPartition("lines", 2): 1}, answer)
 
 
 def test_should_tell_the_turns_of_a_stay_one_by_one_the_first_with_what_it_took_to_begin() -> None:

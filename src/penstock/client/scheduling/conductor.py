@@ -761,6 +761,8 @@ class Conductor:
                     self.tasks.stay_away(lane.index, away=False)
             self.tasks.opened(lane, job, answer)
             self._settle(lane)
+            if answer.goes_on:
+                self._go_on(lane)
 
     def _settle(self, lane: LaneLoop) -> None:
         if lane.settle(self.tasks.wanted(lane)):
@@ -808,8 +810,20 @@ class Conductor:
         account_stay(self.tasks.positions, plan, answer)
         lane.poll_at = time.monotonic()
         lane.health.went_well()
-        if lane.called_back < plan.stay.number and plan.has_missed(job.turn.ranges, answer):
+        if lane.called_back < plan.stay.number and plan.has_missed(lane.there, answer):
             lane.plans_until = lane.poll_at + PLANNED_SECONDS
+
+    def _go_on(self, lane: LaneLoop) -> None:
+        """Have a lane whose time was up in the midst of its work stay once more, at once; where logs end is asked meanwhile."""
+        if lane.job is not None or not lane.is_open or self._is_wanted_back(lane):
+            return
+        now = time.monotonic()
+        stay = self._stay(lane, Turn(started=now), self._working(lane))
+        if stay is None:
+            return
+        self._begin_turn(lane, Turn(started=now), lane.global_ends, stay)
+        if not self._log_ends.is_asking:
+            self._log_ends.ask(self._stuck.without(dict.fromkeys(self._sources(lane))), self._globals)
 
     def _note_stuck(self, turn: Turn, short: Mapping[TopicPartition, Short]) -> None:
         """Leave alone for a while what could not be read; what the log does not have any more is loaded anew."""
@@ -902,6 +916,10 @@ class Conductor:
                 self._guarded(lane, partial(self._plan_turn, lane, told, gone))
         for pipeline in pipelines:
             self._plan_stages(pipeline, told)
+        for lane in self.tasks.lanes.values():
+            if lane.job is not None and lane.job.stay is not None and not lane.there:
+                positions = lane.job.stay.stay.positions
+                lane.there = {p: end for p, end in told.ends.items() if end > positions.get(p, end)}
 
     def _plan_turn(self, lane: LaneLoop, told: Ends, gone: Mapping[TopicPartition, OffsetOutOfRangeError]) -> None:
         """Start the next turn of a lane that is free, where there is anything to do."""
@@ -922,13 +940,14 @@ class Conductor:
         turn = turn or Turn()
         lane.batch_sizer.polled(turn.backlog)
         turn.started, turn.poll_seconds = time.monotonic() - told.seconds, told.seconds
-        self._begin_turn(lane, turn, told.globals, self._stay(lane, turn, tasks))
+        stay = self._stay(lane, turn, tasks) if turn.records else None
+        self._begin_turn(lane, turn, told.globals, stay)
 
     def _stay(self, lane: LaneLoop, turn: Turn, tasks: Collection[TaskId]) -> StayPlan | None:
         """Where a lane carries the load alone, with little at a time, it stays for many turns; None where it does not."""
         if self._closing or lane.state is not LaneState.RUNNING or lane.holds.keys() != set(tasks) or lane.parts:
             return None
-        if turn.backlog > MOST_RECORDS or not turn.records or turn.started < lane.plans_until or self._stuck.any:
+        if turn.backlog > MOST_RECORDS or turn.started < lane.plans_until or self._stuck.any:
             return None
         if self._config["commit.interval.ms"] > LONGEST_INTERVAL_MS:
             return None
@@ -961,6 +980,7 @@ class Conductor:
             if turn.part.stage.backlog > turn.part.stage.records:
                 self._pipelines.has_moved(turn.part.stage.unit)
         lane.metrics_at = now if with_metrics else lane.metrics_at
+        lane.there = {}
         lane.global_ends = dict(global_ends)
         work = LaneWork(
             turn.work,
@@ -971,7 +991,7 @@ class Conductor:
             global_ends,
             with_metrics,
             _RESTORE_BETWEEN if lane.state is LaneState.RESTORING else 0.0,
-            str(turn) if stay is None else f"turn after turn, from {turn} on",
+            str(turn) if stay is None else f"turn after turn, from {turn} on" if turn.records else "turn after turn",
             None if stay is None else stay.stay,
         )
         self._start(lane, job, self._lane_jobs.process(lane.index, work, None if turn.part is None else turn.part.rows))

@@ -34,9 +34,12 @@ class StayPlan:
     fed: Collection[TopicPartition]
     """The partitions that a shuffle feeds."""
 
-    def has_missed(self, planned: Iterable[FetchRange], answer: LaneAnswer) -> bool:
-        """Whether something that was there when the lane began has not been read: a partition does not move, or is gone."""
-        return any(answer.reached.get(TopicPartition(r.topic, r.partition), -1) < r.end for r in planned)
+    def has_missed(self, there: Mapping[TopicPartition, int], answer: LaneAnswer) -> bool:
+        """Whether something that was there when the lane began has not been read: a partition does not move, or is gone.
+
+        `there` is where logs ended then.
+        """
+        return any(answer.reached.get(partition, -1) < end for partition, end in there.items())
 
 
 def plan_stay(
@@ -86,9 +89,9 @@ def account_stay(positions: Positions, plan: StayPlan, answer: LaneAnswer) -> No
         if partition in positions.fetched and partition in reached:
             positions.fetched[partition] = reached[partition]
     for partition in plan.fed:
-        vector = positions.vectors.get(partition)
+        vector, furthest = positions.vectors.get(partition), answer.behind.get(partition, reached)
         if vector is not None:
-            vector.update({source: max(at, reached.get(source, at)) for source, at in vector.items()})
+            vector.update({source: max(at, furthest.get(source, at)) for source, at in vector.items()})
 
 
 class TurnAlone(NamedTuple):
