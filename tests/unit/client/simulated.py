@@ -136,7 +136,8 @@ class LaneJobs:
         self.stages: deque[tuple[Future[Staged], Staged]] = deque()
         self.application = SimpleNamespace(client_id="app", transactional_id=lambda lane: f"app-{lane}")
         self.updaters = SimpleNamespace(is_local=False, hosts=lambda: [""])
-        self.waits = SimpleNamespace(seconds={}, look=lambda names: None)
+        self.others_wait, self.stays_go_on = False, 0
+        self.waits = SimpleNamespace(seconds={}, look=lambda names: None, anybody_waits=lambda: self.others_wait)
         self.places: dict[int, str] = {}
         self.lost: set[str] = set()
         """Executors that are gone."""
@@ -352,6 +353,7 @@ class LaneJobs:
             positions = reached
             if self.stays_fail:
                 return total
+        total.goes_on, self.stays_go_on = self.stays_go_on > 0, self.stays_go_on - 1
         return total
 
     def call_back(self, lane: int, stay: int) -> bool:

@@ -60,12 +60,17 @@ class Tasks:
 
 
 class Lane:
-    def __init__(self, tasks: Tasks, global_ends: Mapping[TopicPartition, int] | None = None) -> None:
+    def __init__(
+        self,
+        tasks: Tasks,
+        global_ends: Mapping[TopicPartition, int] | None = None,
+        reads: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
         self.turns: list[ProcessTurn] = []
         self.refreshed: list[Mapping[TopicPartition, int]] = []
         self.timers: dict[TaskId, int | None] = {}
         asked = ProcessTurn("key", 0, {}, (), b"", global_ends or {})
-        stay = Stay(1, (TASK, OTHER), {}, 2.0, 0.5, 0.1, 100)
+        stay = Stay(1, (TASK, OTHER), reads or {}, 2.0, 0.5, 0.1, 100)
         self.residence = Residence(tasks, asked, stay, self._run, self.refreshed.append)  # type: ignore[arg-type]
 
     def _run(self, turn: ProcessTurn, taken: Taken, answer: LaneAnswer) -> None:
@@ -126,6 +131,13 @@ def test_should_leave_tasks_behind_a_shuffle_where_they_are_that_get_nothing_unt
     lane.residence.turn(Taken({}, {}), [], True)
     assert (lane.turns[1].optional, lane.turns[1].work[OTHER].fed) == (frozenset(), (WORDS,))
     assert (lane.residence.is_uneven, lane.residence.behind()) == (False, {})
+
+
+def test_should_know_of_tasks_that_the_stay_before_has_left_behind() -> None:
+    tasks = Tasks()
+    tasks.fed[OTHER] = {WORDS: [LINES]}
+    assert Lane(tasks, reads={LINES: 1}).residence.is_uneven
+    assert not Lane(tasks, reads={LINES: 0}).residence.is_uneven
 
 
 def test_should_not_leave_out_a_task_with_records_that_wait_or_a_timer_that_is_due() -> None:

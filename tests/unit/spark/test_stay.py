@@ -65,7 +65,7 @@ class Lane:
         self._follower, self._seconds, self._work = follower, turn_seconds, work_seconds
         self.turns: list[tuple[float, int]] = []
         self.fails_at = -1
-        self.is_uneven = self.ended = False
+        self.is_uneven, self.levelled = False, list[bool]()
 
     def next_timer_ms(self) -> int | None:
         return None
@@ -73,8 +73,8 @@ class Lane:
     def due(self, now_ms: int) -> list[TaskId]:
         return []
 
-    def turn(self, taken: Taken, due: Iterable[TaskId], is_last: bool) -> LaneAnswer:
-        self.is_uneven, self.ended = self.is_uneven and not is_last, is_last
+    def turn(self, taken: Taken, due: Iterable[TaskId], levels: bool) -> LaneAnswer:
+        self.is_uneven, self.levelled = self.is_uneven and not levels, [*self.levelled, levels]
         if len(self.turns) == self.fails_at:
             raise ValueError("a bad record")
         self.turns.append((self._follower.now, taken.records))
@@ -146,7 +146,22 @@ def test_should_bring_tasks_to_the_same_position_with_its_last_turn_also_where_n
     lane = Lane(follower)
     lane.is_uneven = True
     total = stayed(lane, follower)
-    assert (len(total.turns), total.records, lane.ended, lane.is_uneven) == (1, 0, True, False)
+    assert (len(total.turns), total.records, lane.levelled, lane.is_uneven) == (1, 0, [True], False)
+
+
+def test_should_go_in_between_two_turns_when_its_time_is_up_and_leave_what_has_come_where_it_is() -> None:
+    follower = Follower([*(number * 0.2 for number in range(1, 11)), 2.011, 2.012])
+    lane = Lane(follower)
+    lane.is_uneven = True
+    total = stayed(lane, follower)
+    assert (total.goes_on, total.records, follower.waiting, follower.rests) == (True, 10, 1, False)
+    assert lane.levelled == [True, *[False] * 9]  # the first turn, and none at the end
+
+
+def test_should_say_where_it_is_also_where_nothing_has_come() -> None:
+    follower = Follower([])
+    total = stayed(Lane(follower), follower, idle_seconds=10.0)
+    assert (total.goes_on, total.turns, total.reached) == (True, (), {LINES: 7})
 
 
 def test_should_do_nothing_when_it_was_called_before_it_began() -> None:

@@ -126,7 +126,8 @@ class QueryListener:
                         channel.send("value", lease.query(*arguments))
                     elif request == "leave":
                         self.called_back = max(self.called_back, int(*arguments))
-                        self.leave.set()
+                        if self.called_back >= self.progress[0]:  # else that stay is over
+                            self.leave.set()
                         channel.send("value", None)
                     elif request == "progress":
                         stay, offsets = self.progress

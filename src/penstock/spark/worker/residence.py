@@ -39,7 +39,7 @@ class Residence:
         self._idle: dict[TaskId, int | None] = {task: tasks.idle_deadline(task) for task in stay.tasks}
         self._behind: dict[TaskId, list[TopicPartition]] = {}
         """Tasks with records that wait for those of other partitions, which the brokers have."""
-        self._uneven: set[TaskId] = set()
+        self._uneven = {task for task in stay.tasks if self._is_behind(task, stay.positions)}
         """Tasks behind a shuffle that nothing came for: they have not committed how far it was read."""
 
     def next_timer_ms(self) -> int | None:
@@ -68,12 +68,16 @@ class Residence:
         """Where those tasks are that nothing came for."""
         return self._tasks.fed_positions(self._uneven)
 
-    def turn(self, taken: Taken, due: Iterable[TaskId], is_last: bool) -> LaneAnswer:
-        """One turn of what has come; a task that the shuffle brings nothing waits with its commit until the last."""
+    def _is_behind(self, task: TaskId, positions: Mapping[TopicPartition, int]) -> bool:
+        found = self._tasks.fed_positions([task]).values()
+        return any(at < positions.get(source, at) for fed in found for source, at in fed.items())
+
+    def turn(self, taken: Taken, due: Iterable[TaskId], levels: bool) -> LaneAnswer:
+        """One turn of what has come; a task that the shuffle brings nothing waits with its commit until one that levels."""
         answer = LaneAnswer("")
         given = self._own, self._fed, self._tasks.upstream_of, self._lags_of
         queued = {task for task, of in self._fed.items() if of and self._tasks.running[task].task.has_records_queued}
-        to_commit = queued | self._fed.keys() if is_last else queued
+        to_commit = queued | self._fed.keys() if levels else queued
         turn = turn_of(self._asked, taken, due, *given, self._tasks.follower.positions, to_commit)
         if self._globals:  # a record finds the tables as they were when it had come, as in any turn
             turn = replace(turn, global_ends=self._tasks.global_ends())

@@ -11,6 +11,10 @@ turn. It follows its partitions itself, fires its timers, and commits turn by tu
 Commits that follow too closely cost more than they bring: brokers answer that the last one is not over yet, and the producer asks
 again later. So between a commit and the next records that are written lies as long as the commit took, and no result waits
 longer than `commit.interval.ms`. A turn that has much to process begins so much sooner.
+
+A lane whose time is up goes in between two turns and says that it could go on: what it has fetched is there when it comes back.
+One that goes for another reason first brings all tasks behind a shuffle to the same position, and so does the first turn of each
+stay: nobody has to read again what came long ago.
 """
 
 from __future__ import annotations
@@ -25,8 +29,9 @@ from penstock.kafka.fetch import FetchRange
 from penstock.kafka.follow import Follower, Taken
 from penstock.spark.messages import LaneAnswer, ProcessTurn, Stay, TaskWork, TurnOfStay, UpstreamWork
 
-# The least time from a commit to the next records that are written.
-_SHORTEST_PAUSE = 0.04
+# The least time from a commit to the next records that are written; and where it is to be as short as brokers let it be: closer
+# than this commits take longer by what is saved (12 ms each when they are 20 ms apart, 19 at 5).
+_SHORTEST_PAUSE, _CLOSEST = 0.04, 0.02
 # So soon a lane that waits hears that it is called back.
 _LISTENS_EVERY = 0.02
 # A turn should not process for longer than this; before anything is known of what records cost, one takes no more than so many.
@@ -46,8 +51,8 @@ class StayingWork(Protocol):
     def is_uneven(self) -> bool:
         """Whether tasks behind a shuffle are at different positions: nothing came for some of them."""
 
-    def turn(self, taken: Taken, due: Iterable[TaskId], is_last: bool) -> LaneAnswer:
-        """One turn of what has come, with its commit; what fails is raised. The last one brings all to the same position."""
+    def turn(self, taken: Taken, due: Iterable[TaskId], levels: bool) -> LaneAnswer:
+        """One turn of what has come, with its commit; what fails is raised. One that levels brings all to the same position."""
 
 
 class Pause:
@@ -60,12 +65,14 @@ class Pause:
     0.06
     >>> pause.took(0.1, 0.06); round(pause.seconds, 3)
     0.03
-    >>> pause.took(0.0, 0.9); pause.seconds
-    0.1
+    >>> pause.took(0.1, 0.9); round(pause.seconds, 3)
+    0.049
+    >>> Pause(longest=0.0).seconds
+    0.02
     """
 
     def __init__(self, longest: float) -> None:
-        self._longest = longest
+        self._longest = max(longest, _CLOSEST)
         self._work = self._commit = 0.0
         self._turns = 0
 
@@ -79,7 +86,7 @@ class Pause:
     @property
     def seconds(self) -> float:
         """From the end of a commit to the beginning of the next turn."""
-        return min(self._longest, max(0.0, max(_SHORTEST_PAUSE, self._commit) - self._work))
+        return max(0.0, min(self._longest, max(_SHORTEST_PAUSE, self._commit)) - self._work)
 
 
 class Appetite:
@@ -125,11 +132,14 @@ def stay(
     while not is_called():
         at, due, due_at = now(), work.due(now_ms()), work.next_timer_ms()
         is_idle = at - heard > asked.idle_seconds
-        ends = is_idle or at - started > asked.seconds or bool(follower.trouble) or follower.waiting > asked.most_records
-        if (follower.waiting or due or (ends and (follower.has_passed or work.is_uneven))) and (ends or at >= free_at):
+        ends = is_idle or bool(follower.trouble) or follower.waiting > asked.most_records
+        if not ends and at - started > asked.seconds:
+            total.goes_on, total.reached = True, dict(follower.positions)
+            return
+        if ((follower.waiting or due) and (ends or at >= free_at)) or (ends and (follower.has_passed or work.is_uneven)):
             taken = follower.take(appetite.records)
             heard = at if taken.records else heard
-            answer = work.turn(taken, due, ends)
+            answer = work.turn(taken, due, ends or not total.turns)
             ended = now()
             add(total, answer, taken, at - started, ended - at)
             total.reached = dict(follower.positions)
@@ -140,7 +150,6 @@ def stay(
         if ends:
             if is_idle:
                 follower.rest()  # whoever has nothing to do for long asks nothing of the brokers meanwhile
-            total.goes_on = not is_idle and not follower.trouble and follower.waiting <= asked.most_records
             return
         if follower.waiting or due:
             follower.wait_apart(max(0.0, free_at - now()), sleep)
