@@ -158,6 +158,15 @@ def test_should_go_in_between_two_turns_when_its_time_is_up_and_leave_what_has_c
     assert lane.levelled == [True, *[False] * 9]  # the first turn, and none at the end
 
 
+def test_should_do_what_is_ready_when_its_time_is_up_once_and_then_go() -> None:
+    follower = Follower([0.1, *(1.9 + number * 0.01 for number in range(100))])
+    lane = Lane(follower, turn_seconds=0.1, work_seconds=0.02)
+    total = stayed(lane, follower, idle_seconds=5.0)
+    assert total.goes_on
+    assert [at for at, _ in lane.turns if at > 2.0] == [lane.turns[-1][0]]
+    assert follower.now - lane.turns[-1][0] < 0.12
+
+
 def test_should_say_where_it_is_also_where_nothing_has_come() -> None:
     follower = Follower([])
     total = stayed(Lane(follower), follower, idle_seconds=10.0)

@@ -127,16 +127,19 @@ def stay(
     `sleep` returns early where the lane is called back.
     """
     started = heard = free_at = now()
+    is_late = False
     pause, appetite = Pause(asked.commit_seconds), Appetite(asked.most_records)
     follower.follow(asked.positions)
     while not is_called():
         at, due, due_at = now(), work.due(now_ms()), work.next_timer_ms()
         is_idle = at - heard > asked.idle_seconds
         ends = is_idle or bool(follower.trouble) or follower.waiting > asked.most_records
-        if not ends and at - started > asked.seconds:
+        is_over, is_ready = at - started > asked.seconds, bool(follower.waiting or due) and (ends or at >= free_at)
+        if is_over and not ends and (is_late or not is_ready):
             total.goes_on, total.reached = True, dict(follower.positions)
             return
-        if ((follower.waiting or due) and (ends or at >= free_at)) or (ends and (follower.has_passed or work.is_uneven)):
+        if is_ready or (ends and (follower.has_passed or work.is_uneven)):
+            is_late = is_over  # what could be done at once is done before it goes, and the pause behind it is spent on the way
             taken = follower.take(appetite.records)
             heard = at if taken.records else heard
             answer = work.turn(taken, due, ends or not total.turns)
@@ -151,6 +154,8 @@ def stay(
             if is_idle:
                 follower.rest()  # whoever has nothing to do for long asks nothing of the brokers meanwhile
             return
+        if is_late:
+            continue
         if follower.waiting or due:
             follower.wait_apart(max(0.0, free_at - now()), sleep)
         else:
