@@ -109,8 +109,7 @@ class Runner:
 class FakeWindowStore:
     """Values by key and start; with `duplicates` each put adds one."""
 
-    keeps_rows = False
-    takes_rows = False
+    keeps_rows = takes_rows = takes_duplicates = False
 
     def __init__(self, window_size: int, duplicates: bool = False) -> None:
         self._size = window_size
@@ -182,6 +181,8 @@ class FakeSessionStore:
 
 class FakeListStore:
     """The store of a left or outer join: each put adds a value, keys in the order of time, right before left."""
+
+    takes_rows = False
 
     def __init__(self) -> None:
         self.lists: dict[Any, list[Any]] = {}
