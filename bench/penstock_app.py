@@ -44,12 +44,13 @@ class _Restored(StateRestoreListener):
 
 
 def _record_turns(streams: KafkaStreams, path: Path) -> None:
-    """A JSON line for each turn: its records, its seconds, and the seconds of its steps in each lane."""
+    """A JSON line for each turn: when it began, its records, its seconds, and the seconds of its steps in each lane."""
     file = path.open("w")
 
     def on_turn(turn: Any, answers: Mapping[int, Any], seconds: float) -> None:
         lanes = [dict(answer.seconds) for answer in answers.values()]
-        print(json.dumps({"records": turn.records, "seconds": seconds, "lanes": lanes}), file=file, flush=True)
+        told_turn = {"started": turn.started, "records": turn.records, "seconds": seconds, "lanes": lanes}
+        print(json.dumps(told_turn), file=file, flush=True)
 
     inside(streams).watch_turns(on_turn)
 
