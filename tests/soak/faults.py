@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.soak.plan import Fault
     from tests.soak.run import Run
 
-_ORDER_SECONDS, _START_SECONDS = 45.0, 90.0
+_ORDER_SECONDS, _START_SECONDS = 20.0, 90.0
 
 
 class Faults:
