@@ -12,7 +12,7 @@ from penstock.columns.columns import RawColumns
 from penstock.ids import TopicPartition
 from penstock.record import Headers, RawRecord
 from penstock.runtime.task import StreamTask
-from penstock.topology.column_plan import ColumnThreshold
+from penstock.topology.column_plan import ColumnPlan, ColumnThreshold
 
 FROM_THE_FIRST = ColumnThreshold(1, 1)
 """One record is worth columns."""
@@ -29,9 +29,9 @@ class ColumnsDriver(TopologyTestDriver):
         super().__init__(*args, **kwargs)
 
     @property
-    def takes_columns(self) -> bool:
-        """Whether the task takes any records as columns."""
-        return self._task is not None and self._task.takes_columns
+    def column_plan(self) -> ColumnPlan:
+        """Which way the task's records go."""
+        return ColumnPlan() if self._task is None else self._task.column_plan
 
     @property
     def processed_as_columns(self) -> int:

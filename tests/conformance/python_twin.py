@@ -9,6 +9,7 @@ from typing import Any
 from penstock import StreamsBuilder, Topology, TopologyTestDriver
 from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.store import KeyValueStore, SessionStore, StateStore, VersionedKeyValueStore, WindowStore
+from penstock.topology.column_plan import ColumnPlan
 from tests.conformance.columns_driver import ColumnsDriver
 from tests.conformance.inputs import Input
 from tests.conformance.moving_driver import dropped_records
@@ -56,16 +57,16 @@ def run(
     return answer
 
 
-def takes_columns(scenario: Scenario) -> bool:
-    """Whether the scenario's topology lets many records go through it at once."""
+def column_plan(scenario: Scenario) -> ColumnPlan:
+    """Which way the records of the scenario go when there are many of them."""
     settings = {"application.id": APPLICATION_ID, "bootstrap.servers": "unused:9092", **scenario.config, **scenario.python}
     try:
         driver = ColumnsDriver(_build(scenario, settings), settings, initial_wall_clock_time=0)
     except Exception:  # noqa: BLE001 - it fails to be built on purpose
-        return False
-    taken = driver.takes_columns
+        return ColumnPlan()
+    plan = driver.column_plan
     driver.close()
-    return taken
+    return plan
 
 
 def _build(scenario: Scenario, settings: dict[str, Any]) -> Topology:

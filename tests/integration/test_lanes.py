@@ -39,7 +39,7 @@ def test_should_open_stores_once_for_many_turns(kafka: Kafka, run: Run, tmp_path
     streams = run(remembering(source, out, tmp_path, repartitioned=False, every_ms=20), config)
     inside(streams).watch_turns(lambda *turn: turns.append(turn))
     kafka.feed(source, texts(*((f"k{i}", "v") for i in range(10))))
-    wait_until(lambda: len(turns) > 100, "a hundred turns", 300)
+    wait_until(lambda: len(turns) > 40, "forty turns", 300)
     assert [path.read_text() for path in sorted(tmp_path.glob("opened-*"))] == ["opened\n", "opened\n"]
     assert len({answer.worker for _, answers, _ in turns for answer in answers.values()}) == 1
 
@@ -130,8 +130,8 @@ def test_should_spread_tasks_that_keep_one_lane_busy(kafka: Kafka, run: Run) -> 
     places: list[set[int]] = []
     inside(streams).watch_turns(lambda _, answers, __: places.append(set(answers)))
     words = [f"w{i}" for i in range(100)]
-    kafka.feed(source, texts(*((word, word) for word in words * 20)))  # few, but they take ten seconds
-    assert counts(kafka, out, 2_000) == up_to(**dict.fromkeys(words, 20))
+    kafka.feed(source, texts(*((word, word) for word in words * 10)))  # few, but they take five seconds
+    assert counts(kafka, out, 1_000) == up_to(**dict.fromkeys(words, 10))
     assert set().union(*places) == {0, 1}
     assert places[0] == places[1]
 

@@ -36,6 +36,30 @@ def _(b: Any) -> None:
     by_key(b, "in").cogroup(append).aggregate(zero, stored(S)).to_stream().to("out", OUT)
 
 
+@dsl("cogroup_one_tumbling")
+def _(b: Any) -> None:
+    together = by_key(b, "in").cogroup(append).windowed_by(TimeWindows(10, grace=5)).aggregate(zero, stored(S))
+    together.to_stream().to("out", windowed_out(10, S))
+
+
+@dsl("cogroup_one_sliding")
+def _(b: Any) -> None:
+    together = by_key(b, "in").cogroup(append).windowed_by(SlidingWindows(8, grace=4)).aggregate(zero, stored(S))
+    together.to_stream().to("out", windowed_out(8, S))
+
+
+@dsl("cogroup_one_session")
+def _(b: Any) -> None:
+    sessions = by_key(b, "in").cogroup(append).windowed_by(SessionWindows(6, grace=4))
+    sessions.aggregate(zero, merger=fuse, materialized=stored(S)).to_stream().to("out", session_out(S))
+
+
+@dsl("cogroup_one_session_no_grace")
+def _(b: Any) -> None:
+    sessions = by_key(b, "in").cogroup(append).windowed_by(SessionWindows(6, grace=0))
+    sessions.aggregate(zero, merger=fuse, materialized=stored(S, "together")).to_stream().to("out", session_out(S))
+
+
 @dsl("cogroup_two", "left", "right")
 def _(b: Any) -> None:
     _two(b).aggregate(zero, stored(S, "together")).to_stream().to("out", OUT)

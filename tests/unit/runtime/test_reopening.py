@@ -109,7 +109,7 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(STEPS, st.booleans())
 def test_should_give_the_same_output_with_state_in_memory(steps: list[Any], caching: bool) -> None:
     assert run(steps, False, caching, undisturbed=False) == run(steps, False, caching, undisturbed=True)

@@ -96,7 +96,7 @@ def run(turns: Any, together: bool) -> Any:
         return shown
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(turns=TURNS)
 def test_should_show_a_processor_the_same_as_record_by_record(turns: Any) -> None:
     assert run(turns, together=True) == run(turns, together=False)

@@ -122,7 +122,7 @@ def _builder(supplier: str, timestamped: bool, caching: bool) -> Any:
 
 
 @pytest.mark.parametrize(("supplier", "timestamped", "caching"), KINDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(steps=STEPS, cache_size=st.sampled_from([0, 120, 1_000_000]))
 def test_should_equal_a_dict(
     tmp_path_factory: pytest.TempPathFactory,

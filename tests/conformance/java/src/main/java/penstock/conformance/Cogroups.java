@@ -32,6 +32,14 @@ final class Cogroups {
 
     static void register() {
         dsl("cogroup_one", b -> byKey(b, "in").<String>cogroup(Kit::append).aggregate(() -> "0", kv(S)).toStream().to("out", out()));
+        dsl("cogroup_one_tumbling", b -> byKey(b, "in").<String>cogroup(Kit::append).windowedBy(Windows.tumbling(10, 5))
+            .aggregate(() -> "0", windows(S)).toStream().to("out", windowedOut(10, S)));
+        dsl("cogroup_one_sliding", b -> byKey(b, "in").<String>cogroup(Kit::append).windowedBy(Windows.sliding(8, 4))
+            .aggregate(() -> "0", windows(S)).toStream().to("out", windowedOut(8, S)));
+        dsl("cogroup_one_session", b -> byKey(b, "in").<String>cogroup(Kit::append).windowedBy(Windows.session(6, 4))
+            .aggregate(() -> "0", Kit::fuse, sessions(S)).toStream().to("out", sessionOut(S)));
+        dsl("cogroup_one_session_no_grace", b -> byKey(b, "in").<String>cogroup(Kit::append).windowedBy(Windows.session(6, 0))
+            .aggregate(() -> "0", Kit::fuse, sessions("together", S)).toStream().to("out", sessionOut(S)));
         dsl("cogroup_two", b -> two(b).aggregate(() -> "0", kv("together", S)).toStream().to("out", out()));
         dsl("cogroup_two_unnamed", b -> two(b).aggregate(() -> "0", kv(S)).toStream().to("out", out()));
         dsl("cogroup_named", b -> two(b).aggregate(() -> "0", Named.as("gathering"), kv("together", S).withCachingDisabled())
