@@ -3,6 +3,8 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.hashing import (
     default_partition,
@@ -11,6 +13,7 @@ from penstock.hashing import (
     murmur2_array,
     murmur3_hash32,
     murmur3_hash128,
+    murmur3_hash128_column,
 )
 
 LONG = b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8"
@@ -75,3 +78,8 @@ def test_should_hash_text_chunks_nulls_and_nothing():
     assert default_partitions(chunked, 9).tolist() == [default_partition(b"a", 9), default_partition(b"b", 9), -1]
     assert default_partitions(pa.array([], pa.binary()), 9).tolist() == []
     assert default_partitions(pa.array([b""], pa.binary()), 9).tolist() == [default_partition(b"", 9)]
+
+
+@given(data=st.lists(st.binary(max_size=70)))
+def test_should_hash_many_as_single_ones(data: list[bytes]) -> None:
+    assert murmur3_hash128_column(data) == [murmur3_hash128(one) for one in data]
