@@ -1,4 +1,4 @@
-"""Metrics in Prometheus' text format, version 0.0.4.
+"""Metrics in Prometheus' text format, version 0.0.4: prometheus-client writes it, of the names and labels that are made here.
 
 A metric `process-total` of group `stream-task-metrics` becomes `penstock_stream_task_process_total`, its tags become labels. What
 is text, such as a state, becomes a label `value` of a metric that is always 1.
@@ -6,14 +6,19 @@ is text, such as a state, becomes a label `value` of a metric that is always 1.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import Metric as Family
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Sample
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as CONTENT_TYPE
+from prometheus_client.registry import Collector
 
 from penstock.metrics.registry import Metric, MetricName
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+__all__ = ["CONTENT_TYPE", "MetricsCollector", "family_of", "render"]
 
 _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_]")
 
@@ -25,20 +30,35 @@ def render(metrics: Mapping[MetricName, Metric]) -> str:
     >>> print(render({name: Metric(name, 3)}), end="")
     # HELP penstock_stream_task_process_total The total number of calls
     # TYPE penstock_stream_task_process_total counter
-    penstock_stream_task_process_total{task_id="0_0"} 3
+    penstock_stream_task_process_total{task_id="0_0"} 3.0
     """
-    families: dict[str, list[str]] = {}
-    helps: dict[str, str] = {}
-    for name, metric in metrics.items():
-        family = family_of(name)
-        helps.setdefault(family, name.description)
-        families.setdefault(family, []).append(f"{family}{_labels(name, metric.metric_value)} {_value(metric.metric_value)}")
-    lines = []
-    for family in sorted(families):
-        lines.append(f"# HELP {family} {_escape_help(helps[family])}".rstrip())
-        lines.append(f"# TYPE {family} {'counter' if family.endswith('_total') else 'gauge'}")
-        lines += sorted(families[family])
-    return "\n".join(lines) + "\n" if lines else ""
+    registry = CollectorRegistry()  # of its own: the default one also has what the application counts for itself
+    registry.register(MetricsCollector(metrics))
+    return generate_latest(registry).decode()
+
+
+class MetricsCollector(Collector):
+    """Hands prometheus-client the metrics it was made with, those of one name together, sorted by name and labels."""
+
+    def __init__(self, metrics: Mapping[MetricName, Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Family]:
+        """The families; the first metric of a name gives the help. Each sample has its own labels: tags may differ."""
+        families: dict[str, Family] = {}
+        for name, metric in self._metrics.items():
+            family = family_of(name)
+            if family not in families:
+                kind = CounterMetricFamily if family.endswith("_total") else GaugeMetricFamily
+                families[family] = kind(family, name.description)
+            families[family].samples.append(_sample(family, name, metric.metric_value))
+        for _, found in sorted(families.items()):
+            found.samples.sort(key=lambda sample: sorted(sample.labels.items()))
+            yield found
+
+    def describe(self) -> Iterable[Family]:
+        """Nothing: a registry that asks would collect everything twice."""
+        return ()
 
 
 def family_of(name: MetricName) -> str:
@@ -51,32 +71,8 @@ def family_of(name: MetricName) -> str:
     return _NOT_ALLOWED.sub("_", f"penstock_{group}_{name.name}")
 
 
-def _labels(name: MetricName, value: Any) -> str:
-    labels = {_NOT_ALLOWED.sub("_", tag): text for tag, text in name.tags.items()}
-    if not _is_number(value):
-        labels["value"] = str(value)
-    return "{" + ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items()) + "}" if labels else ""
-
-
-def _value(value: Any) -> str:
-    if not _is_number(value):
-        return "1"
-    if isinstance(value, int):
-        return str(int(value))
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return repr(float(value))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float))
-
-
-def _escape(text: str) -> str:
-    return str(text).replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-
-
-def _escape_help(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("\n", "\\n")
+def _sample(family: str, name: MetricName, value: Any) -> Sample:
+    labels = {_NOT_ALLOWED.sub("_", tag): str(text) for tag, text in name.tags.items()}
+    if isinstance(value, int | float):
+        return Sample(family, labels, value)
+    return Sample(family, {**labels, "value": str(value)}, 1)

@@ -31,26 +31,26 @@ def test_should_put_metrics_of_one_name_together_under_one_help_and_type() -> No
         'penstock_stream_state_put_rate{rocksdb_state_id="b"} 0.5\n'
         "# HELP penstock_stream_task_process_total calls\n"
         "# TYPE penstock_stream_task_process_total counter\n"
-        'penstock_stream_task_process_total{task_id="0_0"} 7\n'
+        'penstock_stream_task_process_total{task_id="0_0"} 7.0\n'
     )
 
 
 def test_should_escape_labels_and_help() -> None:
     text = render(metrics((MetricName("x", "stream-metrics", "a\\b\nc", {"client-id": 'a"b\\c\nd'}), 1)))
     assert "# HELP penstock_stream_x a\\\\b\\nc\n" in text
-    assert 'penstock_stream_x{client_id="a\\"b\\\\c\\nd"} 1\n' in text
+    assert 'penstock_stream_x{client_id="a\\"b\\\\c\\nd"} 1.0\n' in text
 
 
 def test_should_show_text_as_a_label_and_numbers_that_are_none() -> None:
     state = MetricName("state", "stream-metrics", tags={"client-id": "c"})
     values = [MetricName(f"v{n}", "penstock-turn-metrics") for n in range(4)]
     text = render(metrics((state, "RUNNING"), *zip(values, (float("nan"), float("inf"), float("-inf"), True))))
-    assert 'penstock_stream_state{client_id="c",value="RUNNING"} 1\n' in text
+    assert 'penstock_stream_state{client_id="c",value="RUNNING"} 1.0\n' in text
     assert [line for line in text.splitlines() if line.startswith("penstock_turn")] == [
         "penstock_turn_v0 NaN",
         "penstock_turn_v1 +Inf",
         "penstock_turn_v2 -Inf",
-        "penstock_turn_v3 1",
+        "penstock_turn_v3 1.0",
     ]
     assert render({}) == ""
 
