@@ -158,6 +158,8 @@ def _typed(value: Any) -> Any:
         return {"hex": value.hex()}
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return [_typed(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _typed(item) for key, item in value.items()}
     kind = type(value).__name__
     if kind in _FIELDS:
         return {shown: _typed(getattr(value, field)) for shown, field in _FIELDS[kind].items()}

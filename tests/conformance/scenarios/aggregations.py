@@ -8,14 +8,20 @@ from penstock import Grouped, Materialized, Stores
 from tests.conformance.scenarios.kit import (
     GROUPED,
     IN,
+    JSON_GROUPED,
+    JSON_OUT,
     LONGS_OUT,
     OUT,
+    J,
     L,
     S,
     add_length,
     append,
+    boxed,
     by_key,
     initial,
+    note,
+    noted,
     plus,
     stored,
     stream,
@@ -169,6 +175,24 @@ def _(b: Any) -> None:
 def _(b: Any) -> None:
     words = stream(b, "in").filter(lambda k, v: v is not None).flat_map_values(lambda v: v.lower().split(" "))
     words.group_by(lambda k, v: v, GROUPED).count(stored(L, "counts")).to_stream().to("out", LONGS_OUT)
+
+
+@dsl("aggregate_json")
+def _(b: Any) -> None:
+    boxes = stream(b, "in").map_values(boxed).group_by_key(JSON_GROUPED)
+    boxes.aggregate(noted, note, stored(J, "noted")).to_stream().to("out", JSON_OUT)
+
+
+@dsl("aggregate_json_uncached")
+def _(b: Any) -> None:
+    boxes = stream(b, "in").map_values(boxed).group_by_key(JSON_GROUPED)
+    boxes.aggregate(noted, note, stored(J, "noted", caching=False)).to_stream().to("out", JSON_OUT)
+
+
+@dsl("aggregate_json_grouped_by")
+def _(b: Any) -> None:
+    boxes = stream(b, "in").map_values(boxed).group_by(lambda k, v: None if v is None else initial(v["text"]), JSON_GROUPED)
+    boxes.aggregate(noted, note, stored(J, "noted")).to_stream().to("out", JSON_OUT)
 
 
 @dsl("aggregate_merged_streams", "left", "right")

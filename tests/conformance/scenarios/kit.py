@@ -8,11 +8,14 @@ from penstock import Consumed, Grouped, Materialized, Produced, Serdes, Windowed
 
 S = Serdes.string()
 L = Serdes.long()
+J = Serdes.json()
 IN = Consumed(S, S)
 LONGS_IN = Consumed(S, L)
 OUT = Produced(S, S)
 LONGS_OUT = Produced(S, L)
+JSON_OUT = Produced(S, J)
 GROUPED = Grouped(key_serde=S, value_serde=S)
+JSON_GROUPED = Grouped(key_serde=S, value_serde=J)
 
 
 def windowed_out(size: int, values: Any) -> Produced[Any, Any]:
@@ -85,6 +88,23 @@ def show(windowed: Windowed[Any]) -> str:
 def initial(value: str | None) -> str | None:
     """The first letter, a grouping that changes keys; None stays None."""
     return value[0] if value else None
+
+
+def boxed(value: str | None) -> Any:
+    """A text as an object."""
+    return None if value is None else {"text": value}
+
+
+def noted() -> Any:
+    """Nothing noted yet."""
+    return {"count": 0, "texts": []}
+
+
+def note(key: Any, value: Any, so_far: Any) -> Any:
+    """Aggregator that notes the text of an object; it changes what it gets, as many do."""
+    so_far["count"] += 1
+    so_far["texts"].append(value["text"])
+    return so_far
 
 
 def zero() -> str:

@@ -9,13 +9,19 @@ from tests.conformance.inputs import LETTERS, TEXTS
 from tests.conformance.scenarios.kit import (
     GROUPED,
     IN,
+    JSON_GROUPED,
+    JSON_OUT,
     OUT,
+    J,
     L,
     S,
     append,
+    boxed,
     by_key,
     initial,
     keyed_pair,
+    note,
+    noted,
     pair,
     stored,
     stream,
@@ -97,6 +103,15 @@ def _tables(b: Any) -> tuple[Any, Any]:
 def _(b: Any) -> None:
     left, right = _tables(b)
     left.join(right, pair).to_stream().to("out", OUT)
+
+
+@dsl("table_join_json", "left", "right")
+def _(b: Any) -> None:
+    left, right = (
+        stream(b, topic).map_values(boxed).group_by_key(JSON_GROUPED).aggregate(noted, note, stored(J, f"{topic}s"))
+        for topic in ("left", "right")
+    )
+    left.join(right, lambda one, other: [one, other]).to_stream().to("out", JSON_OUT)
 
 
 @dsl("table_join_left", "left", "right")

@@ -91,6 +91,13 @@ final class Aggregations {
         dsl("aggregate_word_count", b -> stream(b, "in").filter((k, v) -> v != null)
             .flatMapValues(v -> java.util.Arrays.asList(v.toLowerCase(java.util.Locale.ROOT).split(" ")))
             .groupBy((k, v) -> v, grouped()).count(kv("counts", L)).toStream().to("out", longsOut()));
+        dsl("aggregate_json", b -> stream(b, "in").mapValues(Kit::boxed).groupByKey(Grouped.with(S, Kit.J))
+            .aggregate(Kit::noted, Kit::note, kv("noted", Kit.J)).toStream().to("out", Kit.jsonOut()));
+        dsl("aggregate_json_uncached", b -> stream(b, "in").mapValues(Kit::boxed).groupByKey(Grouped.with(S, Kit.J))
+            .aggregate(Kit::noted, Kit::note, kv("noted", Kit.J).withCachingDisabled()).toStream().to("out", Kit.jsonOut()));
+        dsl("aggregate_json_grouped_by", b -> stream(b, "in").mapValues(Kit::boxed)
+            .groupBy((k, v) -> v == null ? null : initial(v.get("text").asText()), Grouped.with(S, Kit.J))
+            .aggregate(Kit::noted, Kit::note, kv("noted", Kit.J)).toStream().to("out", Kit.jsonOut()));
         dsl("aggregate_merged_streams", b -> {
             final KStream<String, String> merged = stream(b, "left").selectKey((k, v) -> v).merge(stream(b, "right"));
             merged.groupByKey(grouped()).count(kv("counts", L)).toStream().to("out", longsOut());

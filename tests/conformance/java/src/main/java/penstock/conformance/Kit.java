@@ -1,5 +1,10 @@
 package penstock.conformance;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.time.Duration;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
@@ -23,7 +28,51 @@ final class Kit {
     static final Serde<String> S = Serdes.String();
     static final Serde<Long> L = Serdes.Long();
 
+    private static final ObjectMapper MAPPER = new ObjectMapper();
+    static final Serde<JsonNode> J = Serdes.serdeFrom((topic, value) -> json(value), (topic, data) -> node(data));
+
     private Kit() { }
+
+    private static byte[] json(final JsonNode value) {
+        try {
+            return value == null ? null : MAPPER.writeValueAsBytes(value);
+        } catch (final IOException error) {
+            throw new UncheckedIOException(error);
+        }
+    }
+
+    private static JsonNode node(final byte[] data) {
+        try {
+            return data == null ? null : MAPPER.readTree(data);
+        } catch (final IOException error) {
+            throw new UncheckedIOException(error);
+        }
+    }
+
+    /** A text as an object. */
+    static JsonNode boxed(final String value) {
+        return value == null ? null : MAPPER.createObjectNode().put("text", value);
+    }
+
+    /** Nothing noted yet. */
+    static JsonNode noted() {
+        return MAPPER.createObjectNode().put("count", 0).set("texts", MAPPER.createArrayNode());
+    }
+
+    /** Aggregator that notes the text of an object. */
+    static JsonNode note(final String key, final JsonNode value, final JsonNode so) {
+        final ArrayNode texts = MAPPER.createArrayNode().addAll((ArrayNode) so.get("texts")).add(value.get("text"));
+        return MAPPER.createObjectNode().put("count", so.get("count").asInt() + 1).set("texts", texts);
+    }
+
+    /** Joiner of two objects. */
+    static JsonNode both(final JsonNode left, final JsonNode right) {
+        return MAPPER.createArrayNode().add(left).add(right);
+    }
+
+    static Produced<String, JsonNode> jsonOut() {
+        return Produced.with(S, J);
+    }
 
     static Consumed<String, String> in() {
         return Consumed.with(S, S);

@@ -87,6 +87,8 @@ final class StoreContents {
     static JsonNode typed(final Object value) {
         if (value == null) {
             return NODES.nullNode();
+        } else if (value instanceof JsonNode) {
+            return (JsonNode) value;
         } else if (value instanceof String) {
             return NODES.textNode((String) value);
         } else if (value instanceof Long || value instanceof Integer || value instanceof Short) {

@@ -10,7 +10,9 @@ import static penstock.conformance.Kit.stream;
 import static penstock.conformance.Kit.table;
 import static penstock.conformance.Scenarios.dsl;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import org.apache.kafka.streams.kstream.GlobalKTable;
+import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Joined;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
@@ -53,6 +55,13 @@ final class TableJoins {
 
     private static void tableTable() {
         dsl("table_join_inner", b -> table(b, "left").join(table(b, "right"), Kit::pair).toStream().to("out", out()));
+        dsl("table_join_json", b -> {
+            final KTable<String, JsonNode> left = stream(b, "left").mapValues(Kit::boxed).groupByKey(Grouped.with(S, Kit.J))
+                .aggregate(Kit::noted, Kit::note, kv("lefts", Kit.J));
+            final KTable<String, JsonNode> right = stream(b, "right").mapValues(Kit::boxed).groupByKey(Grouped.with(S, Kit.J))
+                .aggregate(Kit::noted, Kit::note, kv("rights", Kit.J));
+            left.join(right, Kit::both).toStream().to("out", Kit.jsonOut());
+        });
         dsl("table_join_left", b -> table(b, "left").leftJoin(table(b, "right"), Kit::pair).toStream().to("out", out()));
         dsl("table_join_outer", b -> table(b, "left").outerJoin(table(b, "right"), Kit::pair).toStream().to("out", out()));
         dsl("table_join_inner_materialized", b -> table(b, "left").join(table(b, "right"), Kit::pair, Named.as("both"),
