@@ -130,8 +130,8 @@ def test_should_spread_tasks_that_keep_one_lane_busy(kafka: Kafka, run: Run) -> 
     places: list[set[int]] = []
     inside(streams).watch_turns(lambda _, answers, __: places.append(set(answers)))
     words = [f"w{i}" for i in range(100)]
-    kafka.feed(source, texts(*((word, word) for word in words * 10)))  # few, but they take five seconds
-    assert counts(kafka, out, 1_000) == up_to(**dict.fromkeys(words, 10))
+    kafka.feed(source, texts(*((word, word) for word in words * 20)))  # few, but they take ten seconds
+    assert counts(kafka, out, 2_000) == up_to(**dict.fromkeys(words, 20))
     assert set().union(*places) == {0, 1}
     assert places[0] == places[1]
 
