@@ -26,6 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench import environment
 from bench.processes import ProcessStat, parse_stat
 from penstock import Consumed, Grouped, KafkaStreams, Materialized, Produced, Serdes, StreamsBuilder, Topology
+from penstock.client.inside import inside
 from penstock.kafka.dev_broker import DevBroker
 from tests.harness.cluster import Cluster
 
@@ -154,10 +155,9 @@ def measure(spread: str, rates: Iterable[float], seconds: float) -> list[Step]:
 
         steps = []
         try:
+            view = inside(streams)
+            view.watch_turns(on_turn)
             streams.start()
-            conductor = streams._conductor
-            assert conductor is not None
-            conductor._events.on_turn = on_turn
             while streams.state.name != "RUNNING":
                 assert streams.failure is None, streams.failure
                 time.sleep(0.1)
@@ -173,7 +173,7 @@ def measure(spread: str, rates: Iterable[float], seconds: float) -> list[Step]:
                     assert streams.failure is None, streams.failure
                 step.seconds = time.monotonic() - started
                 step.cpu.update({name: python_cpu(pid) - before[name] for name, pid in executors.items()})
-                step.tasks.update(_executor(conductor._lane_jobs.lanes[lane].executor) for lane in conductor.owners.values())
+                step.tasks.update(_executor(view.lane_jobs.lanes[lane].executor) for lane in view.tasks.values())
                 steps.append(step)
                 print(step.row(sorted(executors)), flush=True)
         finally:

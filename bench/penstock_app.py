@@ -18,6 +18,7 @@ from typing import Any
 
 from bench import topologies
 from penstock import KafkaStreams, QueryableStoreTypes, StateRestoreListener, StoreQueryParameters
+from penstock.client.inside import inside
 from penstock.ids import TopicPartition
 
 # Where to write what each turn took; only when profiling.
@@ -43,16 +44,15 @@ class _Restored(StateRestoreListener):
 
 
 def _record_turns(streams: KafkaStreams, path: Path) -> None:
-    """A JSON line for each turn: its records, its seconds, and the seconds of its steps in each lane."""
-    events = streams._conductor._events  # type: ignore[union-attr]
-    told, file = events.on_turn, path.open("w")
+    """A JSON line for each turn: when it began, its records, its seconds, and the seconds of its steps in each lane."""
+    file = path.open("w")
 
     def on_turn(turn: Any, answers: Mapping[int, Any], seconds: float) -> None:
-        told(turn, answers, seconds)
         lanes = [dict(answer.seconds) for answer in answers.values()]
-        print(json.dumps({"records": turn.records, "seconds": seconds, "lanes": lanes}), file=file, flush=True)
+        told_turn = {"started": turn.started, "records": turn.records, "seconds": seconds, "lanes": lanes}
+        print(json.dumps(told_turn), file=file, flush=True)
 
-    events.on_turn = on_turn
+    inside(streams).watch_turns(on_turn)
 
 
 def _read_beside(streams: KafkaStreams, rate: float) -> None:

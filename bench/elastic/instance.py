@@ -22,6 +22,7 @@ from penstock import (
     StreamsBuilder,
     Topology,
 )
+from penstock.client.inside import inside
 
 
 class Restored(StateRestoreListener):
@@ -106,22 +107,20 @@ def _processed(streams: KafkaStreams) -> tuple[int, ...]:
 
 def _executors(streams: KafkaStreams) -> tuple[str, ...]:
     """The executors that tasks run on, on a cluster."""
-    conductor = streams._conductor
-    if conductor is None:
+    tasks = inside(streams).tasks
+    if not tasks:
         return ()
-    lanes = set(conductor.owners.values())
-    return tuple(
-        sorted({lane.executor for index, lane in conductor._lane_jobs.lanes.items() if index in lanes and lane.executor})
-    )
+    lanes, used = inside(streams).lane_jobs.lanes, set(tasks.values())
+    return tuple(sorted({lane.executor for index, lane in lanes.items() if index in used and lane.executor}))
 
 
 def _places(streams: KafkaStreams) -> tuple[str, ...]:
     """The thread of each task and the executor that it is on, on a cluster."""
-    conductor = streams._conductor
-    if conductor is None:
+    tasks = inside(streams).tasks
+    if not tasks:
         return ()
-    lanes = conductor._lane_jobs.lanes
-    owners = {task: lane for task, lane in conductor.owners.items() if lane in lanes and lanes[lane].executor}
+    lanes = inside(streams).lane_jobs.lanes
+    owners = {task: lane for task, lane in tasks.items() if lane in lanes and lanes[lane].executor}
     return tuple(sorted(f"{task}={lane}@{lanes[lane].executor}" for task, lane in owners.items()))
 
 

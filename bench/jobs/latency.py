@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from typing import NamedTuple
 
 import numpy
 from confluent_kafka import Consumer, Producer
@@ -18,10 +19,21 @@ from bench.processes import CpuWatch
 
 RATES = (100, 5_000)
 _QUANTILES = {"p50": 50, "p95": 95, "p99": 99}
-# With a repartition and without: the topology, what it is called, and how much of Kafka Streams' latency it may be.
-_VARIANTS: dict[str, tuple[str, dict[str, float | None]]] = {
-    "wordcount": ("", {"p50": 0.25, "p95": None, "p99": 0.4}),
-    "count": (", without a repartition", {"p50": 0.6, "p95": None, "p99": None}),
+
+
+class _Variant(NamedTuple):
+    """What is run: a topology over so many partitions, what it is called, and how much of Kafka Streams' latency it may be."""
+
+    topology: str
+    partitions: int
+    label: str
+    goals: dict[str, float | None]
+
+
+_VARIANTS = {
+    "wordcount": _Variant("wordcount", 4, "", {"p50": 0.25, "p95": None, "p99": 0.4}),
+    "count": _Variant("count", 4, ", without a repartition", {"p50": 0.6, "p95": None, "p99": None}),
+    "wordcount-64": _Variant("wordcount", 64, ", 64 partitions", {"p50": 1.0, "p95": None, "p99": 1.0}),
 }
 
 
@@ -43,17 +55,18 @@ class Latency(Job):
         )
 
     def variants(self) -> list[str]:
-        return list(_VARIANTS)
+        return [name for name, variant in _VARIANTS.items() if variant.partitions <= 4 or not self.bench.quick]
 
     def run(self, side: Side, variant: str) -> Measures:
         self.runs += 1
         source = f"words-{self.runs}"
-        create_topic(self.bench.bootstrap, source, self.partitions)
+        topology, partitions = _VARIANTS[variant].topology, _VARIANTS[variant].partitions
+        create_topic(self.bench.bootstrap, source, partitions)
         measures: Measures = {}
-        with self.application(side, variant, source, settings=EXACTLY_ONCE) as (app, spec):
+        with self.application(side, topology, source, partitions=partitions, settings=EXACTLY_ONCE) as (app, spec):
             app.wait_until_running()
             for rate in RATES:
-                latencies, cpu = trickle(app, spec, self.partitions, rate, self.warm, self.seconds)
+                latencies, cpu = trickle(app, spec, partitions, rate, self.warm, self.seconds)
                 for name, percent in _QUANTILES.items():
                     measures[f"{rate}/s {name}"] = float(numpy.percentile(latencies, percent)) * 1000
                 measures[f"{rate}/s cpu"] = cpu.share * 100
@@ -66,10 +79,13 @@ class Latency(Job):
 
     def rows(self, runs: list[Run]) -> list[Row]:
         rows = [
-            size_row(runs, variant, f"{rate}/s {name}", f"{rate:,} records/s{how}, {name}", "ms", goal, headline=goal is not None)
-            for variant, (how, goals) in _VARIANTS.items()
+            size_row(
+                *(runs, variant, f"{rate}/s {name}", f"{rate:,} records/s{_VARIANTS[variant].label}, {name}", "ms", goal),
+                headline=goal is not None,
+            )
+            for variant in self.variants()
             for rate in RATES
-            for name, goal in goals.items()
+            for name, goal in _VARIANTS[variant].goals.items()
         ]
         variant = self.variants()[0]
         rows.append(size_row(runs, variant, "100/s cpu", "CPU at 100 records/s", "% of a core", 1.0, headline=True))

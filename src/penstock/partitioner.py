@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.record import Headers
@@ -35,6 +36,16 @@ class StreamPartitioner(Generic[K, V]):
     def __call__(self, topic: str, key: K, value: V, *rest: Any) -> Partitions:
         """The same."""
         return self.partitions(topic, key, value, *rest)
+
+
+class ColumnPartitioner:
+    """A partitioner that chooses for many records at a time."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def choose_all(self, values: Sequence[Any], count: int) -> list[int] | None:
+        """The partition of each, by its value; None where they have to be asked for one by one."""
 
 
 def chooser(partitioner: Any) -> Callable[[str, Any, Any, Headers, int], Partitions]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
+from penstock.client.inside import inside
+from penstock.ids import TaskId
 from tests.harness.kafka import Kafka, Message, unique, wait_until
 
 
@@ -39,6 +42,23 @@ def counts(kafka: Kafka, topic: str, at_least: int = 0) -> dict[str, list[int]]:
 def up_to(**totals: int) -> dict[str, list[int]]:
     """1, 2, 3 … for each key."""
     return {key: list(range(1, total + 1)) for key, total in totals.items()}
+
+
+def owned(streams: Any) -> set[TaskId]:
+    """The tasks that an instance has."""
+    return set(inside(streams).tasks)
+
+
+def lanes(streams: Any) -> set[int]:
+    """The lanes that have tasks."""
+    return set(inside(streams).tasks.values())
+
+
+def workers_of(streams: Any) -> list[str]:
+    """Host and process of the worker of each turn from now on, as they come."""
+    workers: list[str] = []
+    inside(streams).watch_turns(lambda _, answers, __: workers.extend(answer.worker for answer in answers.values()))
+    return workers
 
 
 def commit(kafka: Kafka, group: str, offsets: Mapping[tuple[str, int], tuple[int, str]]) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 from penstock import KafkaStreams, QueryableStoreTypes, StoreQueryParameters
 from tests.harness.kafka import wait_until
 from tests.harness.sockets import listening
+from tests.integration.helpers import workers_of
 from tests.integration.topologies import count_by_key
 
 
@@ -31,6 +32,7 @@ def main(brokers: str, application: str, source: str, sink: str, folder: str) ->
         "spark.ui.port": "0",
     }
     streams = KafkaStreams(count_by_key(source, sink), config)
+    workers = workers_of(streams)
     streams.start()
     wait_for_count(streams, 1)
     spark = streams.store_dataframe("counts").sparkSession
@@ -42,9 +44,7 @@ def main(brokers: str, application: str, source: str, sink: str, folder: str) ->
         "authenticate": context.getConf().get("spark.authenticate"),
         "file": read_through_spark(context, Path(folder)),
     }
-    assert streams._lane_jobs is not None
-    (answer,) = streams._lane_jobs._answered.values()
-    os.kill(int(answer.worker.rpartition(":")[2]), signal.SIGKILL)
+    os.kill(int(workers[-1].rpartition(":")[2]), signal.SIGKILL)
     print("killed", flush=True)
     sys.stdin.readline()
     wait_for_count(streams, 2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,9 @@ from typing import Any
 import pytest
 
 from penstock import StandbyUpdateListener, State, StateRestoreListener, SuspendReason
+from penstock.client.inside import inside
 from tests.harness.kafka import Kafka, unique, wait_until
-from tests.integration.helpers import counts, keyed, texts, topics, up_to
+from tests.integration.helpers import counts, keyed, owned, texts, topics, up_to
 from tests.integration.test_metrics import value
 from tests.integration.topologies import count_by_key, pipe_with_notes, word_count
 
@@ -64,6 +64,11 @@ class Feed:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
+    def wait(self, rounds: int) -> None:
+        """Until so many more have been fed."""
+        until = self.rounds + rounds
+        wait_until(lambda: self.rounds >= until, f"{rounds} rounds more")
+
     def __enter__(self) -> Feed:
         self._thread.start()
         return self
@@ -76,10 +81,6 @@ class Feed:
         while not self._stopped.wait(0.05):
             self._kafka.feed(self._topic, texts(*((key, key) for key in KEYS)))
             self.rounds += 1
-
-
-def owned(streams: Any) -> set[Any]:
-    return set(streams._conductor.owners)
 
 
 def copied(streams: Any) -> set[Any]:
@@ -123,7 +124,7 @@ def test_should_replay_only_the_rest_where_a_standby_takes_over(
         )
         for i in range(2)
     ]
-    wait_until(lambda: all(len(owned(i)) + len(i._conductor.copies.standbys.wanted) == 2 for i in instances), "all is kept twice")
+    wait_until(lambda: all(len(owned(i)) + len(copied(i)) == 2 for i in instances), "all is kept twice")
     for _ in range(5):
         kafka.feed(source, texts(*((key, key) for key in KEYS)))
     assert counts(kafka, out, 5 * len(KEYS)) == up_to(**dict.fromkeys(KEYS, 5))
@@ -186,11 +187,10 @@ def test_should_let_copies_stand_still_while_paused_and_say_so(kafka: Kafka, run
     _, paused = instances
     paused.pause()
     assert tasks(paused) == [0, 1, 0]
-    time.sleep(1.0)  # a turn that was under way
+    wait_until(lambda: not inside(paused).runs_turns, "no turn is under way")
     before, done = updates[1].loaded, len(kafka.read(out))
     kafka.feed(source, keyed(KEYS))
     counts(kafka, out, done + 1)  # the other goes on
-    time.sleep(3.0)  # longer than an updater rests
     assert updates[1].loaded == before
     assert not updates[1].suspended
     paused.resume()
@@ -211,12 +211,12 @@ def test_should_move_nothing_when_static_members_are_restarted(kafka: Kafka, run
     wait_until(lambda: [len(owned(i)) for i in instances] == [2, 2], "each has two tasks")
     kafka.feed(source, keyed(KEYS))
     assert counts(kafka, out, len(KEYS)) == up_to(**dict.fromkeys(KEYS, 1))
-    before, generation = [owned(i) for i in instances], instances[0]._conductor.tasks.adopted.generation
+    before, generation = [owned(i) for i in instances], inside(instances[0]).generation
     for i in range(2):
         assert instances[i].close()
         instances[i] = start(i)
     wait_until(lambda: [owned(i) for i in instances] == before, "each has its tasks again")
-    assert {i._conductor.tasks.adopted.generation for i in instances} == {generation}
+    assert {inside(i).generation for i in instances} == {generation}
     kafka.feed(source, keyed(KEYS))
     assert counts(kafka, out, 2 * len(KEYS)) == up_to(**dict.fromkeys(KEYS, 2))
 
@@ -233,14 +233,14 @@ def test_should_move_nothing_in_twenty_rolling_restarts_of_static_members(kafka:
 
     instances = [start(i) for i in range(3)]
     wait_until(lambda: [len(owned(i)) for i in instances] == [2, 2, 2], "each has two tasks")
-    before, generation = [owned(i) for i in instances], instances[0]._conductor.tasks.adopted.generation
+    before, generation = [owned(i) for i in instances], inside(instances[0]).generation
     with Feed(kafka, source) as feed:
         for restart in range(20):
             i = restart % 3
             assert instances[i].close()
             instances[i] = start(i)
             assert [owned(instance) for instance in instances] == before
-            assert {instance._conductor.tasks.adopted.generation for instance in instances} == {generation}
+            assert {inside(instance).generation for instance in instances} == {generation}
     assert replayed.records == 0  # what was closed is on the disk as it was left
     assert counts(kafka, out, feed.rounds * len(KEYS)) == up_to(**dict.fromkeys(KEYS, feed.rounds))
 
@@ -259,14 +259,14 @@ def test_should_count_exactly_once_from_one_to_three_instances_and_back(
 
     instances = [start(0)]
     with Feed(kafka, source) as feed:
-        time.sleep(2)
+        feed.wait(20)
         instances += [start(1), start(2)]
         tasks = len(owned(instances[0]) | owned(instances[1]) | owned(instances[2]))
         if topology is count_by_key:
             wait_until(lambda: [len(owned(i)) for i in instances] == [2, 2, 2], "each has two tasks")
-        time.sleep(2)
+        feed.wait(20)
         for i in (0, 1):
             assert instances[i].close()
-            time.sleep(2)
+            feed.wait(20)
         wait_until(lambda: len(owned(instances[2])) == tasks, "the last one has all tasks")
     assert counts(kafka, out, feed.rounds * len(KEYS)) == up_to(**dict.fromkeys(KEYS, feed.rounds))

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from penstock.client.inside import inside
+from penstock.client.scheduling.task_spread import TaskSpread
 from penstock.ids import TopicPartition
 from penstock.spark.driver.lanes import Lane, LaneCancelledError
 from penstock.spark.worker.current_work import Doing
 from tests.harness.kafka import Kafka, unique, wait_until
-from tests.integration.helpers import counts, keyed, texts, topics, up_to
+from tests.integration.helpers import counts, keyed, lanes, texts, topics, up_to, workers_of
 from tests.integration.topologies import count_by_key, joined_in_time, remembering, slow_count, stuck_count, word_count
 
 Run = Callable[..., Any]
@@ -35,7 +37,7 @@ def test_should_open_stores_once_for_many_turns(kafka: Kafka, run: Run, tmp_path
     turns: list[Any] = []
     config = {"application.id": unique("once"), "processing.guarantee": "exactly_once_v2", "commit.interval.ms": 0}
     streams = run(remembering(source, out, tmp_path, repartitioned=False, every_ms=20), config)
-    streams._conductor._events.on_turn = lambda *turn: turns.append(turn)
+    inside(streams).watch_turns(lambda *turn: turns.append(turn))
     kafka.feed(source, texts(*((f"k{i}", "v") for i in range(10))))
     wait_until(lambda: len(turns) > 100, "a hundred turns", 300)
     assert [path.read_text() for path in sorted(tmp_path.glob("opened-*"))] == ["opened\n", "opened\n"]
@@ -48,10 +50,9 @@ def test_should_open_stores_processors_and_clients_once_for_a_thousand_turns(
     guarantee: str, kafka: Kafka, run: Run, tmp_path: Path
 ) -> None:
     source, out = topics(kafka, "in", "out")
-    workers: list[str] = []
     config = {"application.id": unique("thousand"), "processing.guarantee": guarantee, "commit.interval.ms": 0}
     streams = run(remembering(source, out, tmp_path, repartitioned=False, every_ms=10), config)
-    streams._conductor._events.on_turn = lambda _, answers, __: workers.extend(a.worker for a in answers.values())
+    workers = workers_of(streams)
     kafka.feed(source, texts(*((f"k{i}", "v") for i in range(10))))
     wait_until(lambda: len(workers) > 100, "a hundred turns", 300)
     connections = sockets_of(workers[-1])
@@ -74,18 +75,24 @@ def sockets_of(worker: str) -> set[str]:
     return found
 
 
+def wait_for_looks(streams: Any, times: int) -> None:
+    """Wait until it has asked the brokers so often whether there is something to read."""
+    before = inside(streams).looks
+    wait_until(lambda: inside(streams).looks >= before + times, f"it has looked {times} times")
+
+
 def test_should_run_no_job_while_idle_and_name_those_that_run(kafka: Kafka, spark: Any, run: Run) -> None:
     source, out = topics(kafka, "in", "out")
     application = unique("idle")
     streams = run(word_count(source, out), {"application.id": application})
     kafka.feed(source, texts(("1", "a b")))
     kafka.read(out, 2)
-    time.sleep(1.5)
+    wait_for_looks(streams, 5)  # what had to be done behind the last turn is done
     before = len(jobs(spark))
-    time.sleep(3)
+    wait_for_looks(streams, 20)
     assert len(jobs(spark)) == before
     described = [job.description().get() for job in jobs(spark)[:10] if job.description().isDefined()]
-    assert any(streams._client_id in text and f"{source}-" in text and "[0..1)" in text for text in described), described
+    assert any(inside(streams).client_id in text and f"{source}-" in text and "[0..1)" in text for text in described), described
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
@@ -97,22 +104,19 @@ def test_should_move_tasks_between_lanes_without_loss(
     config = {"application.id": unique("moving"), "processing.guarantee": guarantee, "num.stream.threads": 2}
     streams = run(topology(source, out), config)
     is_spread = True
-    monkeypatch.setattr(streams._conductor._spread, "wants", lambda *_, **__: is_spread)
+    monkeypatch.setattr(TaskSpread, "wants", lambda *_, **__: is_spread)
     words = [f"w{i}" for i in range(40)]
     expected = 0
-
-    def lanes() -> set[int]:
-        return set(streams._conductor.owners.values())
 
     for _ in range(2):
         is_spread = True
         kafka.feed(source, texts(*((word, word) for word in words * 5)))
         expected += 5
-        wait_until(lambda: lanes() == {0, 1}, "the tasks are spread over both lanes", 120, 0.01)
+        wait_until(lambda: lanes(streams) == {0, 1}, "the tasks are spread over both lanes", 120, 0.01)
         assert counts(kafka, out, expected * 40) == up_to(**dict.fromkeys(words, expected))
         is_spread = False
         kafka.feed(source, texts(*((word, word) for word in words[:10])))
-        wait_until(lambda: len(lanes()) == 1, "the tasks are together again")
+        wait_until(lambda: len(lanes(streams)) == 1, "the tasks are together again")
         kafka.feed(source, texts(*((word, word) for word in words[10:])))
         expected += 1
         assert counts(kafka, out, expected * 40) == up_to(**dict.fromkeys(words, expected))
@@ -124,7 +128,7 @@ def test_should_spread_tasks_that_keep_one_lane_busy(kafka: Kafka, run: Run) -> 
     # Turns of a second: nothing moves before the first has ended, however much it has.
     streams = run(slow_count(source, out, seconds=0.005), {**config, "batch.max.records": 200})
     places: list[set[int]] = []
-    streams._conductor._events.on_turn = lambda _, answers, __: places.append(set(answers))
+    inside(streams).watch_turns(lambda _, answers, __: places.append(set(answers)))
     words = [f"w{i}" for i in range(100)]
     kafka.feed(source, texts(*((word, word) for word in words * 20)))  # few, but they take ten seconds
     assert counts(kafka, out, 2_000) == up_to(**dict.fromkeys(words, 20))
@@ -134,35 +138,30 @@ def test_should_spread_tasks_that_keep_one_lane_busy(kafka: Kafka, run: Run) -> 
 
 def test_should_go_on_in_a_new_worker_when_spark_has_retired_the_old_one(kafka: Kafka, spark: Any, run: Run) -> None:
     source, out = topics(kafka, "in", "out")
-    workers: set[str] = set()
     streams = run(count_by_key(source, out), {"application.id": unique("retired"), "processing.guarantee": "exactly_once_v2"})
-    streams._conductor._events.on_turn = lambda _, answers, __: workers.update(a.worker for a in answers.values())
+    workers = workers_of(streams)
     kafka.feed(source, keyed("aab"))
     assert counts(kafka, out, 3) == up_to(a=2, b=1)
     wait_until(lambda: workers, "the turn is accounted for")
-    (worker,) = workers
+    (worker,) = set(workers)
     os.kill(int(worker.partition(":")[2]), signal.SIGKILL)
     kafka.feed(source, keyed("ab"))
     assert counts(kafka, out, 5) == up_to(a=3, b=2)
-    wait_until(lambda: len(workers) == 2, "the turn in the new worker is accounted for")
+    wait_until(lambda: len(set(workers)) == 2, "the turn in the new worker is accounted for")
 
 
 def test_should_read_again_what_waited_in_a_worker_that_ended_between_two_turns(kafka: Kafka, run: Run) -> None:
     """Records of one side wait for the other in the worker's memory; it ends, and the next that is asked of it is no turn."""
     left, right, out = topics(kafka, "left", "right", "out", partitions=1)
     config = {"application.id": unique("waiting"), "processing.guarantee": "exactly_once_v2", "max.task.idle.ms": 600_000}
-    workers: list[str] = []
     streams = run(joined_in_time(left, right, out), config)
-    conductor = streams._conductor
-    conductor._events.on_turn = lambda _, answers, __: workers.extend(answer.worker for answer in answers.values())
+    workers, lane_jobs = workers_of(streams), inside(streams).lane_jobs
     kafka.feed(left, keyed("abcdefghij"))
-    wait_until(lambda: conductor.tasks.positions.fetched.get(TopicPartition(left, 0)) == 10, "all of the left side waits")
+    wait_until(lambda: inside(streams).fetched.get(TopicPartition(left, 0)) == 10, "all of the left side waits")
     os.kill(int(workers[-1].partition(":")[2]), signal.SIGKILL)
-    for lane in conductor._lane_jobs.lanes.values():
+    for lane in lane_jobs.lanes.values():
         lane.last_used = -math.inf  # as after a minute without a turn
-    wait_until(
-        lambda: all(lane.last_used > 0 for lane in conductor._lane_jobs.lanes.values()), "the lane is asked for a sign of life"
-    )
+    wait_until(lambda: all(lane.last_used > 0 for lane in lane_jobs.lanes.values()), "the lane is asked for a sign of life")
     kafka.feed(left, keyed("k"))
     kafka.feed(right, keyed("abcdefghijk"))
     kafka.feed(left, keyed("z"))  # later than all of the right side, which is processed while this one waits
@@ -208,7 +207,7 @@ def test_should_tell_what_a_turn_that_does_not_end_is_doing_and_go_on_when_it_is
 ) -> None:
     source, out = topics(kafka, "in", "out", partitions=1)
     config = {"application.id": unique("hanging"), "processing.guarantee": "exactly_once_v2", "num.stream.threads": 1}
-    lane_jobs = run(stuck_count(source, out, tmp_path), config)._lane_jobs
+    lane_jobs = inside(run(stuck_count(source, out, tmp_path), config)).lane_jobs
     kafka.feed(source, keyed("aab"))
     wait_until(lambda: "stuck()" in (lane_jobs.doing(0) or ""), "the turn is in the user's function")
     told = lane_jobs.doing(0)

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from penstock import CloseOptions, KafkaStreams, LockError, ProcessingError, State, StreamsError, StreamThreadExceptionResponse
+from penstock.client.inside import inside
 from penstock.state.directory import PROCESS_FILE
 from tests.conftest import application_config, wait_until_running
 from tests.harness.kafka import Kafka, Message, unique, wait_until
-from tests.integration.helpers import counts, keyed, texts, topics, up_to
+from tests.integration.helpers import counts, keyed, owned, texts, topics, up_to
 from tests.integration.test_metrics import value
 from tests.integration.topologies import count_by_key, numbers, pipe, word_count
 
@@ -50,7 +51,9 @@ def test_should_leave_nothing_behind(kafka: Kafka, spark: Any, run: Run) -> None
     assert counts(kafka, out, 4) == up_to(a=2, b=2)
     port = streams.metrics_port
     assert streams.close()
-    wait_until(lambda: not [t for t in threading.enumerate() if t.name.startswith(streams._client_id)], "its threads are gone")
+    wait_until(
+        lambda: not [t for t in threading.enumerate() if t.name.startswith(inside(streams).client_id)], "its threads are gone"
+    )
     assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
     for topic in (out, f"{config['application.id']}-counts-changelog"):
         assert kafka.ends(topic, committed=True) == kafka.ends(topic, committed=False), "no transaction is open"
@@ -71,7 +74,6 @@ def test_should_start_paused_and_stay_so(kafka: Kafka, spark: Any, tmp_path: Pat
         streams.pause()
         streams.start()
         wait_until(lambda: unrestored() == 2, "it has tasks")
-        time.sleep(1)
         assert streams.is_paused
         assert streams.state is State.REBALANCING
         assert kafka.read(out) == []
@@ -116,9 +118,8 @@ def test_should_process_nothing_while_paused(kafka: Kafka, run: Run) -> None:
     streams = run(pipe(source, out), {"application.id": unique("pause")})
     streams.pause()
     assert streams.is_paused
-    time.sleep(0.5)
+    wait_until(lambda: not inside(streams).runs_turns, "no turn is under way")
     kafka.feed(source, texts(("a", "x")))
-    time.sleep(2)
     assert kafka.read(out) == []
     streams.resume()
     assert kafka.read(out, 1)[0].value == b"X"
@@ -152,13 +153,13 @@ def test_should_share_the_work_with_a_second_instance_and_take_it_over(
     first = run(count_by_key(source, out), {**config, "state.dir": str(tmp_path / "first")})
     assert counts(kafka, out, 8) == up_to(**dict.fromkeys(keys, 1))
     second = run(count_by_key(source, out), {**config, "state.dir": str(tmp_path / "second")})
-    wait_until(lambda: len(_owned(first)) == len(_owned(second)) == 2, "each has two tasks")
+    wait_until(lambda: len(owned(first)) == len(owned(second)) == 2, "each has two tasks")
     kafka.feed(source, keyed(keys))
     assert counts(kafka, out, 16) == up_to(**dict.fromkeys(keys, 2))
     assert first.close()
     kafka.feed(source, keyed(keys))
     assert counts(kafka, out, 24) == up_to(**dict.fromkeys(keys, 3))
-    assert len(_owned(second)) == 4
+    assert len(owned(second)) == 4
 
 
 def test_should_stand_by_for_a_pipeline_with_a_shuffle_and_take_it_over(kafka: Kafka, run: Run, tmp_path: Path) -> None:
@@ -168,8 +169,8 @@ def test_should_stand_by_for_a_pipeline_with_a_shuffle_and_take_it_over(kafka: K
     first = run(word_count(source, out), {**config, "state.dir": str(tmp_path / "first")})
     assert counts(kafka, out, 3) == up_to(a=2, b=1)
     second = run(word_count(source, out), {**config, "state.dir": str(tmp_path / "second")})
-    wait_until(lambda: sorted(map(len, (_owned(first), _owned(second)))) == [0, 2], "one has all the work")
-    (first if _owned(first) else second).close()
+    wait_until(lambda: sorted(map(len, (owned(first), owned(second)))) == [0, 2], "one has all the work")
+    (first if owned(first) else second).close()
     kafka.feed(source, texts(("2", "a c")))
     assert counts(kafka, out, 5) == up_to(a=3, b=1, c=1)
 
@@ -185,16 +186,12 @@ def test_should_share_the_work_with_an_instance_on_a_copy_of_its_folder(kafka: K
     (tmp_path / "second" / copied).parent.mkdir(parents=True)
     (tmp_path / "second" / copied).write_bytes((tmp_path / "first" / copied).read_bytes())
     second = run(count_by_key(source, out), {**config, "state.dir": str(tmp_path / "second")})
-    wait_until(lambda: len(_owned(first)) == len(_owned(second)) == 2, "each has two tasks")
-    assert not _owned(first) & _owned(second)
-    assert first._process_id != second._process_id
-    assert second._process_id in (tmp_path / "second" / copied).read_text()
+    wait_until(lambda: len(owned(first)) == len(owned(second)) == 2, "each has two tasks")
+    assert not owned(first) & owned(second)
+    ids = [(tmp_path / folder / copied).read_bytes() for folder in ("first", "second")]
+    assert ids[0] != ids[1]
     kafka.feed(source, keyed(keys))
     assert counts(kafka, out, 16) == up_to(**dict.fromkeys(keys, 2))
-
-
-def _owned(streams: Any) -> set[Any]:
-    return set(streams._conductor.owners)
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------
@@ -254,7 +251,7 @@ def test_should_send_poison_records_to_the_dead_letter_topic(
     headers = dict(letters[0].headers)
     assert headers["__streams.errors.topic"] == source.encode()
     assert headers["__streams.errors.offset"] == b"1"
-    who = f"stream-thread [{streams._client_id}-StreamThread-1]: "
+    who = f"stream-thread [{inside(streams).client_id}-StreamThread-1]: "
     for offset in (1, 4):
         told = f"{who}the record at {source}-0 @ {offset} went to the dead letter topic {dead}: "
         wait_until(lambda t=told: [r for r in caplog.records if r.getMessage().startswith(t)], "the driver's log tells of it")

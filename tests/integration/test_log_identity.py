@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from penstock import StateRestoreListener
+from penstock.client.inside import inside
 from penstock.kafka.produce import fence
 from tests.harness.kafka import Kafka, Message, unique, wait_until
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
@@ -103,7 +104,7 @@ def test_should_go_on_where_retention_has_left_off(topology: Callable[..., Any],
     kafka.feed(source, texts(*[("a", "a")] * 3), partition=0)
     assert counts(kafka, out, 3) == up_to(a=3)
     streams.pause()
-    wait_until(lambda: not streams._conductor._runs_turns, "no turn runs")
+    wait_until(lambda: not inside(streams).runs_turns, "no turn runs")
     kafka.feed(source, texts(*[("a", "a")] * 5), partition=0)
     kafka.feed(source, texts(*[("b", "b")] * 5), partition=1)
     cut = ClientPartition(source, 0, 6)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock import KafkaStreams, LagInfo, StreamsError, StreamsNotStartedError, TaskId, TopicPartition
+from penstock.client.inside import inside
 from tests.conftest import application_config
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
@@ -35,12 +36,12 @@ def test_should_tell_of_threads_tasks_and_lags(kafka: Kafka, run: Run) -> None:
         assert task.committed_offsets == task.end_offsets == {at: ends[partition]}
         assert task.time_current_idling_started is None
     threads = sorted(streams.metadata_for_local_threads(), key=lambda thread: thread.thread_name)
-    assert [thread.thread_name for thread in threads] == [f"{streams._client_id}-StreamThread-{n}" for n in (1, 2)]
+    assert [thread.thread_name for thread in threads] == [f"{inside(streams).client_id}-StreamThread-{n}" for n in (1, 2)]
     assert {thread.thread_state for thread in threads} == {"RUNNING"}
     assert threads[0].consumer_client_id == f"{threads[0].thread_name}-consumer"
     assert threads[0].restore_consumer_client_id == f"{threads[0].thread_name}-restore-consumer"
     assert threads[0].producer_client_ids == {f"{threads[0].thread_name}-producer"}
-    assert threads[0].admin_client_id == f"{streams._client_id}-admin"
+    assert threads[0].admin_client_id == f"{inside(streams).client_id}-admin"
     assert not any(thread.standby_tasks for thread in threads)
 
     changelog = kafka.ends(f"{application}-counts-changelog")

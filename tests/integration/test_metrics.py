@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from penstock.client.inside import inside
 from tests.harness.kafka import Kafka, Message, unique, wait_until
-from tests.integration.helpers import counts, keyed, texts, topics, up_to
+from tests.integration.helpers import counts, keyed, lanes, texts, topics, up_to
 from tests.integration.topologies import count_by_key, remembering, word_count
 
 Run = Callable[..., Any]
@@ -42,10 +43,10 @@ def test_should_count_what_client_threads_and_tasks_do(kafka: Kafka, run: Run) -
 
     assert value(streams, "state", "stream-metrics") == "RUNNING"
     assert value(streams, "application-id", "stream-metrics") == application
-    assert value(streams, "alive-stream-threads", "stream-metrics", client_id=streams._client_id) == 1
+    assert value(streams, "alive-stream-threads", "stream-metrics", client_id=inside(streams).client_id) == 1
     assert value(streams, "failed-stream-threads", "stream-metrics") == 0
     assert value(streams, "topology-description", "stream-metrics").startswith("Topologies:")
-    thread = f"{streams._client_id}-StreamThread-1"
+    thread = f"{inside(streams).client_id}-StreamThread-1"
     assert value(streams, "state", "stream-thread-metrics", thread_id=thread) == "RUNNING"
     for name in ("commit-total", "poll-total", "process-latency-avg", "commit-ratio", "poll-records-max", "task-created-total"):
         assert value(streams, name, "stream-thread-metrics", thread_id=thread) > 0, name
@@ -135,7 +136,7 @@ def test_should_count_lines_before_a_shuffle_and_words_behind_it(
     streams = run(word_count(source, out), config)
     kafka.feed(source, texts(*((str(i), "a b c a") for i in range(100))))
     wait_until(lambda: value(streams, "process-total", "stream-thread-metrics") == 500, "all lines and words are counted")
-    assert set(streams._conductor.owners.values()) == set(range(threads))
+    assert lanes(streams) == set(range(threads))
 
     def of(subtopology: int) -> Any:
         tasks = [f"{subtopology}_{partition}" for partition in (0, 1)]
@@ -195,5 +196,5 @@ def test_should_sum_up_in_the_log(kafka: Kafka, run: Run, tmp_path: Path, caplog
     wait_until(lambda: any("Processed 2 total records" in line for line in told()), "the summary tells of both records")
     assert any("ran 0 punctuators" not in line for line in told())
     assert value(streams, "punctuate-total", "stream-thread-metrics") > 0
-    assert all(f"[{streams._client_id}-StreamThread-1]" in line for line in told())
+    assert all(f"[{inside(streams).client_id}-StreamThread-1]" in line for line in told())
     assert any("State transition from REBALANCING to RUNNING" in line for line in caplog.messages)

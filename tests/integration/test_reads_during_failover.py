@@ -166,7 +166,6 @@ def test_should_go_on_reading_while_an_instance_is_killed(
             time.sleep(0.2)
         second.wait(lambda: balances(second) == dict(fed), "the other has all of it")
         took = time.monotonic() - killed
-        time.sleep(1)
         for reader in readers:
             reader.stop()
         with capsys.disabled():

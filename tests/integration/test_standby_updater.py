@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -133,7 +132,7 @@ def test_should_stand_still_while_paused_and_close_what_is_given_up(copies: Stat
     copies.follow(3, 3)
     copies.pause(*TASKS)
     copies.write(*"de")
-    time.sleep(1.0)
+    copies.pause(*TASKS)
     assert copies.offsets() == {TASKS[0]: 3, TASKS[1]: 3}
     copies.pause(TASKS[0])
     assert copies.offsets() == {TASKS[0]: 3}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from penstock import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder
+from penstock.client.inside import inside
 from tests.faults.dying import STEPS, Words
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import counts, texts, topics
@@ -60,7 +61,7 @@ def streaming(kafka: Kafka, source: str) -> Iterator[Stream]:
 
 def jobs(streams: Any) -> list[str]:
     """What Spark's UI shows of the jobs so far."""
-    found = streams._session.context._jsc.sc().statusStore().jobsList(None)
+    found = inside(streams).session.context._jsc.sc().statusStore().jobsList(None)
     described = (found.apply(index).description() for index in range(found.size()))
     return [text.get() for text in described if text.isDefined()]
 
@@ -88,7 +89,7 @@ def test_should_count_exactly_while_it_stays_pauses_and_is_read(kafka: Kafka, ru
     with streaming(kafka, source) as stream:
         wait_until(lambda: stays(streams), "the lane stays")
         streams.pause()
-        wait_until(lambda: not streams._conductor._runs_turns, "the lane is called back")
+        wait_until(lambda: not inside(streams).runs_turns, "the lane is called back")
         streams.resume()
         before = stays(streams)
         wait_until(lambda: stays(streams) > before, "the lane stays again")

@@ -13,7 +13,7 @@ import pytest
 
 from penstock import State
 from tests.harness.kafka import Kafka, unique, wait_until
-from tests.integration.helpers import counts, keyed, topics, up_to
+from tests.integration.helpers import counts, keyed, owned, topics, up_to
 from tests.integration.topologies import count_by_key
 
 Run = Callable[..., Any]
@@ -56,12 +56,12 @@ def test_should_take_over_from_an_instance_that_is_killed(kafka: Kafka, run: Run
             "consumer.session.timeout.ms": 6_000,
         }
         second = run(count_by_key(source, out), config)
-        wait_until(lambda: len(second._conductor.owners) == 1, "each has one task")
+        wait_until(lambda: len(owned(second)) == 1, "each has one task")
         kafka.feed(source, keyed(keys))
         assert counts(kafka, out, 16) == up_to(**dict.fromkeys(keys, 2))
     finally:
         kill(first)
     kafka.feed(source, keyed(keys))
     assert counts(kafka, out, 24) == up_to(**dict.fromkeys(keys, 3))
-    assert len(second._conductor.owners) == 2
+    assert len(owned(second)) == 2
     assert second.state is State.RUNNING

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from penstock import KafkaStreams, ProcessingError, State, StreamThreadExceptionResponse
-from penstock.client.stream_threads import ThreadState
+from penstock.client.inside import inside
 from tests.conftest import application_config
 from tests.harness.kafka import Kafka, unique, wait_until
-from tests.integration.helpers import counts, keyed, texts, topics, up_to
+from tests.integration.helpers import counts, keyed, lanes, owned, texts, topics, up_to
+from tests.integration.test_metrics import value
 from tests.integration.topologies import count_by_key, pipe, pipe_that_waits
 
 Run = Callable[..., Any]
@@ -20,16 +21,15 @@ KEYS = "abcdefgh"
 
 
 def names(streams: Any) -> list[str]:
-    return [thread.name.removeprefix(f"{streams._client_id}-") for thread in streams._threads.alive()]
-
-
-def lanes(streams: Any) -> set[int]:
-    return set(streams._conductor.owners.values())
+    """Its threads that are not about to end."""
+    threads = [thread for thread in streams.metadata_for_local_threads() if thread.thread_state != "PENDING_SHUTDOWN"]
+    return sorted(thread.thread_name.removeprefix(f"{inside(streams).client_id}-") for thread in threads)
 
 
 def running(streams: Any) -> bool:
-    states = {thread.state for thread in streams._threads.all()}
-    return streams.state is State.RUNNING and states == {ThreadState.RUNNING}
+    if streams.state is not State.RUNNING:
+        return False
+    return {thread.thread_state for thread in streams.metadata_for_local_threads()} == {"RUNNING"}
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
@@ -42,18 +42,18 @@ def test_should_move_tasks_to_and_from_threads_that_come_and_go(guarantee: str, 
     kafka.feed(source, keyed(KEYS * 2))
     assert counts(kafka, out, 16) == up_to(**dict.fromkeys(KEYS, 2))
 
-    assert streams.add_stream_thread() == f"{streams._client_id}-StreamThread-2"
+    assert streams.add_stream_thread() == f"{inside(streams).client_id}-StreamThread-2"
     wait_until(lambda: running(streams) and len(names(streams)) == 2, "both threads run")
     kafka.feed(source, keyed(KEYS))
     wait_until(lambda: lanes(streams) == {0, 1}, "the tasks are on both threads")
     assert counts(kafka, out, 24) == up_to(**dict.fromkeys(KEYS, 3))
 
-    assert streams.remove_stream_thread(60_000) == f"{streams._client_id}-StreamThread-1"
+    assert streams.remove_stream_thread(60_000) == f"{inside(streams).client_id}-StreamThread-1"
     assert lanes(streams) == {1}
     kafka.feed(source, keyed(KEYS))
     assert counts(kafka, out, 32) == up_to(**dict.fromkeys(KEYS, 4))
 
-    assert streams.add_stream_thread() == f"{streams._client_id}-StreamThread-1"  # the lowest number that is free
+    assert streams.add_stream_thread() == f"{inside(streams).client_id}-StreamThread-1"  # the lowest number that is free
     wait_until(lambda: running(streams), "it runs again")
     assert names(streams) == ["StreamThread-1", "StreamThread-2"]
 
@@ -64,10 +64,10 @@ def test_should_keep_its_state_without_threads_and_go_on_with_a_new_one(kafka: K
     streams = run(count_by_key(source, out), config)
     kafka.feed(source, keyed("ab"))
     assert counts(kafka, out, 2) == up_to(a=1, b=1)
-    assert streams.remove_stream_thread() == f"{streams._client_id}-StreamThread-1"
+    assert streams.remove_stream_thread() == f"{inside(streams).client_id}-StreamThread-1"
     assert streams.remove_stream_thread() is None
     kafka.feed(source, keyed("ab"))
-    assert streams.add_stream_thread() == f"{streams._client_id}-StreamThread-1"
+    assert streams.add_stream_thread() == f"{inside(streams).client_id}-StreamThread-1"
     assert counts(kafka, out, 4) == up_to(a=2, b=2)
     wait_until(lambda: streams.state is State.RUNNING, "it runs again")
 
@@ -120,7 +120,7 @@ def test_should_replace_a_thread_that_failed_and_go_on(kafka: Kafka, run: Run, t
     wait_until(lambda: running(streams), "the new thread runs")
     # Replaced by 2, which was replaced by the first number that was free: 1, where the first thread had died by then.
     assert names(streams) in (["StreamThread-1"], ["StreamThread-3"])
-    assert streams._threads.failed == 2
+    assert value(streams, "failed-stream-threads", "stream-metrics") == 2
 
 
 def test_should_process_records_of_other_tasks_once_while_one_fails_again_and_again(
@@ -203,7 +203,7 @@ def _two_instances(kafka: Kafka, run: Run, folder: Path, response: StreamThreadE
         )
         for name in ("first", "second")
     ]
-    wait_until(lambda: [len(i._conductor.owners) for i in instances] == [1, 1], "each has a task")
+    wait_until(lambda: [len(owned(i)) for i in instances] == [1, 1], "each has a task")
     wait_until(lambda: all(i.state is State.RUNNING for i in instances), "both run")
     kafka.feed(source, texts(("a", "boom")), partition=0)
     return instances[0], instances[1]

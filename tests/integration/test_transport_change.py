@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from penstock import Serdes, State
+from penstock.client.inside import inside
 from penstock.hashing import default_partition
 from penstock.runtime.carry_over import OffsetAndMetadata, with_own_offset
 from tests.harness.kafka import Kafka, unique, wait_until
-from tests.integration.helpers import commit, counts, texts, topics
+from tests.integration.helpers import commit, counts, owned, texts, topics
 from tests.integration.test_elastic import KEYS, QUICK, Feed
 from tests.integration.test_takeover import kill, start_instance
 from tests.integration.topologies import word_count
@@ -119,7 +120,7 @@ def tasks(*instances: Any) -> list[list[str]]:
     """What each of the instances runs, once all of them do."""
     if any(instance.state is not State.RUNNING for instance in instances):
         return []
-    return [sorted(map(str, instance._conductor.owners)) for instance in instances]
+    return [sorted(map(str, owned(instance))) for instance in instances]
 
 
 def shown(instance: Any) -> list[list[str]]:
@@ -194,8 +195,8 @@ def test_should_be_exact_where_instances_are_killed_as_they_change_over(kafka: K
         try:
             wait_until(lambda: counts(kafka, out), "it counts", 120)
             mine = run(word_count(source, out), config, wait=False)
-            wait_until(lambda: mine._conductor.membership is not None, "the generation is told")
-            assert mine._conductor.membership.shuffled == ()
+            wait_until(lambda: inside(mine).membership is not None, "the generation is told")
+            assert inside(mine).membership.shuffled == ()
         finally:
             kill(leader)
         wait_until(lambda: tasks(mine) == [["1_0", "1_1"]], "it shuffles alone", 120)
@@ -203,7 +204,7 @@ def test_should_be_exact_where_instances_are_killed_as_they_change_over(kafka: K
         wait_until(lambda: feed.rounds > rounds + 20, "it has the load alone for a while")
         other = start_instance([*arguments, str(tmp_path / "other"), "words"], tmp_path / "other.log")
         try:
-            wait_until(lambda: mine._conductor.membership.shuffled == (), "another has joined", 120)
+            wait_until(lambda: inside(mine).membership.shuffled == (), "another has joined", 120)
         finally:
             kill(other)
         wait_until(lambda: tasks(mine) == [["1_0", "1_1"]], "it shuffles alone", 120)

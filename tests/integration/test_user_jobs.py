@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql.functions import udf
 
 from tests.harness.kafka import Kafka, unique, wait_until
-from tests.integration.helpers import counts, keyed, texts, topics, up_to
+from tests.integration.helpers import counts, keyed, texts, topics, up_to, workers_of
 from tests.integration.topologies import count_by_key, count_slowly, word_count
 
 Run = Callable[..., Any]
@@ -95,9 +95,8 @@ def test_should_go_on_after_the_users_session_has_cancelled_all_jobs(
     """The turn's function runs on in its worker, with the stores open, and Spark gives the lane another one meanwhile."""
     source, out = topics(kafka, "in", "out")
     config = {"application.id": unique("cancelled"), "processing.guarantee": "exactly_once_v2"}
-    workers: list[str] = []
     streams = run(count_slowly(source, out, tmp_path), config)
-    streams._conductor._events.on_turn = lambda _, answers, __: workers.extend(answer.worker for answer in answers.values())
+    workers = workers_of(streams)
     expected: Counter[str] = Counter()
 
     def count(keys: str, wait: Callable[[], None] = lambda: None) -> None:

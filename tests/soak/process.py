@@ -45,7 +45,8 @@ class Instance:
         disturbance = Disturbance(Path(given["orders"]))
         self._running = {
             name: KafkaStreams(
-                APPLICATIONS[kind].build(name, disturbance), {**given["config"], "application.id": name, **self._threads(kind)}
+                APPLICATIONS[kind].build(name, disturbance),
+                {**APPLICATIONS[kind].config(given["config"]), "application.id": name, **self._threads(kind)},
             )
             for name, kind in given["applications"].items()
         }

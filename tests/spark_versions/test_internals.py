@@ -182,12 +182,21 @@ def test_should_end_the_worker_of_a_job_that_is_cancelled_without_an_interrupt(c
         assert internals.group_runs(context, "stuck")
         assert not internals.group_runs(context, "another")
         assert "stuck" not in internals.groups_waiting(context)
+        assert not internals.anybody_waits(context)
         context.cancelJobGroup("stuck")
         with pytest.raises(Py4JError):
             job.result(60)
     wait_until(lambda: not internals.group_runs(context, "stuck"), "Spark has no task of it any more")
     assert not Path(f"/proc/{facts['pid']}/exe").exists()
     assert Path(f"/proc/{facts['parent']}/exe").exists(), "its daemon makes the next one"
+
+
+def test_should_know_whether_tasks_of_anybody_wait_for_a_core(context: Any) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        job = thread.submit(context.parallelize(range(32), 32).map(lambda _: time.sleep(0.1)).count)
+        wait_until(lambda: internals.anybody_waits(context), "more tasks than cores")
+        job.result(60)
+    wait_until(lambda: not internals.anybody_waits(context), "nobody waits any more")
 
 
 def test_should_pickle_functions_of_the_main_module() -> None:

@@ -18,6 +18,7 @@ from penstock import __version__
 from penstock.client.assignment.group_assignment import GroupAssignor, member_tags
 from penstock.client.assignment.joining import wait_to_join
 from penstock.client.close_options import CloseOptions
+from penstock.client.inside import Inside
 from penstock.client.listeners import StateListener, StateRestoreListener
 from penstock.client.metadata import LagInfo, ThreadMetadata, store_lags, thread_metadata
 from penstock.client.metrics.application_metrics import ApplicationMetrics
@@ -115,6 +116,7 @@ class KafkaStreams(QueryMethods):
         self._restore_listener: StateRestoreListener | None = None
         self._standby_listener: StandbyUpdateListener | None = None
         self._client_id = self._config["client.id"] or f"{self._config['application.id']}-{uuid.uuid4()}"
+        self._inside = Inside(self._client_id)
         self._web: WebService | None = None
         self._known_locations: Locations | None = None
         self._query_key = secrets.token_bytes(32)
@@ -239,8 +241,10 @@ class KafkaStreams(QueryMethods):
             self._on_account,
         )
         events.standbys = standby_events(lambda: self._standby_listener, self._metrics.updated, self._metrics.updaters_worked)
+        events.on_turn = self._inside.turned
         if self._web is not None:
-            events.on_turn = self._web.history.turn
+            self._inside.watch_turns(self._web.history.turn)
+            self._inside.watch_restores(self._web.history.restore)
         positions = self._positions(prepared)
         units = units_of(prepared.plan)
         conductor = Conductor(config, prepared.plan, self._lane_jobs, self._admin, positions, units, events)
@@ -248,6 +252,7 @@ class KafkaStreams(QueryMethods):
         stores = LocalStores(config, self._lane_jobs, conductor)
         self._queries = Queries(stores, self._locations, lambda: self._state)
         self._tables = StateTables(self._session, stores, self._locations)
+        self._inside.started(conductor, self._lane_jobs, self._session, self._tables)
         conductor.copies.directory = self._directory
         conductor.copies.closed(prepared.plan.tasks())
         if prepared.global_topology is not None:
@@ -621,8 +626,7 @@ class KafkaStreams(QueryMethods):
         def thread_of(task: TaskId) -> str | None:
             return None if self._conductor is None else self._thread_name(self._conductor.owners.get(task))
 
-        others = [self._metrics.restored] if self._web is None else [self._metrics.restored, self._web.history.restore]
-        return RestoreEvents(lambda: self._restore_listener, thread_of, *others)
+        return RestoreEvents(lambda: self._restore_listener, thread_of, self._metrics.restored, self._inside.restored)
 
     def _on_answers(self, answers: Mapping[int, LaneAnswer]) -> None:
         self._metrics.answered(answers)

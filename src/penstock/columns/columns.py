@@ -157,6 +157,10 @@ class Columns:
         """The same rows with other keys and values."""
         return Columns(keys, values, self.timestamps, self.headers, self.origin, self.sources)
 
+    def with_rows(self, keys: Sequence[Any], values: Sequence[Any], timestamps: list[int]) -> Columns:
+        """The same rows with other keys, values and times."""
+        return Columns(keys, values, timestamps, self.headers, self.origin, self.sources)
+
     def with_headers(self, headers: list[Headers] | None) -> Columns:
         """The same rows with other headers."""
         return Columns(self.keys, self.values, self.timestamps, headers, self.origin, self.sources)
@@ -188,6 +192,12 @@ class Columns:
         """The offset of the record each row was made of."""
         offsets = self.origin.offsets
         return list(offsets) if self.sources is None else list(map(offsets.__getitem__, self.sources))
+
+    def partitions(self) -> list[int]:
+        """The partition of the record each row was made of."""
+        if isinstance(self.origin, RawColumns):
+            return [self.origin.partition] * len(self)
+        return [self.context(row).partition for row in range(len(self))]
 
     def record(self, row: int) -> Record[Any, Any]:
         """One row as a record."""
@@ -233,6 +243,12 @@ class ProducedColumns:
 
     def __iter__(self) -> Iterator[ProducedRecord]:
         return self.records()
+
+    def add(self, key: bytes | None, value: bytes | None, timestamp: int) -> None:
+        """One record more, without headers; for who has made these columns of lists."""
+        self.keys.append(key)  # type: ignore[attr-defined]
+        self.values.append(value)  # type: ignore[attr-defined]
+        self.timestamps.append(timestamp)
 
     def records(self, start: int = 0) -> Iterator[ProducedRecord]:
         """The records, from the one at `start` on."""

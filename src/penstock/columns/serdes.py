@@ -7,6 +7,7 @@ value with the serde itself: the bytes, and the errors, are always those of the 
 from __future__ import annotations
 
 import struct
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,6 +31,27 @@ from penstock.serdes.codecs import (
 )
 from penstock.serdes.contract import OpenHeaders, UserDeserializer, UserSerializer, wants_headers
 from penstock.serdes.windowed import TimeWindowedSerializer
+
+
+class ColumnSerializer:
+    """A serializer that writes many values at a time."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def serialize_all(self, topic: str, values: Sequence[Any]) -> Sequence[bytes | None]:
+        """The bytes of each; raises where one is not plain, and they have to be written one by one."""
+
+
+class ColumnDeserializer:
+    """A deserializer that reads many values at a time."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def deserialize_all(self, topic: str, data: Sequence[bytes | None]) -> Sequence[Any]:
+        """The value of each; raises where one is not plain, and they have to be read one by one."""
+
 
 _pack_start = struct.Struct(">q").pack
 
@@ -73,6 +95,8 @@ def serialize_column(
         if type(serializer) is TimeWindowedSerializer and not serializer.wants_headers:
             starts = [windowed.window.start for windowed in values]
             return [key + _pack_start(start) for key, start in zip(windowed_base_keys(serializer, topic, values), starts)]
+        if isinstance(serializer, ColumnSerializer):
+            return serializer.serialize_all(topic, values)
         fast = _fast(_SERIALIZERS, serializer)
         if fast is not None:
             return fast(values)
@@ -86,11 +110,13 @@ def deserialize_column(
 ) -> Sequence[Any]:
     """`deserializer(topic, bytes)` of each entry; with its headers where the deserializer takes them."""
     fast = _fast(_DESERIALIZERS, deserializer)
-    if fast is not None:
-        try:
+    try:
+        if isinstance(deserializer, ColumnDeserializer):
+            return deserializer.deserialize_all(topic, data)
+        if fast is not None:
             return fast(data)
-        except (TypeError, ValueError, struct.error, RecursionError):
-            pass
+    except (TypeError, ValueError, IndexError, struct.error, RecursionError):
+        pass  # not plain: the deserializer says what it does with it
     return _each(deserializer, topic, data, headers)
 
 

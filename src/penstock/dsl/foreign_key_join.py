@@ -36,7 +36,7 @@ from penstock.operators import (
     SubscriptionSendProcessorSupplier,
     SubscriptionWrapperSerde,
 )
-from penstock.operators.functions import KeyPartitioner, respond_to_primary_partition
+from penstock.operators.functions import KeyPartitioner, RespondToPrimaryPartition
 from penstock.serdes.guessed import guess_value
 from penstock.serdes.serde import as_serializer
 from penstock.topology.internal_topics import InternalTopicProperties
@@ -158,7 +158,7 @@ class _ForeignKeyJoin:
             topic,
             left._key_serde,
             response_serde,
-            respond_to_primary_partition if partitioner is None else KeyPartitioner(partitioner),
+            RespondToPrimaryPartition() if partitioner is None else KeyPartitioner(partitioner),
         )
         builder.add_graph_node(answers, sink)
         source = StreamSourceNode(

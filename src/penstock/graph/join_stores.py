@@ -38,13 +38,10 @@ class StreamJoinedStoreBuilder(DslStoreBuilder):
     ) -> None:
         super().__init__(name + "-store", suppliers, logged, False, {**topic_config, "cleanup.policy": "delete"})
         self._windows = windows
+        # Records are needed as long as a late one may still join them.
+        self.retention_period = self._retention_ms = windows.size + windows.grace_period_ms
         self._key_serde = key_serde
         self._value_serde = value_serde
-
-    @property
-    def retention_period(self) -> int:
-        """Records are needed as long as a late one may still join them."""
-        return self._windows.size + self._windows.grace_period_ms
 
     def with_caching_enabled(self) -> StreamJoinedStoreBuilder:
         """Does nothing: the order of duplicates would be lost."""
@@ -54,7 +51,7 @@ class StreamJoinedStoreBuilder(DslStoreBuilder):
         supplier = self._engines().window_store(
             DslWindowParams(
                 self.name,
-                self.retention_period,
+                self._retention_ms,
                 self._windows.size,
                 retain_duplicates=True,
                 store_format=self._format,

@@ -133,16 +133,6 @@ class DslStoreBuilder(StoreBuilder[Any]):
         self._log_config = {key: str(value) for key, value in log_config.items()}
         self._format = self._default_format
 
-    @property
-    def retention_period(self) -> int | None:
-        """How long a window or session store keeps its entries in milliseconds; None for other stores."""
-        return None
-
-    @property
-    def history_retention(self) -> int | None:
-        """How long a versioned store keeps old versions in milliseconds; None for other stores."""
-        return None
-
     def configure(self, config: Mapping[str, Any]) -> None:
         """Take the engine from the application's configuration, unless the user chose one here, and the format."""
         if self._suppliers is None:
@@ -156,8 +146,8 @@ class DslStoreBuilder(StoreBuilder[Any]):
     def _builder(self) -> StoreBuilder[Any]:
         """The builder of the store, without logging and caching set."""
 
-    def settled(self) -> StoreBuilder[Any]:
-        """The builder that the decision has come to, for those who read the store."""
+    def chosen(self) -> StoreBuilder[Any]:
+        """The builder of the engine and format that were chosen, for those who read the store."""
         return self._builder()
 
     def build(self) -> Any:
@@ -188,18 +178,13 @@ class KeyValueStoreMaterializer(_MaterializedBuilder):
     def __init__(self, materialized: MaterializedStore) -> None:
         supplier = materialized.supplier
         versioned = isinstance(supplier, VersionedBytesStoreSupplier)
-        self._history_retention: int | None = supplier.history_retention_ms if versioned else None
+        self.history_retention = supplier.history_retention_ms if versioned else None
         super().__init__(materialized, caching=materialized.caching and not materialized.is_versioned)
         if materialized.is_versioned and materialized.caching:
             _log.info("Not enabling caching for store '%s' as versioned stores do not support caching.", self.name)
 
-    @property
-    def history_retention(self) -> int | None:
-        """How long a versioned store keeps old versions; None for other stores."""
-        return self._history_retention
-
     def _builder(self) -> StoreBuilder[Any]:
-        if self._history_retention is not None:
+        if self.history_retention is not None:
             return Stores.versioned_key_value_store_builder(self._supplier, self._key_serde, self._value_serde)
         supplier = self._supplier or self._engines().key_value_store(DslKeyValueParams(self.name, self._format))
         if keeps_headers(supplier, self._format):
@@ -213,17 +198,12 @@ class _WindowedMaterializer(_MaterializedBuilder):
     ) -> None:
         super().__init__(materialized, caching)
         self._emit_strategy = emit_strategy
-        self._retention_ms = needed_ms if materialized.retention_ms is None else materialized.retention_ms
+        self.retention_period = self._retention_ms = needed_ms if materialized.retention_ms is None else materialized.retention_ms
         if needed_ms > self._retention_ms:
             raise TopologyError(
                 f"the retention of the store {self.name} must be no smaller than {needed} "
                 f"= {needed_ms} ms, but it is {self._retention_ms} ms"
             )
-
-    @property
-    def retention_period(self) -> int:
-        """How long the store keeps its entries."""
-        return self._retention_ms
 
     def _window_store_builder(self, supplier: Any) -> StoreBuilder[Any]:
         if keeps_headers(supplier, self._format):

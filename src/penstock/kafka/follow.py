@@ -7,7 +7,7 @@ how far that was.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message
@@ -77,10 +77,10 @@ class Follower:
             for message in (first, *self._consumer.consume(_AT_ONCE, 0)):
                 self._take_in(message)
 
-    def wait_apart(self, seconds: float) -> None:
+    def wait_apart(self, seconds: float, sleep: Callable[[float], object] = time.sleep) -> None:
         """So long, whatever comes, and then take it in: to wake up for each record costs more than to wait for some."""
         if seconds > 0:
-            time.sleep(seconds)
+            sleep(seconds)
         self.wait(0)
 
     @property

@@ -6,11 +6,11 @@ pickle by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from penstock.errors import StreamsError
-from penstock.partitioner import chooser
+from penstock.partitioner import ColumnPartitioner, chooser
 
 
 class IgnoreKey:
@@ -115,10 +115,20 @@ class KeyPartitioner:
         return chosen
 
 
-def respond_to_primary_partition(_topic: str, _key: Any, response: Any, _num_partitions: int) -> int | None:
+class RespondToPrimaryPartition(ColumnPartitioner):
     """Where the answer of a foreign-key join goes: to the partition its subscription came from."""
-    partition: int | None = response.primary_partition
-    return partition
+
+    __slots__ = ()
+
+    def __call__(self, _topic: str, _key: Any, response: Any, _num_partitions: int) -> int | None:
+        """The partition of one."""
+        partition: int | None = response.primary_partition
+        return partition
+
+    def choose_all(self, values: Sequence[Any], count: int) -> list[int] | None:
+        """The partitions of many."""
+        partitions = [response.primary_partition for response in values]
+        return None if None in partitions or not 0 <= min(partitions) <= max(partitions) < count else partitions
 
 
 def new_value(_key: Any, change: Any) -> Any:

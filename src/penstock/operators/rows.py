@@ -11,6 +11,7 @@ from penstock.columns.columns import Columns
 from penstock.columns.text import LateColumn
 from penstock.operators.context import OperatorContext
 from penstock.operators.functions import IgnoreKey
+from penstock.record import Record
 
 
 def each_row(context: OperatorContext, columns: Columns, function: Callable[[Any, Any], Any]) -> tuple[list[Any], Columns]:
@@ -32,6 +33,20 @@ def each_row(context: OperatorContext, columns: Columns, function: Callable[[Any
         return results, columns
     kept = sorted(set(range(len(columns))).difference(failed))
     return [results[row] for row in kept], columns.take(kept)
+
+
+def row_by_row(context: OperatorContext, columns: Columns, process: Callable[[Record[Any, Any]], None]) -> None:
+    """`process` of each row, for what a face for columns leaves to the one for records."""
+    before, node = context.record_context, context.current_node
+    for row in range(len(columns)):
+        context.record_context = columns.context(row)
+        context.current_node = node
+        try:
+            process(columns.record(row))
+        except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
+            context.current_node = node
+            context.row_failed(columns, row, exc)
+    context.record_context = before
 
 
 def spread(columns: Columns, keys: Sequence[Any] | None, values: Sequence[Any], counts: list[int]) -> Columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -9,18 +10,17 @@ from typing import Any
 from penstock.operators.context import OperatorContext
 from penstock.operators.forwarding import FlushListener, SessionCacheFlushListener, SessionCacheFlushListenerWithHeaders
 from penstock.state.aggregation_with_headers import AggregationWithHeaders
-from penstock.state.layers.headers_windowed import MeteredSessionStoreWithHeaders
 from penstock.windows import Windowed
 
 
 def plain_sessions(store: Any) -> Any:
     """A store that takes and gives bare aggregates: the store itself, or a view of one that keeps headers."""
-    return PlainSessionView(store) if isinstance(store, MeteredSessionStoreWithHeaders) else store
+    return PlainSessionView(store) if store.gives_headers else store
 
 
 def session_flush_listener(store: Any, context: OperatorContext) -> FlushListener:
     """The listener that fits what the store's cache hands out."""
-    listener = SessionCacheFlushListenerWithHeaders if isinstance(store, PlainSessionView) else SessionCacheFlushListener
+    listener = SessionCacheFlushListenerWithHeaders if store.gives_headers else SessionCacheFlushListener
     return listener(context)
 
 
@@ -30,6 +30,7 @@ class PlainSessionView:
     __slots__ = ("_store", "remove", "set_flush_listener")
 
     takes_rows = False
+    gives_headers = True  # to who listens to the cache of the store behind it
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -39,6 +40,10 @@ class PlainSessionView:
     def put(self, session_key: Windowed[Any], aggregate: Any) -> None:
         """Set the aggregate of a session; None deletes."""
         self._store.put(session_key, None if aggregate is None else AggregationWithHeaders(aggregate))
+
+    def through_bytes(self, aggregate: Any) -> Any:
+        """A copy of the aggregate: the store's serde reads it with headers."""
+        return copy.deepcopy(aggregate)
 
     def fetch_session(self, key: Any, session_start: int, session_end: int) -> Any:
         """The aggregate of exactly this session, or None."""

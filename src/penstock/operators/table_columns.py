@@ -15,7 +15,6 @@ from penstock.columns.text import LateColumn
 from penstock.operators.context import OperatorContext
 from penstock.operators.forwarding import TimestampedTupleForwarder
 from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
-from penstock.state.store import ValueAndTimestamp
 from penstock.state.value_and_timestamp import Row
 
 # Keys of these types are equal exactly where their bytes are, so that they can stand for their bytes.
@@ -23,7 +22,6 @@ LIKE_THEIR_BYTES = frozenset({str, bytes, int})
 
 KeptRows = dict[Any, Row | None]
 """Rows by what stands for their keys, each value as its store keeps it."""
-
 
 Update = tuple[Any, Any, int, Any]
 """What a record changed: new value, old value, timestamp, and the new value as its store keeps it."""
@@ -65,7 +63,7 @@ class TableColumns(ColumnProcessor):
 
     def _take_columns(self, store: Any) -> None:
         """Offer the face where the store has what it needs."""
-        if isinstance(store, MeteredTimestampedKeyValueStore) and store.takes_rows:
+        if store.takes_table_rows:
             self._table = store
             self._node = self._context.current_node
             self.takes_columns = True
@@ -157,10 +155,8 @@ class TableColumns(ColumnProcessor):
 
     def _put_rows(self, columns: Columns, last: list[int], keys: DistinctKeys, rows: KeptRows) -> None:
         """Leave the rows in the cache, for more records of the turn to change them."""
-        for number in last:
-            row = rows[keys.identities[number]]
-            self._context.record_context = columns.context(number)
-            self._table.put(columns.keys[number], None if row is None else ValueAndTimestamp(self._table.give(row[0]), row[1]))
+        identities = [keys.identities[number] for number in last]
+        self._table.put_rows(keys.raw_of(identities), [rows[identity] for identity in identities], map(columns.context, last))
 
     def _write_all(self, columns: Columns, keys: DistinctKeys) -> None:
         updates: list[Update] = []
@@ -181,11 +177,12 @@ class TableColumns(ColumnProcessor):
 
     def _forward_held(self, changed: Columns) -> None:
         context = self._context
-        before, context.current_node = context.current_node, self._node
+        node, record = context.current_node, context.record_context
+        context.current_node = self._node
         try:
             context.forward_columns(changed)
         finally:
-            context.current_node = before
+            context.current_node, context.record_context = node, record
 
 
 class DistinctKeys:

@@ -7,7 +7,6 @@ so that it is what the store would give. That takes 10 µs for 200 bytes of JSON
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -17,14 +16,15 @@ _UNCHANGING = frozenset({int, float, bool, str, bytes, type(None)})
 def keeper(store: Any) -> Callable[[Any], Any]:
     """A function that gives an aggregate as it is now, whatever becomes of the original.
 
-    >>> keep = keeper(object())
+    >>> from penstock.state.capabilities import StoreCapabilities
+    >>> keep = keeper(StoreCapabilities())
     >>> original = [1]
     >>> kept = keep(original)
     >>> original.append(2)
     >>> kept
     [1]
     """
-    through: Callable[[Any], Any] = getattr(store, "through_bytes", None) or copy.deepcopy
+    through: Callable[[Any], Any] = store.through_bytes
 
     def keep(value: Any) -> Any:
         return value if type(value) in _UNCHANGING else through(value)

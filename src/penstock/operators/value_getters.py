@@ -9,7 +9,6 @@ from typing import Any, Protocol, runtime_checkable
 from penstock.errors import StreamsError
 from penstock.operators.store_wrapper import KeyValueStoreWrapper
 from penstock.operators.table_columns import DistinctKeys
-from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
 from penstock.state.store import ValueAndTimestamp
 
 _UNCHANGEABLE = frozenset({str, bytes, int, float, bool})
@@ -31,12 +30,15 @@ class KTableValueGetter(ABC):
     def is_versioned(self) -> bool:
         """Whether earlier versions of a row can be asked for."""
 
-    def get_many(self, keys: list[Any]) -> dict[Any, Any] | None:
-        """The values of many keys, read at once; None where they have to be asked for one by one."""
+    def get_rows(self, keys: list[Any], *, shared: bool = False) -> dict[Any, Any] | None:
+        """What `get` gives for many keys, read at once; None where they have to be asked for one by one.
+
+        That is where a function that gets the same object twice could tell, unless they are `shared`: then nobody changes them.
+        """
         return None
 
-    def get_rows(self, keys: Sequence[Any]) -> list[Any] | None:
-        """The row of each key with its timestamp, read at once; None where they have to be asked for one by one."""
+    def get_each(self, keys: Sequence[Any]) -> list[Any] | None:
+        """What `get` gives for each key, made for it alone, read at once; None where they have to be asked for one by one."""
         return None
 
     def close(self) -> None:  # noqa: B027  most getters hold nothing
@@ -95,26 +97,23 @@ class KTableStoreValueGetter(KTableValueGetter):
         """Take the store."""
         self._store = KeyValueStoreWrapper(context, self._store_name)
 
-    def get_many(self, keys: list[Any]) -> dict[Any, Any] | None:
-        """The values of many keys.
-
-        Not where a function that gets the same object twice could tell: then each record gets one of its own.
-        """
+    def get_rows(self, keys: list[Any], *, shared: bool = False) -> dict[Any, Any] | None:
+        """The rows of many keys."""
         table = self._store.store
-        if not keys or not isinstance(table, MeteredTimestampedKeyValueStore) or not table.takes_rows:
+        if not keys or not table.takes_table_rows:
             return None
         distinct = DistinctKeys(keys, table.raw_keys)
         if distinct.identities is not keys:
             return None
         rows = table.rows_of(distinct.raw)
-        if not _UNCHANGEABLE.issuperset(type(row[0]) for row in rows if row is not None):
+        if not shared and not _UNCHANGEABLE.issuperset(type(row[0]) for row in rows if row is not None):
             return None
-        return {key: row[0] for key, row in zip(distinct.distinct, rows) if row is not None}
+        return {key: ValueAndTimestamp(*row) for key, row in zip(distinct.distinct, rows) if row is not None}
 
-    def get_rows(self, keys: Sequence[Any]) -> list[Any] | None:
+    def get_each(self, keys: Sequence[Any]) -> list[Any] | None:
         """The row of each key, made for it alone."""
         table = self._store.store
-        if not isinstance(table, MeteredTimestampedKeyValueStore) or not table.takes_rows:
+        if not table.takes_table_rows:
             return None
         return [None if row is None else ValueAndTimestamp(*row) for row in table.rows_of(table.raw_keys(keys))]
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.columns.columns import Columns, ProducedColumns, RecordOrColumns
@@ -24,8 +26,8 @@ from penstock.handlers import (
     is_retriable,
 )
 from penstock.hashing import default_partitions
-from penstock.ids import TaskId
-from penstock.partitioner import chooser
+from penstock.ids import TaskId, TopicPartition
+from penstock.partitioner import ColumnPartitioner, chooser
 from penstock.record import Headers, ProducedRecord, Record
 from penstock.runtime.nodes import FailedProcessingError, error_handler_context
 from penstock.runtime.sink_format import SinkFormat
@@ -60,6 +62,9 @@ class RecordCollector:
     their own. All others keep partition None: the producer chooses by murmur2 of the key's bytes, as everywhere in Kafka.
     """
 
+    gathers: ClassVar[bool] = True
+    """Whether records that are sent one by one may be kept as columns; False for who looks at each."""
+
     def __init__(
         self,
         task_id: TaskId,
@@ -73,9 +78,22 @@ class RecordCollector:
         self._partitions_for = partitions_for
         self._outputs: list[RecordOrColumns] = []
         self._changelogs: list[RecordOrColumns] = []
+        self._gathered: dict[str | TopicPartition, ProducedColumns] | None = None
         self._choosers: dict[int, Callable[..., Any]] = {}  # partitioners live as long as the nodes that have them
         self._dead = 0
         self._dead_letters: deque[ProducedRecord] = deque(maxlen=_DEAD_LETTERS)
+
+    @contextmanager
+    def gathering(self) -> Iterator[None]:
+        """Meanwhile plain records that are sent one by one are kept as columns, those of a topic together.
+
+        The records of each topic keep their order, and so do those of each partition of a changelog.
+        """
+        self._gathered = {} if self.gathers else None
+        try:
+            yield
+        finally:
+            self._gathered = None
 
     def send(self, topic: str, record: Record[Any, Any] | _OpenRecord, sink: SinkFormat) -> None:
         """Serialize a record and keep it for the commit; to several partitions where the partitioner names several."""
@@ -90,6 +108,16 @@ class RecordCollector:
         except Exception as exc:  # noqa: BLE001
             self._serialization_failed(SerializationExceptionOrigin.VALUE, topic, record, sink, exc)
             return
+        gathered = self._gathered
+        if gathered is not None:
+            if not headers and sink.partitioner is None:
+                columns = gathered.get(topic)
+                if columns is None:
+                    columns = gathered[topic] = ProducedColumns(topic, None, [], [], [])
+                    self._outputs.append(columns)
+                columns.add(key_bytes, value_bytes, timestamp)
+                return
+            gathered.pop(topic, None)
         if type(headers) is not tuple:  # open until both serializers had it
             headers = tuple(headers)
         if sink.partitioner is None:
@@ -116,9 +144,11 @@ class RecordCollector:
         columns: Columns,
         key_serializer: Serializer,
         value_serializer: Serializer,
-        partitioner: WindowedStreamPartitioner | None = None,
+        partitioner: WindowedStreamPartitioner | ColumnPartitioner | None = None,
     ) -> bool:
         """Serialize many records for one topic and keep them; False, with nothing kept, where one of them does not serialize."""
+        if self._gathered is not None:
+            self._gathered.pop(topic, None)
         count = None if partitioner is None or self._partitions_for is None else self._partition_count(topic)
         if partitioner is not None and not count:
             return False
@@ -128,16 +158,16 @@ class RecordCollector:
         try:
             keys = serialize_column(key_serializer, topic, columns.keys, opened)
             values = serialize_column(value_serializer, topic, columns.values, opened)
-            base_keys = None if partitioner is None else windowed_base_keys(partitioner.serializer, topic, columns.keys)
+            chosen = None if partitioner is None or count is None else _chosen(partitioner, topic, columns, count)
         except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a serializer raises)
             return False
         if opened is not None:
             columns = columns.with_headers([tuple(some) for some in opened] if any(opened) else None)
         produced = self._produced(topic, columns, keys, values)
-        if base_keys is None or count is None:
+        if chosen is None:
             self._outputs.append(produced)
         else:
-            self._outputs += produced.by_partition(default_partitions(pa.array(base_keys, pa.binary()), count))
+            self._outputs += produced.by_partition(chosen)
         return True
 
     def _produced(self, topic: str, columns: Columns, keys: Any, values: Any) -> ProducedColumns:
@@ -145,6 +175,8 @@ class RecordCollector:
 
     def send_raw(self, record: ProducedRecord, error_context: ErrorHandlerContext | None = None) -> None:
         """Keep a dead letter, which is bytes already; `error_context` says what it was made of."""
+        if self._gathered is not None:
+            self._gathered.pop(record.topic, None)
         self._outputs.append(record)
         self._dead += 1
         self._dead_letters.append(record)
@@ -160,27 +192,48 @@ class RecordCollector:
         return dead, letters
 
     def send_changelog(
-        self, topic: str, partition: int, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers
+        self, changelog: TopicPartition, key: bytes | None, value: bytes | None, timestamp: int, headers: Headers
     ) -> None:
         """Keep one change of a store."""
-        self._changelogs.append(_new(ProducedRecord, (topic, partition, key, value, timestamp, headers)))
+        gathered = self._gathered
+        if gathered is not None:
+            if not headers:
+                columns = gathered.get(changelog)
+                if columns is None:
+                    columns = gathered[changelog] = ProducedColumns(*changelog, [], [], [])
+                    self._changelogs.append(columns)
+                columns.add(key, value, timestamp)
+                return
+            gathered.pop(changelog, None)
+        self._changelogs.append(_new(ProducedRecord, (*changelog, key, value, timestamp, headers)))
 
     def send_changelog_columns(
-        self, topic: str, partition: int, keys: list[bytes], values: list[bytes | None], timestamps: list[int]
+        self,
+        changelog: TopicPartition,
+        keys: list[bytes],
+        values: list[bytes | None],
+        timestamps: list[int],
+        headers: list[Headers] | None = None,
     ) -> None:
         """Keep many changes of a store."""
-        self._changelogs.append(ProducedColumns(topic, partition, keys, values, timestamps))
+        if self._gathered is not None:
+            self._gathered.pop(changelog, None)
+        self._changelogs.append(ProducedColumns(*changelog, keys, values, timestamps, headers))
 
     def drain(self) -> tuple[list[RecordOrColumns], list[RecordOrColumns]]:
         """Outputs and changelog records since the last call, each in the order they were sent."""
         outputs, changelogs = self._outputs, self._changelogs
         self._outputs, self._changelogs = [], []
+        if self._gathered is not None:
+            self._gathered = {}
         return outputs, changelogs
 
     def clear(self) -> None:
         """Forget what was not handed out."""
         self._outputs.clear()
         self._changelogs.clear()
+        if self._gathered is not None:
+            self._gathered = {}
 
     def handle_send_error(self, record: ProducedRecord, exception: Exception) -> None:
         """Decide on a record that the brokers did not take; called by who writes the records.
@@ -281,6 +334,16 @@ class RecordCollector:
         if response.result is Result.RETRY:
             _log.warning("ProductionExceptionHandler returned RETRY for a non-retriable exception. Will treat it as FAIL.")
         return response.result is not Result.RESUME
+
+
+def _chosen(partitioner: WindowedStreamPartitioner | ColumnPartitioner, topic: str, columns: Columns, count: int) -> Any:
+    if isinstance(partitioner, WindowedStreamPartitioner):
+        base_keys = windowed_base_keys(partitioner.serializer, topic, columns.keys)
+        return default_partitions(pa.array(base_keys, pa.binary()), count)
+    partitions = partitioner.choose_all(columns.values, count)
+    if partitions is None:
+        raise ValueError("they have to be asked for one by one")
+    return np.array(partitions, np.int32)
 
 
 def _with_headers(serializer: Any, headers: Any, topic: str, value: Any) -> bytes | None:

@@ -130,10 +130,17 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
             self.record_context = columns.context(row)
             self.record_dropped(reason)
 
-    def log_columns(self, store_name: str, keys: list[bytes], values: list[bytes | None], timestamps: list[int]) -> None:
+    def log_columns(
+        self,
+        store_name: str,
+        keys: list[bytes],
+        values: list[bytes | None],
+        timestamps: list[int],
+        headers: list[Headers] | None = None,
+    ) -> None:
         """Write many changes to the store's changelog partition."""
-        topic, partition = self.state_manager.registered_changelog_partition_for(store_name)
-        self.record_collector.send_changelog_columns(topic, partition, keys, values, timestamps)
+        changelog = self.state_manager.registered_changelog_partition_for(store_name)
+        self.record_collector.send_changelog_columns(changelog, keys, values, timestamps, headers)
 
     def _child(self, name: str) -> Any:
         node = self.current_node
@@ -195,8 +202,8 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
 
     def log_change(self, store_name: str, key: bytes, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
         """Write one change to the store's changelog partition."""
-        topic, partition = self.state_manager.registered_changelog_partition_for(store_name)
-        self.record_collector.send_changelog(topic, partition, key, value, timestamp, headers)
+        changelog = self.state_manager.registered_changelog_partition_for(store_name)
+        self.record_collector.send_changelog(changelog, key, value, timestamp, headers)
 
     def send_dead_letters(self, records: Iterable[ProducedRecord], error_context: ErrorHandlerContext | None = None) -> None:
         """Write a handler's dead letter records with the task's outputs."""

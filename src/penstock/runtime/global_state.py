@@ -27,7 +27,7 @@ from penstock.runtime.nodes import FailedProcessingError, ProcessorNode
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.record_deserializer import RecordDeserializer
 from penstock.runtime.task_metrics import TaskMetrics
-from penstock.state.reading import rocksdb_of
+from penstock.state.capabilities import rocksdb_of
 from penstock.state.restore import StoreRestorer
 from penstock.state.store import RestoreCallback, StateStore
 from penstock.topology.specs import GlobalTopology, ProcessorSpec
@@ -134,7 +134,7 @@ class GlobalStateManager:
                 if restorer.store is store and restorer.offset is not None
             }
             try:
-                getattr(store, "flush", _nothing)()
+                store.flush()
                 store.commit(known if store.persistent else {})
             except PenstockError:
                 raise
@@ -295,7 +295,3 @@ def _failure(node: str | None, raw: RawRecord, cause: BaseException, message: st
 
 
 __all__ = ["GLOBAL_TASK_ID", "GlobalStateManager", "GlobalStateUpdateTask"]
-
-
-def _nothing() -> None:
-    """Not every store of a user's own can flush."""

@@ -14,6 +14,7 @@ from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import PenstockError, StreamsError, TaskCorruptedError, TaskMigratedError
 from penstock.handlers import ProcessingExceptionHandler, Result, as_response
 from penstock.ids import TaskId
+from penstock.partitioner import ColumnPartitioner
 from penstock.processor import FixedKeyProcessor
 from penstock.record import FixedKeyRecord, RawRecord, Record, RecordContext
 from penstock.runtime.sink_format import SinkFormat
@@ -287,7 +288,7 @@ class SinkNode(Node):
     def column_face(self) -> ColumnFace | None:
         """A sink of a fixed topic sends columns; a partitioner of the user's own is asked for each record."""
         partitioner = self._format.partitioner
-        is_known = partitioner is None or type(partitioner) is WindowedStreamPartitioner
+        is_known = isinstance(partitioner, WindowedStreamPartitioner | ColumnPartitioner | None)
         return ColumnFace() if self.topic is not None and is_known else None
 
     def follow(self, plan: ColumnPlan) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -26,6 +27,40 @@ class ReadyToProcess(NamedTuple):
 
 
 _READY = ReadyToProcess(True)
+
+
+Taken = tuple[RecordQueue, RawColumns, list[int]]
+"""Records of a partition, and their places in the common order of all that were taken."""
+
+
+class MergedRows:
+    """What was taken of several partitions, to be processed from the first place on."""
+
+    def __init__(self, taken: Sequence[Taken]) -> None:
+        self._taken = list(taken)
+        self.left = sum(len(raw) for _, raw, _ in taken)
+        self._next = 0
+
+    def first(self, count: int) -> list[Taken]:
+        """The records of so many places, by their partitions."""
+        if count >= self.left:
+            return self._taken
+        ends = [bisect_left(places, self._next + count) for _, _, places in self._taken]
+        return [(queue, raw.rows(0, end), places[:end]) for (queue, raw, places), end in zip(self._taken, ends) if end]
+
+    def done(self, part: Sequence[Taken]) -> int:
+        """These are processed; returns how many they are."""
+        ends = {queue.partition: len(raw) for queue, raw, _ in part}
+        records = sum(ends.values())
+        rest = [(queue, raw, places, ends.get(queue.partition, 0)) for queue, raw, places in self._taken]
+        self._taken = [(queue, raw.rows(end, len(raw)), places[end:]) for queue, raw, places, end in rest if end < len(raw)]
+        self.left -= records
+        self._next += records
+        return records
+
+    def rest(self) -> list[tuple[RecordQueue, RawColumns]]:
+        """What is left, that of the partition first whose record is next."""
+        return [(queue, raw) for queue, raw, _ in sorted(self._taken, key=lambda taken: taken[2][0])]
 
 
 def _has_records(queue: RecordQueue) -> bool:
@@ -160,7 +195,7 @@ class PartitionGroup:
                 self.add_raw_records(partition, raw.rows(at[partition], len(raw)))
         return runs
 
-    def take_merged(self, now: int) -> list[tuple[RecordQueue, RawColumns, list[int]]]:
+    def take_merged(self, now: int) -> list[Taken]:
         """Take out what may be processed now of two partitions: the records of each, and their places in the common order.
 
         `next_record` would give the same records in the same order; the times advance when they are `consumed`.
@@ -179,13 +214,6 @@ class PartitionGroup:
         else:
             self.add_raw_records(other.partition, taken[waits].rows(left, end))
         return [(q, raw.rows(0, len(p)), p) for q, raw, p in zip(queues, taken, places) if p]
-
-    def advance(self, queue: RecordQueue, timestamp: int) -> None:
-        """A record of a run is about to be processed: partition time and stream time follow it."""
-        if timestamp > queue.partition_time:
-            queue.partition_time = timestamp
-        if timestamp > self.stream_time:
-            self.stream_time = timestamp
 
     def consumed(self, queue: RecordQueue, raw: RawColumns) -> None:
         """A run has been processed: partition time and stream time follow it."""

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.errors import TopologyError
 from penstock.runtime.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from penstock.state.store import StateStore, StoreBuilder
-from penstock.topology.specs import GlobalTopology, NodeSpec, SinkSpec, SourceSpec, Subtopology
+from penstock.topology.specs import GlobalTopology, NodeSpec, ProcessorSpec, SinkSpec, SourceSpec, Subtopology
 from penstock.user_code import added_at
 
 
@@ -98,6 +98,17 @@ class ProcessorTopology:
 def _build_stores(specs: Sequence[NodeSpec], builders: Mapping[str, StoreBuilder[Any]]) -> list[StateStore]:
     names: dict[str, None] = {}
     for spec in specs:
-        names.update((name, None) for name in getattr(spec, "stores", ()) if name in builders)
+        if isinstance(spec, ProcessorSpec):
+            names.update((name, None) for name in spec.stores if name in builders)
     names.update((name, None) for name in builders)
-    return [builders[name].build() for name in names]
+    return [_built(name, builders[name]) for name in names]
+
+
+def _built(name: str, builder: StoreBuilder[Any]) -> StateStore:
+    store = builder.build()
+    if not isinstance(store, StateStore):
+        raise TopologyError(
+            f"the builder of store {name} ({type(builder).__name__}) gave a {type(store).__name__}, which is no store: "
+            "let its class be a subclass of StateStore"
+        )
+    return store

@@ -14,7 +14,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.log_bounds import LogBounds
 from penstock.record import RawRecord
 from penstock.runtime.nodes import FailedProcessingError
-from penstock.state.reading import rocksdb_of
+from penstock.state.capabilities import rocksdb_of
 from penstock.state.restore import StoreRestorer
 from penstock.state.store import RestoreCallback, StateStore, StateStoreContext
 
@@ -210,8 +210,8 @@ class ProcessorStateManager:
 
     def flush_cache(self) -> None:
         """Let caches and buffers write and forward what they hold, in the order of the topology."""
-        self._for_each("flush cache of", lambda metadata: getattr(metadata.store, "flush_cache", _nothing)())
-        self._for_each("flush", lambda metadata: getattr(metadata.store, "flush", _nothing)())
+        self._for_each("flush cache of", lambda metadata: metadata.store.flush_cache())
+        self._for_each("flush", lambda metadata: metadata.store.flush())
 
     def commit(self) -> None:
         """Make the stores' changes durable, each in one step with its changelog position."""
@@ -266,7 +266,3 @@ def delete_stores(folders: Iterable[Path]) -> None:
             shutil.rmtree(deleted)
         except OSError as exc:
             raise ProcessorStateError(f"cannot delete the state in {folder}: {exc.strerror or exc}") from exc
-
-
-def _nothing() -> None:
-    return None

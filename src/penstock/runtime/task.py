@@ -36,7 +36,8 @@ from penstock.runtime.collector import PartitionsFor, RecordCollector
 from penstock.runtime.context import InternalProcessorContext
 from penstock.runtime.merged_join import MergedJoin
 from penstock.runtime.nodes import FailedProcessingError
-from penstock.runtime.partition_group import PartitionGroup
+from penstock.runtime.pace import Pace
+from penstock.runtime.partition_group import MergedRows, PartitionGroup
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.punctuation import NEVER
 from penstock.runtime.record_queue import UNKNOWN, RecordQueue, StampedRecord
@@ -132,6 +133,7 @@ class StreamTask:
         )
         self.column_plan = ColumnPlan()
         self.processed_as_columns = 0
+        self._pace = Pace()
         self._merged: MergedJoin | CachedTables | None = None
         self._next_offsets: dict[TopicPartition, int] = {}
         self._passed: set[TopicPartition] = set()
@@ -264,8 +266,8 @@ class StreamTask:
     def process_all(self, max_records: int | None = None, *, until: float = math.inf) -> int:
         """Process what is ready, with the stream-time punctuators that come due; returns the number of records.
 
-        Wall-clock time stands still meanwhile, as it does in an iteration of a Kafka Streams thread. Records that go one by one
-        stop at the moment `until` (of `time.monotonic`), after one at least: the others stay in their queues.
+        Wall-clock time stands still meanwhile, as it does in an iteration of a Kafka Streams thread. It stops at about the moment
+        `until` (of `time.monotonic`), after one record or one part of the columns at least: the others stay in their queues.
         """
         now = self._clock.now_ms()
         self.was_cut_short = False
@@ -303,8 +305,10 @@ class StreamTask:
         if way is Way.SINGLE:
             return 0, False
         if way is Way.ROWS:
-            return self._process_rows(now, until)
-        done = self._process_runs(now) if self._merged is None else self._process_merged(self._merged, now)
+            with self.collector.gathering():
+                return self._process_rows(now, until)
+        merged = self._merged
+        done = self._process_runs(now, until) if merged is None else self._process_merged(merged, now, until)
         self.processed_as_columns += done[0]
         return done
 
@@ -353,32 +357,44 @@ class StreamTask:
         finally:
             context.current_node = context.record_context = None
 
-    def _process_runs(self, now: int) -> tuple[int, bool]:
-        """Process what is ready as columns; False with what it has done where the rest has to go record by record."""
+    def _process_runs(self, now: int, until: float) -> tuple[int, bool]:
+        """Process what is ready as columns; False with what it has done where the rest has to go record by record.
+
+        What is left at the moment `until` goes back into its queues.
+        """
         group, context = self.partition_group, self.context
         runs = group.take_runs(now)
         if not self.column_plan.is_worth(len(runs), sum(len(raw) for _, raw in runs)):
             group.put_back(runs)
             return 0, False
         runs_of = Counter(queue.source.name for queue, _ in runs)
+        left = sum(len(raw) for _, raw in runs)
         processed = 0
-        for index, (queue, raw) in enumerate(runs):
-            try:
-                columns = queue.source.read_columns(raw)
-            except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
-                group.put_back(runs[index:])
-                return processed, False
-            if min(raw.timestamps) < 0:
-                group.put_back(runs[index:])
-                return processed, False
-            context.system_time_ms = now
-            context.current_node = queue.source
-            context.is_only_run = runs_of[queue.source.name] == 1
-            with self._failures_of_columns():
-                context.forward_columns(columns)
-            group.consumed(queue, raw)
-            self._commit_needed = True
-            processed += len(raw)
+        for index, (queue, run) in enumerate(runs):
+            done = 0
+            while done < len(run):
+                if processed and monotonic() >= until:
+                    group.put_back([(queue, run.rows(done, len(run))), *runs[index + 1 :]])
+                    self.was_cut_short = True
+                    return processed, True
+                raw = run.rows(done, min(len(run), done + self._pace.next_part(left - processed, until)))
+                try:
+                    columns = queue.source.read_columns(raw)
+                except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
+                    columns = None
+                if columns is None or min(raw.timestamps) < 0:
+                    group.put_back([(queue, run.rows(done, len(run))), *runs[index + 1 :]])
+                    return processed, False
+                context.system_time_ms = now
+                context.current_node = queue.source
+                context.is_only_run = self.column_plan.way is Way.RUNS and runs_of[queue.source.name] == 1
+                with self._failures_of_columns():
+                    context.forward_columns(columns)
+                group.consumed(queue, raw)
+                self._commit_needed = True
+                self._pace.done(len(raw))
+                done += len(raw)
+                processed += len(raw)
         return processed, True
 
     def _process_rows(self, now: int, until: float) -> tuple[int, bool]:
@@ -405,14 +421,17 @@ class StreamTask:
             run, source, topic, partition = queue.source.run, queue.source, raw.topic, raw.partition
             headers_of = [()] * len(raw) if raw.headers is None else raw.headers
             rows = zip(columns.keys, columns.values, raw.timestamps, headers_of, raw.offsets, raw.keys, raw.values)
+            self._commit_needed = True
             try:
                 for done, (key, value, timestamp, headers, offset, raw_key, raw_value) in enumerate(rows, 1):
-                    group.advance(queue, timestamp)
+                    if timestamp > queue.partition_time:
+                        queue.partition_time = timestamp
+                    if timestamp > group.stream_time:
+                        group.stream_time = timestamp
                     context.record_context = RecordContext(timestamp, offset, partition, topic, headers, raw_key, raw_value)
                     context.current_node = source
                     run(Record(key, value, timestamp, headers))
                     queue.consumed_offset = offset
-                    self._commit_needed = True
                     if timers.stream_time.next_due <= group.stream_time:
                         context.current_node = None
                         self.maybe_punctuate_stream_time()
@@ -433,24 +452,37 @@ class StreamTask:
             processed += len(raw)
         return processed, True
 
-    def _process_merged(self, merged: MergedJoin | CachedTables, now: int) -> tuple[int, bool]:
-        """Process what is ready of both inputs at once; nothing, and False, where it has to go record by record."""
+    def _process_merged(self, merged: MergedJoin | CachedTables, now: int, until: float) -> tuple[int, bool]:
+        """Process what is ready of both inputs at once; False with what it has done where the rest has to go record by record.
+
+        What is left at the moment `until` goes back into its queues.
+        """
         group, context = self.partition_group, self.context
-        taken = group.take_merged(now)
-        try:
-            columns = [queue.source.read_columns(raw) for queue, raw, _ in taken]
-        except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
-            columns = []
-        if not columns or min(min(raw.timestamps) for _, raw, _ in taken) < 0:
-            group.put_back((queue, raw) for queue, raw, _ in taken)
-            return 0, False
-        context.system_time_ms, context.is_only_run = now, True
-        with self._failures_of_columns():
-            merged.run(context, [(queue.source, rows, places) for (queue, _, places), rows in zip(taken, columns)])
-        for queue, raw, _ in taken:
-            group.consumed(queue, raw)
-        self._commit_needed = True
-        return sum(len(raw) for _, raw, _ in taken), True
+        taken = MergedRows(group.take_merged(now))
+        processed = 0
+        while taken.left:
+            if processed and monotonic() >= until:
+                group.put_back(taken.rest())
+                self.was_cut_short = True
+                break
+            part = taken.first(self._pace.next_part(taken.left, until))
+            try:
+                columns = [queue.source.read_columns(raw) for queue, raw, _ in part]
+            except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
+                columns = []
+            if not columns or min(min(raw.timestamps) for _, raw, _ in part) < 0:
+                group.put_back(taken.rest())
+                return processed, False
+            context.system_time_ms, context.is_only_run = now, True
+            with self._failures_of_columns():
+                merged.run(context, [(queue.source, rows, places) for (queue, _, places), rows in zip(part, columns)])
+            for queue, raw, _ in part:
+                group.consumed(queue, raw)
+            self._commit_needed = True
+            records = taken.done(part)
+            self._pace.done(records)
+            processed += records
+        return processed, True
 
     def _process(self, stamped: StampedRecord, queue: RecordQueue, now: int) -> None:
         record, raw = stamped

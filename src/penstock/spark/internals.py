@@ -320,20 +320,32 @@ def group_runs(spark: SparkContext, group: str) -> bool:
     return _running_tasks(spark).get(group, 0) > 0
 
 
+def anybody_waits(spark: SparkContext) -> bool:
+    """Whether the scheduler has a task, of whatever job, that has not begun.
+
+    Without it a lane that stays would be left every two seconds, whether or not somebody else wants its core.
+    """
+    return any(tasks.numTasks() - tasks.tasksSuccessful() > tasks.runningTasks() for tasks in _task_sets(spark))
+
+
 def _running_tasks(spark: SparkContext) -> dict[str, int]:
     """How many tasks run of each group of jobs that the scheduler has tasks of."""
+    running: dict[str, int] = {}
+    for tasks in _task_sets(spark):
+        properties = tasks.taskSet().properties()
+        group = None if properties is None else properties.getProperty(_JOB_GROUP)
+        if group is not None:
+            running[group] = running.get(group, 0) + tasks.runningTasks()
+    return running
+
+
+def _task_sets(spark: SparkContext) -> Iterator[Any]:
+    """The sets of tasks that the scheduler has and that are not over."""
     context: Any = spark._jsc.sc()
     pools = context.getAllPools()  # without the fair scheduler these are the sets of tasks themselves
-    running: dict[str, int] = {}
     for number in range(pools.size()):
         sets = pools.apply(number).getSortedTaskSetQueue()
-        for position in range(sets.size()):
-            tasks = sets.apply(position)
-            properties = tasks.taskSet().properties()
-            group = None if properties is None else properties.getProperty(_JOB_GROUP)
-            if group is not None:
-                running[group] = running.get(group, 0) + tasks.runningTasks()
-    return running
+        yield from (sets.apply(position) for position in range(sets.size()))
 
 
 def executor_ids(spark: SparkContext) -> frozenset[str]:

@@ -177,6 +177,8 @@ class ProcessTurn:
     read: Mapping[TopicPartition, int] = field(default_factory=dict)
     restore_seconds: float = 0.0
     stay: Stay | None = None
+    optional: frozenset[TaskId] = frozenset()
+    """Tasks that have nothing to do where the shuffle brings nothing for them: they stay where they are, and commit nothing."""
 
 
 @dataclass
@@ -203,6 +205,10 @@ class LaneAnswer:
     """How far a lane has read that stayed for many turns."""
     turns: tuple[TurnOfStay, ...] = ()
     """The turns of a stay, each of which was committed."""
+    behind: dict[TopicPartition, dict[TopicPartition, int]] = field(default_factory=dict)
+    """The partitions that a shuffle feeds which have not come as far as a stay has read, with how far each source has."""
+    goes_on: bool = False
+    """Whether a stay has ended for its time alone: there was something to do, and the lane could go on as it is."""
     records: int = 0
     """Records that were read, of input topics and of what a shuffle brought."""
     processed: int = 0

@@ -7,13 +7,13 @@ from typing import Any
 
 from penstock.serdes.arguments import is_type
 from penstock.serdes.serde import Serdes
+from penstock.state.capabilities import has_headers, is_timestamped
 from penstock.state.engines.memory import InMemoryKeyValueStore
 from penstock.state.layers.adapters import plain_under_headers, plain_under_timestamped, timestamped_under_headers
 from penstock.state.layers.cached_key_value import CachingKeyValueStore
 from penstock.state.layers.headers_key_value import ChangeLoggingKeyValueStoreWithHeaders, MeteredKeyValueStoreWithHeaders
 from penstock.state.layers.logged_key_value import ChangeLoggingKeyValueStore, ChangeLoggingTimestampedKeyValueStore
 from penstock.state.layers.metered_key_value import MeteredKeyValueStore, MeteredTimestampedKeyValueStore
-from penstock.state.layers.wrapped import has_headers, is_timestamped
 from penstock.state.layers.wrapped_key_value import InMemoryHeadersMarker, InMemoryTimestampedMarker
 from penstock.state.store import StoreBuilder
 from penstock.state.suppliers import KeyValueBytesStoreSupplier

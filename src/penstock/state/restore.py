@@ -10,8 +10,7 @@ from penstock.columns.columns import RawColumns
 from penstock.errors import ConfigError, ProcessorStateError, SerializationError
 from penstock.ids import TopicPartition
 from penstock.record import RawRecord
-from penstock.state.engines.rocksdb import RocksDBStore
-from penstock.state.layers.wrapped import has_headers, is_timestamped
+from penstock.state.capabilities import has_headers, innermost, is_timestamped, rocksdb_of
 from penstock.state.store import RestoreCallback, SessionStore, StateStore
 from penstock.state.value_and_timestamp import timestamped_bytes, timestamped_column
 from penstock.state.value_timestamp_headers import serialize_headers
@@ -67,8 +66,7 @@ class StoreRestorer:
         self.restored_records = 0
         self._restore_callback = restore_callback
         self._converter = converter_for_store(store)
-        engine = getattr(restore_callback, "__self__", None)
-        self._rocksdb = engine if type(engine) is RocksDBStore else None
+        self._rocksdb = rocksdb_of(store) if innermost(store).restores_columns else None
 
     @property
     def reads_headers(self) -> bool:

@@ -13,6 +13,7 @@ from penstock.query.position import PositionBound
 from penstock.query.queries import Query
 from penstock.query.result import QueryConfig, QueryResult
 from penstock.record import Headers, RawRecord, RecordContext
+from penstock.state.capabilities import StoreCapabilities
 from penstock.windows import MAX_TIMESTAMP, Windowed
 
 K = TypeVar("K")
@@ -130,7 +131,14 @@ class StateStoreContext(ABC):
     def log_change(self, store_name: str, key: bytes, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
         """Write one change to the store's changelog partition."""
 
-    def log_columns(self, store_name: str, keys: list[bytes], values: list[bytes | None], timestamps: list[int]) -> None:
+    def log_columns(
+        self,
+        store_name: str,
+        keys: list[bytes],
+        values: list[bytes | None],
+        timestamps: list[int],
+        headers: list[Headers] | None = None,
+    ) -> None:
         """Write many changes to the store's changelog partition."""
         for key, value, timestamp in zip(keys, values, timestamps):
             self.log_change(store_name, key, value, timestamp)
@@ -143,8 +151,11 @@ class StateStoreContext(ABC):
     def current_stream_time_ms(self) -> int:
         """The task's stream time; -1 before the first record."""
 
+    def record_dropped(self, reason: str) -> None:  # noqa: B027 - who only reads counts nothing
+        """Count a record that the store does not take, and log why."""
 
-class StateStore(ABC):
+
+class StateStore(StoreCapabilities, ABC):
     """A named piece of state, owned by one task."""
 
     @property
@@ -170,10 +181,10 @@ class StateStore(ABC):
     def is_open(self) -> bool:
         """Whether the store can be used now."""
 
-    def flush(self) -> None:  # noqa: B027 - most stores hold nothing back
+    def flush(self) -> None:
         """Write what the store itself holds back; called before every commit, so that it becomes part of it."""
 
-    def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:  # noqa: B027 - memory has nothing to do
+    def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
         """Make what was put since the last commit durable, in one step with the changelog position.
 
         Called after Kafka has the outputs and the changelog records. An empty mapping keeps the position.
@@ -349,6 +360,13 @@ class SessionStore(StateStore, Generic[K, V]):
     ) -> StoreIterator[tuple[Windowed[K], V]]:
         """The same for a range of keys, backwards."""
 
+    def find_sessions_by_end(self, earliest_session_end: int, latest_session_end: int) -> StoreIterator[tuple[Windowed[K], V]]:
+        """Sessions of all keys that end in a range of time; only stores that results are emitted from at close can do it."""
+        raise NotImplementedError(
+            f"store {self.name} cannot find sessions by their end: it is not kept in the order of time. "
+            "Sessions that emit on window close need a time-ordered or an in-memory store without caching"
+        )
+
 
 class VersionedKeyValueStore(StateStore, Generic[K, V]):
     """Every version of a value within the history retention."""
@@ -371,6 +389,11 @@ class StoreBuilder(ABC, Generic[T]):
 
     Changes are made in place and return the builder.
     """
+
+    retention_period: int | None = None
+    """How long a window or session store keeps its entries, in milliseconds; None for other stores."""
+    history_retention: int | None = None
+    """How long a versioned store keeps old versions, in milliseconds; None for other stores."""
 
     def __init__(self, name: str | None = None) -> None:
         self._name = name
@@ -399,6 +422,13 @@ class StoreBuilder(ABC, Generic[T]):
     def log_config(self) -> Mapping[str, str]:
         """The user's configuration of the changelog topic."""
         return self._log_config
+
+    def configure(self, config: Mapping[str, Any]) -> None:
+        """Take from the application's configuration what the builder was not given."""
+
+    def chosen(self) -> StoreBuilder[Any]:
+        """The builder of the very store that is built: itself, unless the configuration chooses one."""
+        return self
 
     def with_logging_enabled(self: B, topic_config: Mapping[str, Any] | None = None) -> B:
         """Write changes to a changelog topic with this configuration."""

@@ -6,6 +6,7 @@ import logging
 from typing import Any, NoReturn
 
 from penstock.state.builders import AbstractStoreBuilder
+from penstock.state.capabilities import has_headers, is_timestamped, is_versioned
 from penstock.state.layers.cached_key_value import CachingKeyValueStore
 from penstock.state.layers.cached_session import CachingSessionStore
 from penstock.state.layers.cached_time_ordered_window import TimeOrderedCachingWindowStore, find_time_ordered_store
@@ -31,7 +32,6 @@ from penstock.state.layers.window_adapter import (
     plain_under_timestamped,
     timestamped_under_headers,
 )
-from penstock.state.layers.wrapped import has_headers, is_timestamped, is_versioned
 from penstock.state.layers.wrapped_window import InMemoryTimestampedWindowMarker
 from penstock.state.suppliers import KeyValueBytesStoreSupplier, StoreSupplier
 from penstock.state.windowed_suppliers import (
@@ -49,6 +49,7 @@ class WindowStoreBuilder(AbstractStoreBuilder):
     def __init__(self, supplier: WindowBytesStoreSupplier, key_serde: Any, value_serde: Any) -> None:
         super().__init__(_checked(supplier).name, key_serde, value_serde)
         self._supplier = supplier
+        self.retention_period = supplier.retention_period
         if supplier.retain_duplicates:
             # Sequence numbers start again some day: compaction would then take one value for a newer version of another.
             self._log_config["cleanup.policy"] = "delete"
@@ -57,11 +58,6 @@ class WindowStoreBuilder(AbstractStoreBuilder):
     def supplier(self) -> WindowBytesStoreSupplier:
         """Which engine the stores are made of."""
         return self._supplier
-
-    @property
-    def retention_period(self) -> int:
-        """How long windows are kept, in milliseconds."""
-        return self._supplier.retention_period
 
     def build(self) -> Any:
         """A new store, not opened yet."""
@@ -140,16 +136,12 @@ class SessionStoreBuilder(AbstractStoreBuilder):
     def __init__(self, supplier: SessionBytesStoreSupplier, key_serde: Any, value_serde: Any) -> None:
         super().__init__(_checked(supplier).name, key_serde, value_serde)
         self._supplier = supplier
+        self.retention_period = supplier.retention_period
 
     @property
     def supplier(self) -> SessionBytesStoreSupplier:
         """Which engine the stores are made of."""
         return self._supplier
-
-    @property
-    def retention_period(self) -> int:
-        """How long sessions are kept after their end, in milliseconds."""
-        return self._supplier.retention_period
 
     def _engine(self) -> Any:
         return self._supplier.get()
@@ -193,7 +185,7 @@ class VersionedKeyValueStoreBuilder(AbstractStoreBuilder):
         return self._supplier
 
     @property
-    def history_retention(self) -> int:
+    def history_retention(self) -> int:  # type: ignore[override]  # asked for late: what the supplier gives is checked first
         """How long older versions are kept, in milliseconds."""
         return self._supplier.history_retention_ms
 

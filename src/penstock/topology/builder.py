@@ -11,7 +11,7 @@ from penstock.errors import TopologyError
 from penstock.state.store import StoreBuilder
 from penstock.topology import assembly, checks
 from penstock.topology.description import TopologyDescription, describe
-from penstock.topology.internal_topics import InternalTopicProperties, history_retention
+from penstock.topology.internal_topics import InternalTopicProperties
 from penstock.topology.offset_reset import AutoOffsetReset, as_offset_reset
 from penstock.topology.registry import MatchedTopics, TopicNames, TopologyRegistry
 from penstock.topology.specs import (
@@ -264,9 +264,7 @@ class InternalTopologyBuilder:
         for store in (*self.registry.stores.values(), *self.registry.global_stores.values()):
             if cache_size is not None and int(cache_size) == 0:
                 store.with_caching_disabled()
-            configure = getattr(store, "configure", None)
-            if configure is not None:
-                configure(config)
+            store.configure(config)
         return self
 
     def _topic_names(self, application_id: str | None, matched_topics: MatchedTopics | None) -> TopicNames:
@@ -342,11 +340,11 @@ class InternalTopologyBuilder:
 
     def is_store_versioned(self, store_name: str) -> bool:
         """Whether a local store keeps versions."""
-        return history_retention(self.registry.stores[store_name]) is not None
+        return self.registry.stores[store_name].history_retention is not None
 
     def history_retention(self, store_name: str) -> int:
         """How long a versioned store keeps old versions."""
-        retention = history_retention(self.registry.stores[store_name])
+        retention = self.registry.stores[store_name].history_retention
         if retention is None:
             raise TopologyError(f"Store {store_name} is not versioned, so it has no history retention.")
         return retention

@@ -30,11 +30,12 @@ class Way(Enum):
     RUNS = "as columns, partition after partition"
     JOIN = "as columns of both sides of a join of streams"
     TABLES = "as columns into the caches of tables"
+    SOURCES = "as columns of one source, until records of another come"
 
     @property
     def is_columns(self) -> bool:
         """Whether nodes get many at a time."""
-        return self in (Way.RUNS, Way.JOIN, Way.TABLES)
+        return self in (Way.RUNS, Way.JOIN, Way.TABLES, Way.SOURCES)
 
 
 class ColumnThreshold(NamedTuple):
@@ -126,6 +127,8 @@ def plan_columns(
         return replace(plan, way=Way.JOIN, why_not="", join=sides)
     if _fill_tables(nodes, inputs, faces):
         return replace(plan, way=Way.TABLES, why_not="", flushes_columns=_flush_columns(nodes, inputs, faces))
+    if _sources_are_apart(nodes):
+        return replace(plan, way=Way.SOURCES, why_not="")
     return replace(plan, way=Way.ROWS, why_not=why_not)
 
 
@@ -161,6 +164,29 @@ def why_single(nodes: Sequence[NodeSpec]) -> str | None:
                     return f"two nodes behind source {source} use store {store}"
                 stores[source].add(store)
     return None
+
+
+def _sources_are_apart(nodes: Sequence[NodeSpec]) -> bool:
+    """Whether the rules of `why_single` hold behind each source by itself, while records of no other source come in between.
+
+    Where ways of two sources meet, what comes first on one of them comes first behind it. So nothing may leave a table before its
+    cache is flushed, as it may where ways never meet. The sides of a join of streams are joined by who has the rows of both.
+    """
+    if any(_operator(node).keeps_join_side or _operator(node).joins_columns for node in nodes):
+        return False
+    return all(why_single(_behind(node.name, nodes)) is None for node in nodes if isinstance(node, SourceSpec))
+
+
+def _behind(source: str, nodes: Sequence[NodeSpec]) -> list[NodeSpec]:
+    """A source and all that its records come to, with the ways that they take."""
+    found: dict[str, NodeSpec] = {}
+    for node in nodes:
+        if isinstance(node, SourceSpec):
+            if node.name == source:
+                found[source] = node
+        elif any(parent in found for parent in node.parents):
+            found[node.name] = replace(node, parents=tuple(parent for parent in node.parents if parent in found))
+    return list(found.values())
 
 
 def stream_join(nodes: Sequence[NodeSpec]) -> Sides | None:

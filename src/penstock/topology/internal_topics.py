@@ -94,24 +94,12 @@ def changelog_topic(name: str, store: StoreBuilder[Any]) -> ChangelogTopicConfig
     """The configuration of a store's changelog topic, according to the kind of store."""
     validate_topic_name(name)
     configs = dict(store.log_config)
-    history, retention = history_retention(store), retention_period(store)
+    history, retention = store.history_retention, store.retention_period
     if history is not None:
         return VersionedChangelogTopicConfig(name, configs, min_compaction_lag_ms=history)
     if retention is not None:
         return WindowedChangelogTopicConfig(name, configs, retention_ms=retention)
     return ChangelogTopicConfig(name, configs)
-
-
-def history_retention(store: StoreBuilder[Any]) -> int | None:
-    """How long a versioned store keeps old versions; None for any other store."""
-    value: int | None = getattr(store, "history_retention", None)
-    return value
-
-
-def retention_period(store: StoreBuilder[Any]) -> int | None:
-    """How long a window or session store keeps its entries; None for any other store."""
-    value: int | None = getattr(store, "retention_period", None)
-    return value
 
 
 def validate_topic_name(name: str) -> str:

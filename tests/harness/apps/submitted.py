@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import KafkaStreams
+from penstock.client.inside import inside
 from tests.integration.topologies import count_by_key
 
 
@@ -22,7 +23,7 @@ def main(config: dict[str, Any], topics: list[str], folder: str) -> None:
         streams.start()
         while not Path(folder, "end").exists() and os.getppid() == parent:
             time.sleep(0.1)
-        context = streams._session.context
+        context = inside(streams).session.context
         hosts = len(context.statusTracker().getExecutorInfos()) - 1  # the driver is listed too
         Path(folder, "settings.json").write_text(json.dumps({**dict(context.getConf().getAll()), "executors": hosts}))
 

@@ -27,6 +27,7 @@ from penstock import (
     StoreQueryParameters,
     StreamsBuilder,
 )
+from penstock.client.inside import inside
 
 TABLES: list[Any] = []
 
@@ -66,10 +67,7 @@ def answer(streams: KafkaStreams, question: dict[str, Any]) -> None:
         if ask == "server":
             found = str(streams.server_host)
         elif ask == "listeners":
-            assert streams._lane_jobs is not None
-            guide = streams._tables._store_locator
-            assert guide is not None
-            found = [streams._lane_jobs.query_address(lane) for lane in streams._lane_jobs.lanes] + [guide.address]
+            found = inside(streams).listening
         elif ask == "store":
             view = streams.store(
                 StoreQueryParameters("counts", QueryableStoreTypes.key_value_store(), stale_stores=question["stale"])
@@ -101,21 +99,24 @@ def main(config: dict[str, Any], topics: list[str], store: str, add_py_file: str
     streams = KafkaStreams(topology(*topics, store), config, spark=spark)
     streams.set_state_listener(lambda new, _: tell("state", state=new.name))
     streams.set_standby_update_listener(StateReplicas())
+    inside(streams).watch_restores(
+        lambda progress, what: tell(
+            "restored" if what == "end" else what,
+            store=progress.store,
+            task=str(progress.task_id),
+            start=progress.start,
+            restored=progress.restored,
+        )
+    )
+    inside(streams).watch_turns(
+        lambda turn, answers, seconds: tell(
+            "turn",
+            records=turn.records,
+            seconds=round(seconds, 3),
+            lanes={lane: [answer.executor, answer.worker] for lane, answer in answers.items()},
+        )
+    )
     streams.start()
-    assert streams._conductor is not None
-    streams._conductor._events.on_restore = lambda progress, what: tell(
-        "restored" if what == "end" else what,
-        store=progress.store,
-        task=str(progress.task_id),
-        start=progress.start,
-        restored=progress.restored,
-    )
-    streams._conductor._events.on_turn = lambda turn, answers, seconds: tell(
-        "turn",
-        records=turn.records,
-        seconds=round(seconds, 3),
-        lanes={lane: [answer.executor, answer.worker] for lane, answer in answers.items()},
-    )
     for line in sys.stdin:
         answer(streams, json.loads(line))
     streams.close(60_000)

@@ -136,7 +136,8 @@ class LaneJobs:
         self.stages: deque[tuple[Future[Staged], Staged]] = deque()
         self.application = SimpleNamespace(client_id="app", transactional_id=lambda lane: f"app-{lane}")
         self.updaters = SimpleNamespace(is_local=False, hosts=lambda: [""])
-        self.waits = SimpleNamespace(seconds={}, look=lambda names: None)
+        self.others_wait, self.stays_go_on = False, 0
+        self.waits = SimpleNamespace(seconds={}, look=lambda names: None, anybody_waits=lambda: self.others_wait)
         self.places: dict[int, str] = {}
         self.lost: set[str] = set()
         """Executors that are gone."""
@@ -344,7 +345,7 @@ class LaneJobs:
             }
             reached = {p: max(at, at + -(-(ends[p] - at) // parts)) for p, at in positions.items()}
             taken = Taken({p: FetchRange(*p, at, reached[p]) for p, at in positions.items() if reached[p] > at}, {})
-            turn = turn_of(asked, taken, (), own, fed, lambda _: 0, lambda _: {})
+            turn = turn_of(asked, taken, (), own, fed, lambda _: 0, lambda _: {}, reached, fed)
             answer = self._process(lane, LaneWork(turn.work, work.group_metadata, turn.upstream, {}, turn.read), None)
             assert answer.failure is None, "the generation has changed meanwhile"
             add(total, answer, taken, 0.0, 0.1)
@@ -352,6 +353,7 @@ class LaneJobs:
             positions = reached
             if self.stays_fail:
                 return total
+        total.goes_on, self.stays_go_on = self.stays_go_on > 0, self.stays_go_on - 1
         return total
 
     def call_back(self, lane: int, stay: int) -> bool:

@@ -11,7 +11,6 @@ from penstock.client.scheduling.positions import Positions
 from penstock.client.scheduling.stays import account_stay, plan_stay, turns_of
 from penstock.client.scheduling.turns import Turn
 from penstock.ids import TopicPartition
-from penstock.kafka.fetch import FetchRange
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.messages import LaneAnswer, TurnOfStay
 from tests.unit.client.simulated import Pending, World
@@ -38,6 +37,40 @@ def test_should_stay_where_one_lane_has_little_to_do(clock: list[float]) -> None
     assert turn.stays
     world.settle()
     consumed_once(world)
+
+
+def test_should_stay_once_more_at_once_where_only_its_time_was_up(clock: list[float]) -> None:
+    world, turn = staying(clock)
+    world.lane_jobs.stays_go_on = 1
+    world.produce("orders", 0, 2)
+    world.lane_jobs.finish(turn)
+    world.step()
+    (again,) = world.turns()
+    assert again.stays
+    world.settle()
+    consumed_once(world)
+
+
+def test_should_not_stay_once_more_where_something_else_is_to_be_done(clock: list[float]) -> None:
+    world, turn = staying(clock)
+    world.lane_jobs.stays_go_on = 1
+    world.conductor.pause(True)
+    world.lane_jobs.finish(turn)
+    world.step()
+    assert world.turns() == []
+
+
+def test_should_give_way_to_others_that_wait_for_a_core_when_it_has_stayed_for_a_while(clock: list[float]) -> None:
+    world, _ = staying(clock)
+    world.lane_jobs.others_wait = True
+    world.step()
+    world.do_beside()
+    assert world.lane_jobs.called == []
+    clock[0] += 3.0
+    for _ in range(5):
+        world.step()
+        world.do_beside()
+    assert world.lane_jobs.called == [1]
 
 
 @pytest.mark.parametrize("settings", [{"commit.interval.ms": 1000}, {"batch.max.records": 100}])
@@ -145,9 +178,27 @@ def test_should_account_a_stay_for_what_is_still_known_and_notice_what_it_has_no
     account_stay(positions, plan, answer)
     assert positions.fetched == {ORDERS: 3}
     assert {vector[line] for vector in positions.vectors.values()} == {2}
-    assert not plan.has_missed([FetchRange("orders", 0, 0, 3)], answer)
-    assert plan.has_missed([FetchRange("orders", 0, 0, 4)], answer)
-    assert plan.has_missed([FetchRange("lines", 2, 0, 1)], answer)
+    left = next(iter(positions.vectors))
+    account_stay(positions, plan, LaneAnswer("w", reached={line: 5}, behind={left: {line: 3}}))
+    assert sorted(vector[line] for vector in positions.vectors.values()) == [3, *[5] * (len(positions.vectors) - 1)]
+    assert not plan.has_missed({ORDERS: 3}, answer)
+    assert plan.has_missed({ORDERS: 4}, answer)
+    assert plan.has_missed({TopicPartition("lines", 2): 1}, answer)
+
+
+def test_should_go_on_from_where_a_stay_has_come_though_tasks_behind_a_shuffle_are_not_level(clock: list[float]) -> None:
+    world, _ = staying(clock)
+    positions, tasks = positions_of(world), sorted(world.conductor.tasks.owners)
+    plan = plan_stay(positions, tasks, 1, seconds=2.0, commit_seconds=0.1)
+    assert plan is not None
+    reached = {partition: at + 1 for partition, at in plan.stay.positions.items()}
+    next(iter(positions.vectors.values()))[TopicPartition("lines", 0)] += 1
+    again = plan.again(positions, 2, reached)
+    assert again is not None
+    assert (again.stay.number, again.stay.positions, again.stay.tasks) == (2, reached, plan.stay.tasks)
+    assert plan.again(positions, 2, {ORDERS: 1}) is None
+    del positions.fetched[ORDERS]
+    assert plan.again(positions, 2, reached) is None
 
 
 def test_should_tell_the_turns_of_a_stay_one_by_one_the_first_with_what_it_took_to_begin() -> None:

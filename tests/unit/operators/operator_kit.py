@@ -9,6 +9,7 @@ from penstock.ids import TaskId
 from penstock.metrics.registry import Metrics
 from penstock.record import Record, RecordContext, RecordMetadata
 from penstock.serdes.serde import Serdes
+from penstock.state.capabilities import StoreCapabilities
 from penstock.windows import SessionWindow, TimeWindow, Windowed
 
 
@@ -106,10 +107,10 @@ class Runner:
         return [(record.key, record.value, record.timestamp) for record in self.context.take()]
 
 
-class FakeWindowStore:
+class FakeWindowStore(StoreCapabilities):
     """Values by key and start; with `duplicates` each put adds one."""
 
-    keeps_rows = takes_rows = takes_duplicates = False
+    keeps_rows = False
 
     def __init__(self, window_size: int, duplicates: bool = False) -> None:
         self._size = window_size
@@ -144,14 +145,9 @@ class FakeWindowStore:
         ]
         return Entries(sorted(found, key=lambda entry: (entry[0].window.start, entry[0].key)))
 
-    def set_flush_listener(self, listener: Any, send_old_values: bool) -> bool:
-        return False
 
-
-class FakeSessionStore:
+class FakeSessionStore(StoreCapabilities):
     """Aggregates by session."""
-
-    takes_rows = False
 
     def __init__(self) -> None:
         self.entries: dict[tuple[Any, int, int], Any] = {}
@@ -175,14 +171,9 @@ class FakeSessionStore:
         keys = sorted((key for key in self.entries if matches(*key)), key=lambda key: (key[1], key[2], key[0]))
         return Entries([(Windowed(key, SessionWindow(start, end)), self.entries[key, end, start]) for key, end, start in keys])
 
-    def set_flush_listener(self, listener: Any, send_old_values: bool) -> bool:
-        return False
 
-
-class FakeListStore:
+class FakeListStore(StoreCapabilities):
     """The store of a left or outer join: each put adds a value, keys in the order of time, right before left."""
-
-    takes_rows = False
 
     def __init__(self) -> None:
         self.lists: dict[Any, list[Any]] = {}

@@ -9,6 +9,7 @@ from penstock.dsl.builder import StreamsBuilder
 from penstock.dsl.options import Consumed, Materialized, Produced
 from penstock.operators.session_view import plain_sessions
 from penstock.serdes.serde import Serdes
+from penstock.state.capabilities import StoreCapabilities
 from penstock.testing.topology_test_driver import TopologyTestDriver
 from penstock.windows import EmitStrategy, SessionWindows
 
@@ -16,7 +17,7 @@ TEXT, LONG = Serdes.string(), Serdes.long()
 
 
 def test_should_leave_a_store_without_headers_as_it_is() -> None:
-    store = object()
+    store = StoreCapabilities()
     assert plain_sessions(store) is store
 
 

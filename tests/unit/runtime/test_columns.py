@@ -133,6 +133,16 @@ def stream_table(builder: StreamsBuilder) -> None:
     builder.stream("in", Consumed(STRING, STRING)).left_join(rows, lambda v, row: f"{v}-{row}").to("out", TEXT)
 
 
+def merged(builder: StreamsBuilder) -> Any:
+    return builder.stream("in", Consumed(STRING, STRING)).merge(builder.stream("rows", Consumed(STRING, STRING)))
+
+
+def cogrouped(builder: StreamsBuilder) -> None:
+    other = builder.stream("rows", Consumed(STRING, STRING)).group_by_key(Grouped(None, STRING, STRING))
+    both = grouped(builder).cogroup(picky_append).cogroup(other, append)
+    both.aggregate(list, table(JSON)).to_stream().map_values(json.dumps).to("out", TEXT)
+
+
 NEAR = JoinWindows(5, grace=2)
 
 
@@ -251,6 +261,14 @@ CASES: dict[str, Build] = {
     "session picky lists": listed(SessionWindows(3, grace=3), picky_append),
     "session picky lists on close": listed(SessionWindows(3, grace=0), picky_append, EmitStrategy.on_window_close()),
     "stream-table": stream_table,
+    "merged": lambda b: merged(b).map_values(picky).to("out", TEXT),
+    "merged and counted": lambda b: merged(b).group_by_key(Grouped(None, STRING, STRING)).count(table())
+    .to_stream().to("out", Produced(STRING, LONG)),
+    "merged and counted, uncached": lambda b: merged(b).group_by_key(Grouped(None, STRING, STRING)).count(table(caching=False))
+    .to_stream().to("out", Produced(STRING, LONG)),
+    "merged in windows": lambda b: merged(b).group_by_key(Grouped(None, STRING, STRING)).windowed_by(TimeWindows(5, grace=3))
+    .count(table()).to_stream(lambda w, _: f"{w.key}@{w.window.start}").to("out", Produced(STRING, LONG)),
+    "cogrouped": cogrouped,
     "inner join": join_streams(),
     "inner join after others": join_streams(before=lambda s: s.filter(lambda k, v: v != "cc").flat_map_values(yields_and_fails)),
     "inner join of records out of order": join_streams(windows=JoinWindows(0, grace=0, before=20, after=-3)),

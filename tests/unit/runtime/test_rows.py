@@ -55,6 +55,14 @@ ROWS = st.tuples(
 TURNS = st.lists(st.tuples(st.lists(ROWS, max_size=40), st.lists(ROWS, max_size=10)), min_size=1, max_size=3)
 
 
+def by_topic(produced: Any) -> dict[str, list[Any]]:
+    """What is written to each topic, in its order."""
+    written: dict[str, list[Any]] = {}
+    for record in records_of(produced):
+        written.setdefault(record.topic, []).append(record)
+    return written
+
+
 def run(turns: Any, together: bool) -> Any:
     builder = StreamsBuilder()
     stream = builder.stream("in", Consumed(STRING, STRING)).merge(builder.stream("rows", Consumed(STRING, STRING)))
@@ -79,7 +87,7 @@ def run(turns: Any, together: bool) -> Any:
             task.update_lags(dict.fromkeys(task.input_partitions, 0))
             processed = task.process_all()
             commit = task.prepare_commit()
-            shown.append((processed, list(records_of(commit.outputs)), list(records_of(commit.changelogs)), commit.offsets))
+            shown.append((processed, by_topic(commit.outputs), by_topic(commit.changelogs), commit.offsets))
             task.post_commit({})
         with task.state_manager.store("seen").all() as windows:
             shown.append(list(windows))

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
-from penstock import TopologyTestDriver
+from penstock import StreamsConfig, TopologyTestDriver
+from penstock.spark.plan import make_plan
+from penstock.topology.internal_topics import internal_topics
 from tests.harness.kafka import Message
-from tests.soak.applications import APPLICATIONS, Application, Inputs
+from tests.soak.applications import APPLICATIONS, PARTITIONS, Application, Inputs
+from tests.soak.plan import TRANSPORTS, Setup, settings
 from tests.soak.truth import findings
 
 _CONFIG = {"statestore.cache.max.bytes": 0}
@@ -74,3 +77,17 @@ def test_should_hold_the_truth_of_an_undisturbed_application(name: str, interlea
         undisturbed.check()
         assert len(undisturbed.found) > 100
         assert len(application.truth(undisturbed.inputs, 1)) >= 4
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_should_be_able_to_run_with_every_transport(name: str, transport: str) -> None:
+    application = APPLICATIONS[name]
+    given = {**settings(Setup(transport=transport)), "application.id": "app", "bootstrap.servers": "nowhere:1"}
+    config = StreamsConfig(application.config(given))
+    builder = application.build("app", lambda *_: None).internal_topology_builder
+    builder.rewrite_topology(config)
+    counts = {f"app-{topic}": PARTITIONS for topic in (*application.inputs, "out")}
+    subtopologies = [s for s in builder.subtopologies("app", {}) if s.nodes]
+    internal = internal_topics(subtopologies, counts, config)
+    make_plan(subtopologies, {**counts, **dict.fromkeys(internal, PARTITIONS)}, config)

@@ -55,8 +55,9 @@ from penstock.spark.queries.live_store import FIRST_PART
 from penstock.spark.queries.query_client import LanePartition, ask_doing, ask_progress, ask_to_leave
 from penstock.spark.queries.query_listener import CODEC, QueryListener, readable_store, store_to_query
 from penstock.spark.worker.current_work import CurrentWork, Doing
+from penstock.state.capabilities import innermost
 from penstock.state.read_order import ReadOrder
-from penstock.state.reading import bytes_below_cache, innermost
+from penstock.state.reading import bytes_below_cache
 from tests.harness.identities import openssl_identity
 
 string, long = Serdes.string(), Serdes.long()

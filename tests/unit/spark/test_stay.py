@@ -42,7 +42,7 @@ class Follower:
     def waiting(self) -> int:
         return self._come
 
-    def wait_apart(self, seconds: float) -> None:
+    def wait_apart(self, seconds: float, sleep: object = None) -> None:
         until = self.now + max(seconds, 0.001)
         while self.now < until:
             self.wait(until - self.now)
@@ -61,10 +61,11 @@ class Follower:
 class Lane:
     """Turns take a while, and half of that their commit."""
 
-    def __init__(self, follower: Follower, turn_seconds: float = 0.01) -> None:
-        self._follower, self._seconds = follower, turn_seconds
+    def __init__(self, follower: Follower, turn_seconds: float = 0.01, work_seconds: float = 0.0) -> None:
+        self._follower, self._seconds, self._work = follower, turn_seconds, work_seconds
         self.turns: list[tuple[float, int]] = []
         self.fails_at = -1
+        self.is_uneven, self.levelled = False, list[bool]()
 
     def next_timer_ms(self) -> int | None:
         return None
@@ -72,13 +73,14 @@ class Lane:
     def due(self, now_ms: int) -> list[TaskId]:
         return []
 
-    def turn(self, taken: Taken, due: Iterable[TaskId]) -> LaneAnswer:
+    def turn(self, taken: Taken, due: Iterable[TaskId], levels: bool) -> LaneAnswer:
+        self.is_uneven, self.levelled = self.is_uneven and not levels, [*self.levelled, levels]
         if len(self.turns) == self.fails_at:
             raise ValueError("a bad record")
         self.turns.append((self._follower.now, taken.records))
         self._follower.now += self._seconds
         offset = self._follower.positions[LINES]
-        answer = LaneAnswer("", records=taken.records, seconds={"commit": self._seconds / 2})
+        answer = LaneAnswer("", records=taken.records, seconds={"commit": self._seconds / 2, "process": self._work})
         answer.offsets[LINES] = OffsetAndMetadata(offset)
         return answer
 
@@ -106,13 +108,22 @@ def test_should_do_a_turn_for_each_record_that_comes_alone_and_end_when_its_time
     assert 2.0 <= follower.now < 2.1
 
 
-def test_should_pause_between_commits_so_that_they_take_a_quarter_of_the_time_and_take_what_came_together() -> None:
+def test_should_pause_as_long_as_commits_take_and_take_what_came_together() -> None:
     follower = Follower(number * 0.002 for number in range(1, 2000))
-    lane = Lane(follower, turn_seconds=0.02)
-    stayed(lane, follower)
-    pauses = [later - earlier for (earlier, _), (later, _) in zip(lane.turns, lane.turns[1:])]
-    assert 0.045 < min(pauses[1:]) < max(pauses) < 0.06
+    lane = Lane(follower, turn_seconds=0.1)
+    total = stayed(lane, follower)
+    apart = [later - earlier for (earlier, _), (later, _) in zip(lane.turns, lane.turns[1:])]
+    assert 0.145 < min(apart[1:-1]) < max(apart) < 0.16
     assert all(records > 10 for _, records in lane.turns[1:-1])
+    assert total.goes_on
+
+
+def test_should_begin_a_turn_sooner_by_what_it_has_to_process() -> None:
+    follower = Follower(number * 0.002 for number in range(1, 2000))
+    lane = Lane(follower, turn_seconds=0.1, work_seconds=0.03)
+    stayed(lane, follower, most_records=10_000)
+    apart = [later - earlier for (earlier, _), (later, _) in zip(lane.turns, lane.turns[1:])]
+    assert 0.115 < min(apart[1:-1]) < max(apart) < 0.13
 
 
 def test_should_let_no_result_wait_longer_than_the_interval_of_commits() -> None:
@@ -130,6 +141,38 @@ def test_should_go_at_once_when_it_is_called_and_leave_what_has_come_to_the_next
     assert 0.7 <= follower.now < 0.73
 
 
+def test_should_bring_tasks_to_the_same_position_with_its_last_turn_also_where_nothing_comes() -> None:
+    follower = Follower([])
+    lane = Lane(follower)
+    lane.is_uneven = True
+    total = stayed(lane, follower)
+    assert (len(total.turns), total.records, lane.levelled, lane.is_uneven) == (1, 0, [True], False)
+
+
+def test_should_go_in_between_two_turns_when_its_time_is_up_and_leave_what_has_come_where_it_is() -> None:
+    follower = Follower([*(number * 0.2 for number in range(1, 11)), 2.011, 2.012])
+    lane = Lane(follower)
+    lane.is_uneven = True
+    total = stayed(lane, follower)
+    assert (total.goes_on, total.records, follower.waiting, follower.rests) == (True, 10, 1, False)
+    assert lane.levelled == [True, *[False] * 9]  # the first turn, and none at the end
+
+
+def test_should_do_what_is_ready_when_its_time_is_up_once_and_then_go() -> None:
+    follower = Follower([0.1, *(1.9 + number * 0.01 for number in range(100))])
+    lane = Lane(follower, turn_seconds=0.1, work_seconds=0.02)
+    total = stayed(lane, follower, idle_seconds=5.0)
+    assert total.goes_on
+    assert [at for at, _ in lane.turns if at > 2.0] == [lane.turns[-1][0]]
+    assert follower.now - lane.turns[-1][0] < 0.12
+
+
+def test_should_say_where_it_is_also_where_nothing_has_come() -> None:
+    follower = Follower([])
+    total = stayed(Lane(follower), follower, idle_seconds=10.0)
+    assert (total.goes_on, total.turns, total.reached) == (True, (), {LINES: 7})
+
+
 def test_should_do_nothing_when_it_was_called_before_it_began() -> None:
     follower = Follower([])
     total = stayed(Lane(follower), follower, called_at=0.0)
@@ -139,8 +182,9 @@ def test_should_do_nothing_when_it_was_called_before_it_began() -> None:
 @pytest.mark.parametrize(("given", "latest"), [({}, 0.85), ({"idle_seconds": 0.1}, 0.45)])
 def test_should_go_when_nothing_comes(given: dict[str, float], latest: float) -> None:
     follower = Follower([0.3] if not given else [0.05])
-    stayed(Lane(follower), follower, **given)
+    total = stayed(Lane(follower), follower, **given)
     assert follower.now < latest
+    assert not total.goes_on
 
 
 def test_should_go_when_a_backlog_has_come() -> None:
@@ -167,7 +211,8 @@ def test_should_plan_what_has_come_as_the_driver_would() -> None:
     own = {TaskId(2, 1): [orders], TaskId(2, 0): [TopicPartition("orders", 0)], TaskId(1, 0): []}
     fed = {TaskId(1, 0): {words: [LINES]}}
     asked = ProcessTurn("key", 0, {}, (), b"group", stay=Stay(1, (), {}, 1, 1, 1, 1))
-    turn = turn_of(asked, Taken(ranges, {}), [TaskId(2, 0)], own, fed, lambda source: 0, lambda task: {})
+    reached = {LINES: 9, orders: 4}
+    turn = turn_of(asked, Taken(ranges, {}), [TaskId(2, 0)], own, fed, lambda source: 0, lambda task: {}, reached)
     assert (turn.group_metadata, turn.stay, turn.read) == (b"group", None, {LINES: 9})
     assert [(work.subtopology, work.partition, work.ranges, work.skip) for work in turn.upstream] == [
         (0, 0, (ranges[LINES],), {})
@@ -177,3 +222,4 @@ def test_should_plan_what_has_come_as_the_driver_would() -> None:
         TaskId(2, 0): ((), ()),
         TaskId(1, 0): ((), (words,)),
     }
+    assert turn.optional == {TaskId(1, 0)}

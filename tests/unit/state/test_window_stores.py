@@ -184,7 +184,7 @@ def test_should_drop_whole_segments_from_disk_with_the_commit(kind: Kind, tmp_pa
     engine.put(b"k", b"v", 1000)
     assert segments.ids == [25]
     engine.commit({CHANGELOG: 1})
-    with engine.wrapped.db.scan(None, b"\x80") as entries:
+    with engine.wrapped.rocksdb.scan(None, b"\x80") as entries:
         assert {int.from_bytes(key[:8], "big") for key, _ in entries} == {25}
 
 

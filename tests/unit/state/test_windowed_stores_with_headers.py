@@ -10,7 +10,7 @@ import pytest
 from penstock.ids import TopicPartition
 from penstock.serdes.serde import Serdes
 from penstock.state.aggregation_with_headers import AggregationWithHeaders
-from penstock.state.layers.wrapped import has_headers
+from penstock.state.capabilities import has_headers
 from penstock.state.restore import StoreRestorer
 from penstock.state.stores import Stores
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders

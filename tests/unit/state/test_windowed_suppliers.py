@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from penstock.serdes.serde import Serdes
+from penstock.state.capabilities import is_timestamped, is_versioned
 from penstock.state.engines.session_time_ordered import RocksDBTimeOrderedSessionStore
 from penstock.state.engines.window_memory import InMemoryWindowStore
 from penstock.state.engines.window_time_ordered import RocksDBTimeOrderedWindowStore
-from penstock.state.layers.wrapped import is_timestamped, is_versioned
 from penstock.state.store import ValueAndTimestamp
 from penstock.state.suppliers import InMemoryKeyValueBytesStoreSupplier
 from penstock.state.windowed_builders import (

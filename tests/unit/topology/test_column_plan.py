@@ -193,8 +193,8 @@ def test_should_join_single_records_of_more_than_two_partitions() -> None:
 
 def test_should_fold_columns_into_the_caches_of_tables_that_are_joined() -> None:
     assert planned(joined_tables, {"KTABLE-SOURCE": Face(waits=True)}).way is Way.TABLES
-    assert planned(joined_tables, {"KTABLE-SOURCE": Face(waits=False)}).way is Way.ROWS
-    assert planned(joined_tables, {"KTABLE-SOURCE": Face(takes=False, waits=True)}).way is Way.ROWS
+    assert planned(joined_tables, {"KTABLE-SOURCE": Face(waits=False)}).way is Way.SOURCES
+    assert planned(joined_tables, {"KTABLE-SOURCE": Face(takes=False, waits=True)}).way is Way.SOURCES
 
 
 def test_should_let_changes_of_tables_leave_as_columns_where_one_way_leads_on_that_keeps_nothing() -> None:
@@ -207,7 +207,7 @@ def test_should_let_changes_of_tables_leave_as_columns_where_one_way_leads_on_th
 
 
 def test_should_not_fold_columns_of_two_sources_into_one_table() -> None:
-    assert planned(cogrouped, other=Face(waits=True)).way is Way.ROWS
+    assert planned(cogrouped, other=Face(waits=True)).way is Way.SOURCES
 
 
 def test_should_decide_for_a_turn_by_what_waits() -> None:

@@ -32,6 +32,11 @@ class StateTables:
         self._tables: LocatedTables | None = None
         self._lock = threading.Lock()
 
+    @property
+    def locator_address(self) -> Any:
+        """Where readers of tables ask which lane has a store; None before there is a table."""
+        return None if self._store_locator is None else self._store_locator.address
+
     def dataframe(self, name: str) -> Any:
         """A store as a DataFrame; every action reads what is committed then."""
         store, sources = self._stores.store(name), self._sources(name)

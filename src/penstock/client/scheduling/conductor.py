@@ -39,6 +39,7 @@ from penstock.client.scheduling.repartition_transports import Transports
 from penstock.client.scheduling.stages import Stage
 from penstock.client.scheduling.stays import (
     LONGEST_INTERVAL_MS,
+    LONGEST_SECONDS,
     MOST_RECORDS,
     PLANNED_SECONDS,
     STAY_SECONDS,
@@ -73,6 +74,7 @@ _log = logging.getLogger(__name__)
 _PLACES_EVERY = 5.0
 _LOST_EVERY = 0.2
 _SESSION_EVERY = 0.2
+_OTHERS_EVERY = 0.5
 _METRICS_EVERY = 1.0
 _LOOK_EVERY = 1.0
 _LAG_EVERY = 1.0
@@ -155,7 +157,9 @@ class Conductor:
         self._levelling: Levelling | None = None
         self._told_running = False
         self._busy_beside: set[str] = set()
-        self._last = dict.fromkeys(("lag", "look", "lost", "session"), 0.0) | dict.fromkeys(("purge", "places"), time.monotonic())
+        self._last = dict.fromkeys(("lag", "look", "lost", "session", "others"), 0.0) | dict.fromkeys(
+            ("purge", "places"), time.monotonic()
+        )
 
     # -- told from outside ---------------------------------------------------------------------------------------------
 
@@ -241,7 +245,7 @@ class Conductor:
             with self._wake:
                 self._membership = None
                 self._elsewhere.clear()
-            if self._runs_turns:
+            if self.runs_turns:
                 self._notes_later(replace)
                 return
             for lane in self.tasks.lanes.values():
@@ -334,7 +338,7 @@ class Conductor:
     def run(self) -> None:
         """Until stopped, or until a failure that the client does not want to survive; turns that run are waited for."""
         try:
-            while not self._is_over or self._runs_turns or (self._closing and "lag" in self._busy_beside):
+            while not self._is_over or self.runs_turns or (self._closing and "lag" in self._busy_beside):
                 self.step()
                 self._sleep()
             membership = self._membership
@@ -351,7 +355,13 @@ class Conductor:
         return (self._closing and self._is_level) or self._shutdown_requested or self._failed
 
     @property
-    def _runs_turns(self) -> bool:
+    def looks(self) -> int:
+        """How often the ends of logs have been asked for."""
+        return self._log_ends.asked
+
+    @property
+    def runs_turns(self) -> bool:
+        """Whether a turn is under way in any lane."""
         return any((job := lane.job) is not None and job.is_turn for lane in list(self.tasks.lanes.values()))
 
     def step(self) -> None:
@@ -401,7 +411,7 @@ class Conductor:
             _log.debug("what a lane that stays has done is committed later: %s", exc)
 
     def _is_wanted_back(self, lane: LaneLoop) -> bool:
-        leaves = lane.on_left is not None or lane.goes_to is not None or lane.is_doubted or lane.ends
+        leaves = lane.on_left is not None or lane.goes_to is not None or lane.is_doubted or lane.ends or lane.is_in_the_way
         return leaves or self._closing or not self._may_work or set(self.tasks.wanted(lane)) != lane.holds.keys()
 
     def _level(self) -> None:
@@ -411,7 +421,7 @@ class Conductor:
             self._levelling = Levelling(self.tasks.positions, lanes, now + _LEVEL_SECONDS)
         uneven = self.tasks.positions.uneven()
         cannot = now > self._levelling.deadline or not self._may_work or any(lane.state is LaneState.HEALING for lane in lanes)
-        self._is_level = cannot or not self.tasks.positions.vectors or not (uneven or self._runs_turns)
+        self._is_level = cannot or not self.tasks.positions.vectors or not (uneven or self.runs_turns)
         if self._is_level and uneven:
             _log.warning(
                 "the application ends while tasks behind a shuffle are at different positions of %s: it goes on from each of "
@@ -761,6 +771,8 @@ class Conductor:
                     self.tasks.stay_away(lane.index, away=False)
             self.tasks.opened(lane, job, answer)
             self._settle(lane)
+            if answer.goes_on and job.stay is not None:
+                self._go_on(lane, job.stay, answer.reached)
 
     def _settle(self, lane: LaneLoop) -> None:
         if lane.settle(self.tasks.wanted(lane)):
@@ -808,8 +820,23 @@ class Conductor:
         account_stay(self.tasks.positions, plan, answer)
         lane.poll_at = time.monotonic()
         lane.health.went_well()
-        if lane.called_back < plan.stay.number and plan.has_missed(job.turn.ranges, answer):
+        if lane.called_back < plan.stay.number and plan.has_missed(lane.there, answer):
             lane.plans_until = lane.poll_at + PLANNED_SECONDS
+
+    def _go_on(self, lane: LaneLoop, plan: StayPlan, reached: Mapping[TopicPartition, int]) -> None:
+        """Have a lane whose time was up in the midst of its work stay once more, at once; where logs end is asked meanwhile."""
+        if lane.job is not None or not lane.is_open or self._is_wanted_back(lane):
+            return
+        turn, tasks = Turn(started=time.monotonic()), self._working(lane)
+        if set(plan.stay.tasks) != set(tasks) or not self._may_stay(lane, turn, tasks):
+            return
+        stay = plan.again(self.tasks.positions, self._stays + 1, reached)
+        if stay is None:
+            return
+        self._stays += 1
+        self._begin_turn(lane, turn, lane.global_ends, stay)
+        if not self._log_ends.is_asking:
+            self._log_ends.ask(self._stuck.without(dict.fromkeys(self._sources(lane))), self._globals)
 
     def _note_stuck(self, turn: Turn, short: Mapping[TopicPartition, Short]) -> None:
         """Leave alone for a while what could not be read; what the log does not have any more is loaded anew."""
@@ -902,6 +929,10 @@ class Conductor:
                 self._guarded(lane, partial(self._plan_turn, lane, told, gone))
         for pipeline in pipelines:
             self._plan_stages(pipeline, told)
+        for lane in self.tasks.lanes.values():
+            if lane.job is not None and lane.job.stay is not None and not lane.there:
+                positions = lane.job.stay.stay.positions
+                lane.there = {p: end for p, end in told.ends.items() if end > positions.get(p, end)}
 
     def _plan_turn(self, lane: LaneLoop, told: Ends, gone: Mapping[TopicPartition, OffsetOutOfRangeError]) -> None:
         """Start the next turn of a lane that is free, where there is anything to do."""
@@ -922,25 +953,30 @@ class Conductor:
         turn = turn or Turn()
         lane.batch_sizer.polled(turn.backlog)
         turn.started, turn.poll_seconds = time.monotonic() - told.seconds, told.seconds
-        self._begin_turn(lane, turn, told.globals, self._stay(lane, turn, tasks))
+        stay = self._stay(lane, turn, tasks) if turn.records else None
+        self._begin_turn(lane, turn, told.globals, stay)
 
-    def _stay(self, lane: LaneLoop, turn: Turn, tasks: Collection[TaskId]) -> StayPlan | None:
-        """Where a lane carries the load alone, with little at a time, it stays for many turns; None where it does not."""
+    def _may_stay(self, lane: LaneLoop, turn: Turn, tasks: Collection[TaskId]) -> bool:
+        """Whether a lane carries the load alone, with little at a time."""
         if self._closing or lane.state is not LaneState.RUNNING or lane.holds.keys() != set(tasks) or lane.parts:
-            return None
-        if turn.backlog > MOST_RECORDS or not turn.records or turn.started < lane.plans_until or self._stuck.any:
-            return None
+            return False
+        if turn.backlog > MOST_RECORDS or turn.started < lane.plans_until or self._stuck.any:
+            return False
         if self._config["commit.interval.ms"] > LONGEST_INTERVAL_MS:
-            return None
+            return False
         if (
             lane.batch_sizer.ceiling is not None
             or self._config["batch.max.records"] < MOST_RECORDS
             or self._pipelines.is_under_way
         ):
+            return False
+        return all(owner == lane.index for owner in self.tasks.owners.values())
+
+    def _stay(self, lane: LaneLoop, turn: Turn, tasks: Collection[TaskId]) -> StayPlan | None:
+        """How a lane stays for many turns; None where it does not."""
+        if not self._may_stay(lane, turn, tasks):
             return None
-        if any(owner != lane.index for owner in self.tasks.owners.values()):
-            return None
-        seconds = min(STAY_SECONDS, self._longest_job / 4)
+        seconds = min(LONGEST_SECONDS, self._longest_job / 4)
         commit_seconds = self._config["commit.interval.ms"] / 1000
         plan = plan_stay(self.tasks.positions, tasks, self._stays + 1, seconds=seconds, commit_seconds=commit_seconds)
         self._stays += plan is not None
@@ -961,6 +997,7 @@ class Conductor:
             if turn.part.stage.backlog > turn.part.stage.records:
                 self._pipelines.has_moved(turn.part.stage.unit)
         lane.metrics_at = now if with_metrics else lane.metrics_at
+        lane.there, lane.is_in_the_way = {}, False
         lane.global_ends = dict(global_ends)
         work = LaneWork(
             turn.work,
@@ -971,7 +1008,7 @@ class Conductor:
             global_ends,
             with_metrics,
             _RESTORE_BETWEEN if lane.state is LaneState.RESTORING else 0.0,
-            str(turn) if stay is None else f"turn after turn, from {turn} on",
+            str(turn) if stay is None else f"turn after turn, from {turn} on" if turn.records else "turn after turn",
             None if stay is None else stay.stay,
         )
         self._start(lane, job, self._lane_jobs.process(lane.index, work, None if turn.part is None else turn.part.rows))
@@ -1178,6 +1215,9 @@ class Conductor:
         if now - self._last["lost"] > _LOST_EVERY and not self._lane_jobs.updaters.is_local:
             self._last["lost"] = now
             self._do_beside("lost", self._lane_jobs.lost_lanes, self._on_lost_lanes)
+        if now - self._last["others"] > _OTHERS_EVERY and self._long_stays():
+            self._last["others"] = now
+            self._do_beside("others", self._lane_jobs.waits.anybody_waits, self._on_others)
         if now - self._last["places"] > _PLACES_EVERY:
             self._last["places"] = now
             self._do_beside("places", self._lane_jobs.better_places, self._on_better_places)
@@ -1228,6 +1268,18 @@ class Conductor:
                 self.tasks.failed(lane)
                 self._lane_failed(lane, LaneLostError(f"{executor} is gone, where the worker of a lane was"))
 
+    def _long_stays(self) -> list[LaneLoop]:
+        """The lanes that have stayed for long enough, if somebody else wants their core."""
+        now = time.monotonic()
+        jobs = [(lane, lane.job) for lane in self.tasks.lanes.values()]
+        return [lane for lane, job in jobs if job is not None and job.stay is not None and now - job.started > STAY_SECONDS]
+
+    def _on_others(self, wait: bool) -> None:
+        """Have lanes give way where others wait for a core of Spark."""
+        if wait:
+            for lane in self._long_stays():
+                lane.is_in_the_way = True
+
     def _on_better_places(self, places: Mapping[int, str | None]) -> None:
         """Executors came or went: lanes that should be elsewhere go there when the others have what they had."""
         for index, lane in self.tasks.lanes.items():
@@ -1254,7 +1306,7 @@ class _NoTurns:
 
     def is_set(self) -> bool:
         """Whether nothing runs that changes anything."""
-        return not self._conductor._runs_turns
+        return not self._conductor.runs_turns
 
 
 def _longest_write(config: StreamsConfig) -> float:

@@ -120,6 +120,10 @@ class LaneLoop:
         self.progress: Future[None] | None = None
         """The last commit of what a stay that runs has done so far; the next one comes behind it."""
         self.progress_at = 0.0
+        self.is_in_the_way = False
+        """Whether others wait for its core, and it has stayed for long."""
+        self.there: Mapping[TopicPartition, int] = {}
+        """Where that ended which a stay was to read, when it began or a moment later."""
         self.plans_until = 0.0
         """Until then its turns are planned one by one: its last stay has failed, or has not read what there was."""
         self.on_left: Callable[[], None] | None = None

@@ -39,6 +39,8 @@ class LogEnds:
         self._committed_only, self._committed_globals = committed_only, committed_globals
         self._on_ends = on_ends
         self._asking: Future[Ends] | None = None
+        self.asked = 0
+        """How many questions there were."""
 
     @property
     def is_asking(self) -> bool:
@@ -47,6 +49,7 @@ class LogEnds:
 
     def ask(self, partitions: Iterable[TopicPartition], globals_: Iterable[TopicPartition]) -> None:
         """Ask for the ends of some partitions, and of global topics."""
+        self.asked += 1
         self._asking = self._executor.submit(self._ask, tuple(partitions), tuple(globals_))
         self._asking.add_done_callback(self._on_ends)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from penstock.client.scheduling.positions import Positions
@@ -12,8 +12,8 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange
 from penstock.spark.messages import LaneAnswer, Stay
 
-# How long a lane stays: other jobs on its core wait for no longer, and between two stays lies a job of Spark.
-STAY_SECONDS = 2.0
+# How long a lane stays, and how long where others wait for its core: between two stays lies a job of Spark.
+LONGEST_SECONDS, STAY_SECONDS = 5.0, 2.0
 # When nothing has come for so long, it is cheaper to ask now and then where logs end.
 IDLE_SECONDS = 0.5
 # More than this is a backlog, whose turns are planned.
@@ -29,14 +29,27 @@ class StayPlan:
     """What a lane that stays reads, as it was when the stay began."""
 
     stay: Stay
-    own: Mapping[TopicPartition, int]
-    """The partitions that tasks read themselves, and from where."""
+    own: Collection[TopicPartition]
+    """The partitions that tasks read themselves."""
     fed: Collection[TopicPartition]
     """The partitions that a shuffle feeds."""
 
-    def has_missed(self, planned: Iterable[FetchRange], answer: LaneAnswer) -> bool:
-        """Whether something that was there when the lane began has not been read: a partition does not move, or is gone."""
-        return any(answer.reached.get(TopicPartition(r.topic, r.partition), -1) < r.end for r in planned)
+    def has_missed(self, there: Mapping[TopicPartition, int], answer: LaneAnswer) -> bool:
+        """Whether something that was there when the lane began has not been read: a partition does not move, or is gone.
+
+        `there` is where logs ended then.
+        """
+        return any(answer.reached.get(partition, -1) < end for partition, end in there.items())
+
+    def again(self, positions: Positions, number: int, reached: Mapping[TopicPartition, int]) -> StayPlan | None:
+        """The same once more, from where the lane has come; None where what it reads is not known any more.
+
+        Tasks behind a shuffle need not be at the same position: what lies between theirs and that was not for them.
+        """
+        known = all(p in positions.fetched and p in reached for p in self.own) and all(p in positions.vectors for p in self.fed)
+        if positions.draining or not known or self.stay.positions.keys() != reached.keys():
+            return None
+        return replace(self, stay=replace(self.stay, number=number, positions=dict(reached)))
 
 
 def plan_stay(
@@ -72,7 +85,7 @@ def plan_stay(
     if not found:
         return None
     idle = min(IDLE_SECONDS, seconds)
-    return StayPlan(Stay(number, tuple(tasks), found, seconds, idle, commit_seconds, MOST_RECORDS), own, tuple(fed))
+    return StayPlan(Stay(number, tuple(tasks), found, seconds, idle, commit_seconds, MOST_RECORDS), tuple(own), tuple(fed))
 
 
 def account_stay(positions: Positions, plan: StayPlan, answer: LaneAnswer) -> None:
@@ -86,9 +99,9 @@ def account_stay(positions: Positions, plan: StayPlan, answer: LaneAnswer) -> No
         if partition in positions.fetched and partition in reached:
             positions.fetched[partition] = reached[partition]
     for partition in plan.fed:
-        vector = positions.vectors.get(partition)
+        vector, furthest = positions.vectors.get(partition), answer.behind.get(partition, reached)
         if vector is not None:
-            vector.update({source: max(at, reached.get(source, at)) for source, at in vector.items()})
+            vector.update({source: max(at, furthest.get(source, at)) for source, at in vector.items()})
 
 
 class TurnAlone(NamedTuple):

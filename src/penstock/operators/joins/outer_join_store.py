@@ -12,6 +12,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from penstock.columns.serdes import ColumnSerializer, serialize_column
 from penstock.errors import SerializationError
 from penstock.serdes.guessed import settled
 from penstock.serdes.serde import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
@@ -48,6 +49,13 @@ def raw_record_keys(store: Any, keys: Sequence[Any]) -> list[bytes]:
     return [raw[size:] for raw in store.raw_keys([TimestampedKeyAndJoinSide(key, 0, True) for key in keys])]
 
 
+def raw_waiting_values(store: Any, values: Sequence[Any], is_left_side: bool) -> list[bytes | None]:
+    """The bytes of values of one side, as the shared store has them."""
+    if is_left_side:
+        return store.raw_values([LeftOrRightValue(value, None) for value in values])  # type: ignore[no-any-return]
+    return store.raw_values([LeftOrRightValue(None, value) for value in values])  # type: ignore[no-any-return]
+
+
 class LeftOrRightValue(NamedTuple):
     """A value of the left side or of the right one; the other is None."""
 
@@ -55,7 +63,7 @@ class LeftOrRightValue(NamedTuple):
     right_value: Any
 
 
-class TimestampedKeyAndJoinSideSerializer(WrappingNullable):
+class TimestampedKeyAndJoinSideSerializer(ColumnSerializer, WrappingNullable):
     """The bytes of a key in the shared store."""
 
     __slots__ = ("inner",)
@@ -75,6 +83,12 @@ class TimestampedKeyAndJoinSideSerializer(WrappingNullable):
         if key is None:
             raise SerializationError(f"the key of a record that waits for its join partner cannot be null (topic {topic!r})")
         return _TIME_AND_SIDE.pack(data.timestamp, data.is_left_side) + key
+
+    def serialize_all(self, topic: str, values: Sequence[TimestampedKeyAndJoinSide]) -> list[bytes]:
+        """The same of many; a key without bytes fails."""
+        keys: Sequence[Any] = serialize_column(self.inner, topic, [data.key for data in values])
+        pack = _TIME_AND_SIDE.pack
+        return [pack(time, is_left_side) + key for (_, time, is_left_side), key in zip(values, keys)]
 
 
 class TimestampedKeyAndJoinSideDeserializer(WrappingNullable):
@@ -117,7 +131,7 @@ class TimestampedKeyAndJoinSideSerde(Serde[TimestampedKeyAndJoinSide]):
         )
 
 
-class LeftOrRightValueSerializer(WrappingNullable):
+class LeftOrRightValueSerializer(ColumnSerializer, WrappingNullable):
     """The bytes of a value in the shared store."""
 
     __slots__ = ("left", "right")
@@ -144,6 +158,16 @@ class LeftOrRightValueSerializer(WrappingNullable):
         else:
             side, value = b"\x00", self.right(topic, data.right_value)
         return None if value is None else side + value
+
+    def serialize_all(self, topic: str, values: Sequence[LeftOrRightValue]) -> Sequence[bytes | None]:
+        """The same of many, of one side and each with bytes of its own; others fail."""
+        is_left = bool(values) and values[0].left_value is not None
+        side, serializer = (b"\x01", self.left) if is_left else (b"\x00", self.right)
+        of_side = [value for value, _ in values] if is_left else [value for _, value in values]
+        if None in of_side:
+            raise ValueError("values of both sides")
+        raw: Sequence[Any] = serialize_column(serializer, topic, of_side)
+        return [side + value for value in raw]
 
 
 class LeftOrRightValueDeserializer(WrappingNullable):

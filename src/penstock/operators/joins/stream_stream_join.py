@@ -109,7 +109,7 @@ class KStreamKStreamJoinProcessor(ColumnFace, Processor[Any, Any, Any, Any]):
         self.after_ms = windows.after_ms if self.is_left else windows.before_ms
         self._left_wait_ms = windows.after_ms + windows.grace_period_ms
         self._right_wait_ms = windows.before_ms + windows.grace_period_ms
-        self._wait_ms = self.after_ms + windows.grace_period_ms
+        self.wait_ms = self.after_ms + windows.grace_period_ms
         self.joiner = supplier.joiner
         self.outer = supplier.outer
         self._tracker_supplier = supplier.shared_time_tracker_supplier
@@ -125,8 +125,8 @@ class KStreamKStreamJoinProcessor(ColumnFace, Processor[Any, Any, Any, Any]):
         self.outer_store = None if self._outer_store_name is None else context.get_state_store(self._outer_store_name)
         self._waits = self.outer_store is not None
         self.takes_columns = self.outer_store is None or self.outer_store.takes_rows
-        self._times = self._tracker_supplier.get(context.task_id)
-        self._times.open(context, self._outer_store_name)
+        self.times = self._tracker_supplier.get(context.task_id)
+        self.times.open(context, self._outer_store_name)
         self._single = _SingleArrival(context, other_store, self.outer_store)
 
     def process(self, record: Record[Any, Any]) -> None:
@@ -136,7 +136,7 @@ class KStreamKStreamJoinProcessor(ColumnFace, Processor[Any, Any, Any, Any]):
 
     def join(self, key: Any, value: Any, timestamp: int, arrival: Arrival) -> None:
         """Join a record that arrives."""
-        times = self._times
+        times = self.times
         times.advance_stream_time(timestamp)
         if key is None or value is None:
             if self.outer and value is not None:
@@ -166,9 +166,9 @@ class KStreamKStreamJoinProcessor(ColumnFace, Processor[Any, Any, Any, Any]):
 
     def _emit_non_joined(self, arrival: Arrival) -> None:
         """Emit the waiting records of both sides whose window has closed, oldest first."""
-        times = self._times
+        times = self.times
         stream_time = times.stream_time
-        if times.min_time != NOTHING_SEEN and times.min_time + self._wait_ms >= stream_time:
+        if times.min_time != NOTHING_SEEN and times.min_time + self.wait_ms >= stream_time:
             return
         if not times.throttle.may_emit(self._context.current_system_time_ms()):
             return

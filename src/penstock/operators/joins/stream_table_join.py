@@ -109,8 +109,8 @@ class KStreamKTableJoinProcessor(ColumnProcessor, Processor[Any, Any, Any, Any])
         context, joiner, left_join = self._context, self._joiner, self._left_join
         mapper = self._key_mapper
         table_keys, columns = (columns.keys, columns) if mapper is None else each_row(context, columns, mapper)
-        rows = self._value_getter.get_many([key for key in table_keys if key is not None])
-        get, done, joined = self._get, [], []
+        rows = self._value_getter.get_rows([key for key in table_keys if key is not None])
+        get, done, joined = self._get if rows is None else rows.get, list[int](), list[Any]()
         for number, (table_key, value) in enumerate(zip(table_keys, columns.values)):
             try:
                 if value is None or (table_key is None and not left_join):
@@ -119,11 +119,8 @@ class KStreamKTableJoinProcessor(ColumnProcessor, Processor[Any, Any, Any, Any])
                     continue
                 table_value = None
                 if table_key is not None:
-                    if rows is not None:
-                        table_value = rows.get(table_key)
-                    else:
-                        row = get(table_key)
-                        table_value = None if row is None else row.value
+                    row = get(table_key)
+                    table_value = None if row is None else row.value
                 if table_value is not None or left_join:
                     joined.append(joiner(columns.keys[number], value, table_value))
                     done.append(number)

@@ -110,7 +110,7 @@ class KTableKTableJoinProcessor(ColumnProcessor, Processor[Any, "Change[Any]", A
     def process_columns(self, columns: Columns) -> None:
         """Join many changes; the other table's rows are read at once where it has them in a store."""
         context, join_change, get = self._context, self._join_change, self._get
-        rows = None if None in columns.keys else self._value_getter.get_rows(columns.keys)
+        rows = None if None in columns.keys else self._value_getter.get_each(columns.keys)
         done, news, olds, timestamps = list[int](), list[Any](), list[Any](), list[int]()
         for number, (key, change, timestamp) in enumerate(zip(columns.keys, columns.values, columns.timestamps)):
             try:

@@ -1,8 +1,9 @@
 """The face for columns of a left or outer join of two streams: records that have found no partner wait.
 
-Who meets whom is known before (`joined_columns.py`). Then each row is joined by the processor of its side in the order in which
-the records came, as a single one would be, but for what it asks of stores: the lists of the records that wait are read at once
-before the first row, and written at once behind the last one, or before somebody looks at all of them.
+Who meets whom is known before (`joined_columns.py`), and so is who may have to wait. Then the rows are joined in the order in
+which their records came, as single ones would be (`KStreamKStreamJoinProcessor.join`), but for what they ask of stores: the lists
+of the records that wait are read at once before the first row, and written at once behind the last one, or before somebody looks
+at all of them. A row without key or value, and one with which windows may close, is left to the processor of its side.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from penstock.operators.joins.outer_join_store import (
     LeftOrRightValue,
     TimestampedKeyAndJoinSide,
     raw_record_keys,
+    raw_waiting_values,
     waiting_key,
 )
+from penstock.operators.joins.shared_times import NOTHING_SEEN
 from penstock.operators.joins.stream_stream_join import Arrival, Partners, WaitingRecords
 from penstock.state.layers.list_value import MeteredListValueStore, appended
 
@@ -63,7 +66,7 @@ class _Waiting:
 
     def remove(self, key: TimestampedKeyAndJoinSide, time: int) -> None:
         """Delete a list, by its typed key."""
-        self._change(self.store.raw_keys([key])[0], None, time)
+        self._change(self.store.raw_key(key), None, time)
 
     def _change(self, key: bytes, values: bytes | None, time: int) -> None:
         if values is None:
@@ -93,11 +96,14 @@ class _RowArrivals(Arrival):
         self._times = [*left.all.timestamps, *right.all.timestamps]
         self._first_right = first = len(left.all)
         numbers = [*left.with_key, *(first + row for row in right.with_key)]
-        self._partners: dict[int, list[tuple[int, Any]]] = {}
-        for row, time, other in zip(met.rows, met.times, partners_of(sides, met)):
-            self._partners.setdefault(numbers[row], []).append((time, other))
         typed_keys = [*left.columns.keys, *right.columns.keys]
-        self._raw_keys = dict(zip(numbers, raw_record_keys(self._waiting.store, typed_keys)))
+        self._raw_keys = raw_keys = dict(zip(numbers, raw_record_keys(self._waiting.store, typed_keys)))
+        self._partners: dict[int, list[tuple[int, Any, bytes]]] = {}
+        for row, time, other in zip(met.rows, met.times, partners_of(sides, met)):
+            row = numbers[row]
+            waited_at = waiting_key(raw_keys[row], time, row >= first)
+            self._partners.setdefault(row, []).append((time, other, waited_at))
+        self._may_wait = self._rows_that_may_wait()
         self._row = 0
         self._is_right = False
         self._rows: list[int] = []
@@ -107,18 +113,55 @@ class _RowArrivals(Arrival):
 
     def join_all(self) -> None:
         """Join all rows in their common order."""
-        self._waiting.read(self._lists_that_may_change())
+        partners_at = [waited_at for partners in self._partners.values() for _, _, waited_at in partners]
+        self._waiting.read([*dict.fromkeys([*partners_at, *(at for at, _ in self._may_wait.values())])])
         left, right = self._sides
         order = np.argsort(np.concatenate((left.all_places, right.all_places)), kind="stable")
-        joins = left.processor.join, right.processor.join
+        processors = left.processor, right.processor
+        joiners = left.processor.joiner, right.processor.joiner
+        waits_ms, after_ms = [one.wait_ms for one in processors], [one.after_ms for one in processors]
+        tracker, now, first = left.processor.times, self._context.current_system_time_ms(), self._first_right
+        stream_time, min_time, may_emit = tracker.stream_time, tracker.min_time, tracker.throttle.is_due(now)
+        keys, values, times, partners, may_wait = self._keys, self._values, self._times, self._partners, self._may_wait
+        add, remove_if_there, emit = self._waiting.add, self._waiting.remove_if_there, self.emit
         for row in order.tolist():
-            self._row, self._is_right = row, row >= self._first_right
+            key, value, time = keys[row], values[row], times[row]
+            is_right = row >= first
+            self._row, self._is_right = row, is_right
+            stream_time = max(stream_time, time)
             try:
-                joins[self._is_right](self._keys[row], self._values[row], self._times[row], self)
+                if (
+                    key is None
+                    or value is None
+                    or (
+                        may_emit
+                        and time == stream_time
+                        and (min_time == NOTHING_SEEN or min_time + waits_ms[is_right] < stream_time)
+                    )
+                ):
+                    tracker.advance_stream_time(stream_time)
+                    tracker.set_min_time(min_time)
+                    try:
+                        processors[is_right].join(key, value, time, self)
+                    finally:
+                        min_time, may_emit = tracker.min_time, tracker.throttle.is_due(now)
+                elif (found := partners.get(row)) is not None:
+                    for other_time, other, waited_at in found:
+                        remove_if_there(waited_at, time)
+                        emit(key, joiners[is_right](key, value, other), max(time, other_time))
+                elif (waits := may_wait.get(row)) is not None:
+                    if max(0, time + after_ms[is_right]) < stream_time:
+                        # Too late for a partner that stream time has passed: there is nothing to wait for.
+                        emit(key, joiners[is_right](key, value, None), time)
+                    else:
+                        min_time = min(min_time, time)
+                        add(*waits, time)
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                side = self._sides[self._is_right]
+                side = self._sides[is_right]
                 self._context.current_node = side.node
                 self._context.row_failed(side.all, self._row_of_side(), exc)
+        tracker.advance_stream_time(stream_time)
+        tracker.set_min_time(min_time)
         self._waiting.write()
 
     def results(self) -> Columns:
@@ -126,18 +169,18 @@ class _RowArrivals(Arrival):
         left, right = self._sides
         return results_of(left.all, right.all, self._rows, self._joined_keys, self._joined_values, self._joined_times)
 
-    def _lists_that_may_change(self) -> list[bytes]:
-        """Where partners may wait, and where rows without a partner would."""
-        first, times, raw_keys, values = self._first_right, self._times, self._raw_keys, self._values
-        keys: dict[bytes, None] = {}
-        for row, partners in self._partners.items():
-            for time, _ in partners:
-                keys[waiting_key(raw_keys[row], time, row >= first)] = None
-        outer = [side.processor.outer for side in self._sides]
-        for row, raw_key in raw_keys.items():
-            if outer[row >= first] and row not in self._partners and values[row] is not None:
-                keys[waiting_key(raw_key, times[row], row < first)] = None
-        return list(keys)
+    def _rows_that_may_wait(self) -> dict[int, tuple[bytes, bytes | None]]:
+        """Those that find no partner, where their side waits for one: the key and value under which they would."""
+        first, times, values, partners = self._first_right, self._times, self._values, self._partners
+        may_wait: dict[int, tuple[bytes, bytes | None]] = {}
+        for is_left, side in ((True, self._sides[0]), (False, self._sides[1])):
+            if not side.processor.outer:
+                continue
+            rows = [row for row in self._raw_keys if (row < first) is is_left and row not in partners and values[row] is not None]
+            raw_values = raw_waiting_values(self._waiting.store, [values[row] for row in rows], is_left)
+            for row, raw_value in zip(rows, raw_values):
+                may_wait[row] = waiting_key(self._raw_keys[row], times[row], is_left), raw_value
+        return may_wait
 
     def _row_of_side(self) -> int:
         return self._row - self._first_right if self._is_right else self._row
@@ -157,7 +200,7 @@ class _RowArrivals(Arrival):
 
     def partners(self, key: Any, time_from: int, time_to: int) -> Partners:
         found = self._partners.get(self._row)
-        return _NOBODY if found is None else nullcontext(found)
+        return _NOBODY if found is None else nullcontext([(time, other) for time, other, _ in found])
 
     def wait(self, key: TimestampedKeyAndJoinSide, value: LeftOrRightValue) -> None:
         at = waiting_key(self._raw_keys[self._row], key.timestamp, key.is_left_side)

@@ -16,28 +16,10 @@ from penstock.runtime.queries.reader_context import ReaderContext
 from penstock.runtime.queries.secondary import SecondaryPartition
 from penstock.serdes.guessed import GuessedSerde
 from penstock.state.builders import AbstractStoreBuilder
+from penstock.state.capabilities import rocksdb_of
 from penstock.state.engines.rocksdb import DB_FOLDER
-from penstock.state.layers.headers_key_value import MeteredKeyValueStoreWithHeaders
-from penstock.state.layers.headers_windowed import MeteredSessionStoreWithHeaders, MeteredWindowStoreWithHeaders
-from penstock.state.layers.metered_key_value import MeteredKeyValueStore, MeteredTimestampedKeyValueStore
-from penstock.state.layers.metered_session import MeteredSessionStore
-from penstock.state.layers.metered_versioned import MeteredVersionedStore
-from penstock.state.layers.metered_window import MeteredTimestampedWindowStore, MeteredWindowStore
-from penstock.state.reading import rocksdb_of
 
 _BLOCK_CACHE_BYTES = 64 * 1024 * 1024
-
-_KINDS: tuple[tuple[type, str, str], ...] = (
-    (MeteredKeyValueStoreWithHeaders, "key_value", "headers"),
-    (MeteredTimestampedKeyValueStore, "key_value", "timestamped"),
-    (MeteredKeyValueStore, "key_value", "plain"),
-    (MeteredWindowStoreWithHeaders, "window", "headers"),
-    (MeteredTimestampedWindowStore, "window", "timestamped"),
-    (MeteredWindowStore, "window", "plain"),
-    (MeteredSessionStoreWithHeaders, "session", "headers"),
-    (MeteredSessionStore, "session", "plain"),
-    (MeteredVersionedStore, "versioned", "plain"),
-)
 
 
 class OwnStore:
@@ -58,8 +40,7 @@ class ReadableStore:
     """A store of the topology that queries can read: its kind, its serdes, its builder."""
 
     def __init__(self, builder: Any, config: StreamsConfig, changelog: str | None) -> None:
-        settled = getattr(builder, "settled", None)
-        builder = builder if settled is None else settled()
+        builder = builder.chosen()
         if not isinstance(builder, AbstractStoreBuilder):
             raise InvalidStateStoreError(own_kind(builder.name, type(builder).__name__))
         self.builder = builder
@@ -70,7 +51,7 @@ class ReadableStore:
         typed = builder.build_reader(engine)
         self.kind, self.values = kind_of(typed)
         self.on_disk = rocksdb_of(engine) is not None
-        self.window_size: int | None = getattr(typed, "window_size", None)
+        self.window_size: int | None = typed.window_size if self.kind == "window" else None
 
     @property
     def key_serde(self) -> Any:
@@ -122,17 +103,16 @@ def own_kind(name: str, builder: str) -> str:
 
 def queryable_store(builder: Any, config: StreamsConfig, changelog: str | None) -> ReadableStore | OwnStore:
     """A store of the topology that queries can ask."""
-    settled = getattr(builder, "settled", None)
-    builder = builder if settled is None else settled()
+    builder = builder.chosen()
     return ReadableStore(builder, config, changelog) if isinstance(builder, AbstractStoreBuilder) else OwnStore(builder)
 
 
 def kind_of(store: Any) -> tuple[str, str]:
     """What a typed store holds, and how its values look."""
-    for type_, kind, values in _KINDS:
-        if isinstance(store, type_):
-            return kind, values
-    raise InvalidStateStoreError(f"store {store.name} cannot be queried: it is a {type(store).__name__}")
+    kind: tuple[str, str] | None = store.query_kind
+    if kind is None:
+        raise InvalidStateStoreError(f"store {store.name} cannot be queried: it is a {type(store).__name__}")
+    return kind
 
 
 @lru_cache(maxsize=1)

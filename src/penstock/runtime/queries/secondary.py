@@ -24,7 +24,7 @@ from penstock.ids import TaskId
 from penstock.query.position import Position
 from penstock.runtime.queries.partition import Lease, StorePartition
 from penstock.runtime.queries.patience import current
-from penstock.state.reading import innermost, rocksdb_of
+from penstock.state.capabilities import innermost, rocksdb_of
 
 # Each costs memory for a copy of the writer's write buffer, and the open files of the store.
 _MAX_HANDLES = 8

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # So long a lane has waited when it is told, and so long until it is told again.
 _TOLD_AFTER: Final = 5.0
@@ -20,8 +22,13 @@ POOL: Final = "spark.scheduler.pool"
 class CoreWaits:
     """Which lanes wait for a core of Spark, and since when; looked at by who waits for their answers."""
 
-    def __init__(self, waiting: Callable[[], set[str]], now: Callable[[], float] = time.monotonic) -> None:
-        self._waiting = waiting
+    def __init__(
+        self,
+        waiting: Callable[[], set[str]],
+        now: Callable[[], float] = time.monotonic,
+        anybody: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._waiting, self._anybody = waiting, anybody
         self._now = now
         self._since: dict[str, float] = {}
         self._told: dict[str, float] = {}
@@ -48,9 +55,16 @@ class CoreWaits:
                     *(lane, now - since, POOL),
                 )
 
+    def anybody_waits(self) -> bool:
+        """Whether a task of any job of the session waits for a core."""
+        return self._told_by(self._anybody, otherwise=False)
+
     def _ask(self) -> set[str]:
+        return self._told_by(self._waiting, otherwise=set())
+
+    def _told_by(self, ask: Callable[[], T], otherwise: T) -> T:
         try:
-            return self._waiting()
+            return ask()
         except Exception as exc:  # noqa: BLE001 - a session that has ended meanwhile; who waits for its answers will see
             _log.debug("who waits for a core cannot be told: %s", exc)
-            return set()
+            return otherwise

@@ -34,6 +34,7 @@ from penstock.spark.driver.state_updaters import StateUpdaters
 from penstock.spark.hosts import host_of, is_local
 from penstock.spark.internals import (
     all_of_partition,
+    anybody_waits,
     executor_ids,
     groups_waiting,
     has_ended,
@@ -113,7 +114,7 @@ class LaneJobs:
         self._pool = application.config.spark_configs.get(POOL)
         self._is_elastic = Allocation.of(dict(self._spark.getConf().getAll())) is not None
         self._empty: set[int] = set()
-        self.waits = CoreWaits(lambda: groups_waiting(self._spark))
+        self.waits = CoreWaits(lambda: groups_waiting(self._spark), anybody=lambda: anybody_waits(self._spark))
         places = choose_places([None] * len(names), executors(self._spark))
         self.lanes = {index: self._lane(index, name, place) for index, (name, place) in enumerate(zip(names, places))}
         self.updaters = StateUpdaters(self._spark, application, self._packed)

@@ -82,6 +82,8 @@ class QueryListener:
         """Held while a turn runs: in-memory stores then hold what is not committed."""
         self.called_back = 0
         """The number of the last stay that the driver has called the lane back from."""
+        self.leave = threading.Event()
+        """Set when the lane is called back: it need not wait any longer for its next turn."""
         self.progress: tuple[int, Committed] = (0, {})
         """The stay that the lane is in, and the offsets of the turns that it has done there."""
         self._disk: dict[tuple[TaskId, str], StorePartition] = {}
@@ -124,6 +126,8 @@ class QueryListener:
                         channel.send("value", lease.query(*arguments))
                     elif request == "leave":
                         self.called_back = max(self.called_back, int(*arguments))
+                        if self.called_back >= self.progress[0]:  # else that stay is over
+                            self.leave.set()
                         channel.send("value", None)
                     elif request == "progress":
                         stay, offsets = self.progress

@@ -421,6 +421,10 @@ class LaneTasks:
         """The partitions that a shuffle feeds to the tasks which run here, with their sources."""
         return {task_id: {p: fed.sources for p, fed in opened.fed.items()} for task_id, opened in self.running.items()}
 
+    def fed_positions(self, tasks: Iterable[TaskId]) -> dict[TopicPartition, dict[TopicPartition, int]]:
+        """How far each source has been handed to the partitions that a shuffle feeds to some tasks."""
+        return {p: dict(fed.positions) for task_id in tasks for p, fed in self.running[task_id].fed.items()}
+
     def upstream_of(self, source: TopicPartition) -> int:
         """The sub-topology before a shuffle that reads a source."""
         return next(id_ for id_ in self._plan.upstream if source.topic in self._plan.subtopologies[id_].source_topics)

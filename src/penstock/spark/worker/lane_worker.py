@@ -56,8 +56,9 @@ from penstock.wire import Codec
 
 _LANES: dict[tuple[str, int], LaneWorker] = {}
 _LOOK_EVERY = 60.0
-# Records that go one by one are given no more of a turn than this: what was planned for less may suddenly cost more.
-_LONGEST_TURN = 3.0
+# Records are given no more of a turn than this, so that with its commit it takes three seconds at most: what was planned for less
+# may suddenly cost more.
+_LONGEST_TURN = 2.0
 _looked_at = time.monotonic()
 
 
@@ -287,7 +288,12 @@ class LaneWorker:
             return
         self.queries.progress = asked.number, {}
         residence = Residence(self.tasks, turn, asked, self._turn_of_stay, self._refresh_globals)
-        stay(residence, self.tasks.follower, asked, answer, lambda: self.queries.called_back >= asked.number)
+        self.queries.leave.clear()
+        stay(
+            *(residence, self.tasks.follower, asked, answer, lambda: self.queries.called_back >= asked.number),
+            sleep=self.queries.leave.wait,
+        )
+        answer.behind = residence.behind()
         if turn.with_metrics:
             answer.metrics = self._metrics()
 
@@ -354,9 +360,10 @@ class LaneWorker:
     def _process(self, turn: ProcessTurn, fed: Mapping[TopicPartition, ShuffledBatch], answer: LaneAnswer) -> list[TaskCommit]:
         commits = []
         ends = time.monotonic() + _LONGEST_TURN
-        for number, (task_id, work) in enumerate(turn.work.items()):
+        brought = {t: w for t, w in turn.work.items() if t not in turn.optional or not fed.keys().isdisjoint(w.fed)}
+        for number, (task_id, work) in enumerate(brought.items()):
             now = time.monotonic()
-            until = now + max(0.0, ends - now) / (len(turn.work) - number)  # what one does not need is for the others
+            until = now + max(0.0, ends - now) / (len(brought) - number)  # what one does not need is for the others
             commit, processed = self.tasks.process(task_id, work, fed, turn.read, until)
             answer.processed += processed
             answer.postponed += self.tasks.postponed(task_id)

@@ -39,6 +39,8 @@ class Residence:
         self._idle: dict[TaskId, int | None] = {task: tasks.idle_deadline(task) for task in stay.tasks}
         self._behind: dict[TaskId, list[TopicPartition]] = {}
         """Tasks with records that wait for those of other partitions, which the brokers have."""
+        self._uneven = {task for task in stay.tasks if self._is_behind(task, stay.positions)}
+        """Tasks behind a shuffle that nothing came for: they have not committed how far it was read."""
 
     def next_timer_ms(self) -> int | None:
         """When the next timer is due, by the clock of the day."""
@@ -57,13 +59,31 @@ class Residence:
             or (task in self._behind and all(map(is_at_end, self._behind[task])))
         ]
 
-    def turn(self, taken: Taken, due: Iterable[TaskId]) -> LaneAnswer:
-        """One turn of what has come."""
+    @property
+    def is_uneven(self) -> bool:
+        """Whether tasks behind a shuffle are at different positions."""
+        return bool(self._uneven)
+
+    def behind(self) -> dict[TopicPartition, dict[TopicPartition, int]]:
+        """Where those tasks are that nothing came for."""
+        return self._tasks.fed_positions(self._uneven)
+
+    def _is_behind(self, task: TaskId, positions: Mapping[TopicPartition, int]) -> bool:
+        found = self._tasks.fed_positions([task]).values()
+        return any(at < positions.get(source, at) for fed in found for source, at in fed.items())
+
+    def turn(self, taken: Taken, due: Iterable[TaskId], levels: bool) -> LaneAnswer:
+        """One turn of what has come; a task that the shuffle brings nothing waits with its commit until one that levels."""
         answer = LaneAnswer("")
-        turn = turn_of(self._asked, taken, due, self._own, self._fed, self._tasks.upstream_of, self._lags_of)
+        given = self._own, self._fed, self._tasks.upstream_of, self._lags_of
+        queued = {task for task, of in self._fed.items() if of and self._tasks.running[task].task.has_records_queued}
+        to_commit = queued | self._fed.keys() if levels else queued
+        turn = turn_of(self._asked, taken, due, *given, self._tasks.follower.positions, to_commit)
         if self._globals:  # a record finds the tables as they were when it had come, as in any turn
             turn = replace(turn, global_ends=self._tasks.global_ends())
         self._run(turn, taken, answer)
+        done = answer.timers.keys()
+        self._uneven = (self._uneven | turn.optional) - done
         self._timers.update(answer.timers)
         self._idle.update(answer.idle_until)
         for task, work in turn.work.items():

@@ -104,6 +104,8 @@ class ShuffledBefore:
 class SkippingCollector(RecordCollector):
     """Leaves out what the tasks behind the repartition had before; records go through it one by one."""
 
+    gathers = False
+
     def __init__(self, had: Mapping[TopicPartition, ShuffledBefore], *arguments: Any) -> None:
         super().__init__(*arguments)
         self._had = had

@@ -9,13 +9,18 @@ turn. It follows its partitions itself, fires its timers, and commits turn by tu
          └────────── its time is up, nothing comes, a backlog has come, or it is called back ──► GONE
 
 Commits that follow too closely cost more than they bring: brokers answer that the last one is not over yet, and the producer asks
-again later. So they take no more than about a quarter of the time, and no result waits longer than `commit.interval.ms`.
+again later. So between a commit and the next records that are written lies as long as the commit took, and no result waits
+longer than `commit.interval.ms`. A turn that has much to process begins so much sooner.
+
+A lane whose time is up goes in between two turns and says that it could go on: what it has fetched is there when it comes back.
+One that goes for another reason first brings all tasks behind a shuffle to the same position, and so does the first turn of each
+stay: nobody has to read again what came long ago.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -24,8 +29,9 @@ from penstock.kafka.fetch import FetchRange
 from penstock.kafka.follow import Follower, Taken
 from penstock.spark.messages import LaneAnswer, ProcessTurn, Stay, TaskWork, TurnOfStay, UpstreamWork
 
-# The least time between two commits, and how much of it they may take.
-_SHORTEST_PAUSE, _COMMITS_SHARE = 0.03, 0.25
+# The least time from a commit to the next records that are written; and where it is to be as short as brokers let it be: closer
+# than this commits take longer by what is saved (12 ms each when they are 20 ms apart, 19 at 5).
+_SHORTEST_PAUSE, _CLOSEST = 0.04, 0.02
 # So soon a lane that waits hears that it is called back.
 _LISTENS_EVERY = 0.02
 # A turn should not process for longer than this; before anything is known of what records cost, one takes no more than so many.
@@ -41,35 +47,46 @@ class StayingWork(Protocol):
     def due(self, now_ms: int) -> list[TaskId]:
         """The tasks that have something to do though nothing has come for them: their timers are due."""
 
-    def turn(self, taken: Taken, due: Iterable[TaskId]) -> LaneAnswer:
-        """One turn of what has come, with its commit; what fails is raised."""
+    @property
+    def is_uneven(self) -> bool:
+        """Whether tasks behind a shuffle are at different positions: nothing came for some of them."""
+
+    def turn(self, taken: Taken, due: Iterable[TaskId], levels: bool) -> LaneAnswer:
+        """One turn of what has come, with its commit; what fails is raised. One that levels brings all to the same position."""
 
 
 class Pause:
-    """How long to wait after a commit, by what commits took of late.
+    """How long to wait after a commit, by what turns took of late: to process, and to commit.
 
     >>> pause = Pause(longest=0.1)
     >>> pause.seconds
-    0.03
-    >>> pause.took(0.02); round(pause.seconds, 3)
+    0.04
+    >>> pause.took(0.0, 0.06); round(pause.seconds, 3)
     0.06
-    >>> pause.took(0.2); pause.seconds
-    0.1
+    >>> pause.took(0.1, 0.06); round(pause.seconds, 3)
+    0.03
+    >>> pause.took(0.1, 0.9); round(pause.seconds, 3)
+    0.049
+    >>> Pause(longest=0.0).seconds
+    0.02
     """
 
     def __init__(self, longest: float) -> None:
-        self._longest = longest
-        self._commit: float | None = None
+        self._longest = max(longest, _CLOSEST)
+        self._work = self._commit = 0.0
+        self._turns = 0
 
-    def took(self, seconds: float) -> None:
-        """A commit took so long."""
-        self._commit = seconds if self._commit is None else 0.7 * self._commit + 0.3 * seconds
+    def took(self, work: float, commit: float) -> None:
+        """A turn took so long until it wrote, and then until it was committed."""
+        share = 0.3 if self._turns else 1.0
+        self._work += share * (work - self._work)
+        self._commit += share * (commit - self._commit)
+        self._turns += 1
 
     @property
     def seconds(self) -> float:
         """From the end of a commit to the beginning of the next turn."""
-        wanted = 0.0 if self._commit is None else self._commit * (1 / _COMMITS_SHARE - 1)
-        return min(self._longest, max(_SHORTEST_PAUSE, wanted))
+        return max(0.0, min(self._longest, max(_SHORTEST_PAUSE, self._commit)) - self._work)
 
 
 class Appetite:
@@ -103,23 +120,33 @@ def stay(
     is_called: Callable[[], bool],
     now: Callable[[], float] = time.monotonic,
     now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+    sleep: Callable[[float], object] = time.sleep,
 ) -> None:
-    """Stay until it is time to go; `total` is what came of all turns so far, also where one of them fails."""
+    """Stay until it is time to go; `total` is what came of all turns so far, also where one of them fails.
+
+    `sleep` returns early where the lane is called back.
+    """
     started = heard = free_at = now()
+    is_late = False
     pause, appetite = Pause(asked.commit_seconds), Appetite(asked.most_records)
     follower.follow(asked.positions)
     while not is_called():
         at, due, due_at = now(), work.due(now_ms()), work.next_timer_ms()
         is_idle = at - heard > asked.idle_seconds
-        ends = is_idle or at - started > asked.seconds or bool(follower.trouble) or follower.waiting > asked.most_records
-        if (follower.waiting or due or (ends and follower.has_passed)) and (ends or at >= free_at):
+        ends = is_idle or bool(follower.trouble) or follower.waiting > asked.most_records
+        is_over, is_ready = at - started > asked.seconds, bool(follower.waiting or due) and (ends or at >= free_at)
+        if is_over and not ends and (is_late or not is_ready):
+            total.goes_on, total.reached = True, dict(follower.positions)
+            return
+        if is_ready or (ends and (follower.has_passed or work.is_uneven)):
+            is_late = is_over  # what could be done at once is done before it goes, and the pause behind it is spent on the way
             taken = follower.take(appetite.records)
             heard = at if taken.records else heard
-            answer = work.turn(taken, due)
+            answer = work.turn(taken, due, ends or not total.turns)
             ended = now()
             add(total, answer, taken, at - started, ended - at)
             total.reached = dict(follower.positions)
-            pause.took(answer.seconds.get("commit", 0.0))
+            pause.took(answer.seconds.get("fetch", 0.0) + answer.work_seconds, answer.seconds.get("commit", 0.0))
             appetite.took(taken.records, answer.work_seconds)
             free_at = ended + pause.seconds
             due, due_at = [], work.next_timer_ms()
@@ -127,8 +154,10 @@ def stay(
             if is_idle:
                 follower.rest()  # whoever has nothing to do for long asks nothing of the brokers meanwhile
             return
+        if is_late:
+            continue
         if follower.waiting or due:
-            follower.wait_apart(min(_LISTENS_EVERY, max(0.0, free_at - now())))
+            follower.wait_apart(max(0.0, free_at - now()), sleep)
         else:
             until_due = _LISTENS_EVERY if due_at is None else (due_at - now_ms()) / 1000
             follower.wait(min(_LISTENS_EVERY, max(0.0, until_due)))
@@ -164,22 +193,30 @@ def turn_of(
     fed: Mapping[TaskId, Mapping[TopicPartition, Iterable[TopicPartition]]],
     upstream_of: Callable[[TopicPartition], int],
     lags_of: Callable[[TaskId], Mapping[TopicPartition, int]],
+    reached: Mapping[TopicPartition, int],
+    to_commit: Collection[TaskId] = (),
 ) -> ProcessTurn:
-    """What to do with what has come: as the driver would have planned it.
+    """What to do with what has come: as the driver would have planned it, but for tasks for which nothing comes.
 
-    `own` are the partitions that tasks read themselves, `fed` those that a shuffle feeds with their sources.
+    `own` are the partitions that tasks read themselves, `fed` those that a shuffle feeds with their sources. Those `to_commit`
+    are brought to where all sources have been read (`reached`); of the others those that the shuffle brings something.
     """
     sources: dict[tuple[int, int], list[FetchRange]] = {}
     work: dict[TaskId, TaskWork] = {}
+    optional: set[TaskId] = set()
     due_tasks, ranges = set(due), taken.ranges
     for task in {*own, *fed}:
         direct = tuple(ranges[p] for p in own.get(task, ()) if p in ranges)
-        feeds = tuple(partition for partition, of in fed.get(task, {}).items() if any(source in ranges for source in of))
+        must = task in to_commit
+        feeds = tuple(p for p, of in fed.get(task, {}).items() if must or any(source in ranges for source in of))
         if direct or feeds or task in due_tasks:
             work[task] = TaskWork(direct, lags_of(task), feeds)
+            if not direct and not must and task not in due_tasks:
+                optional.add(task)
     before = dict.fromkeys(s for feeds_of in fed.values() for of in feeds_of.values() for s in of if s in ranges)
     for source in before:
         sources.setdefault((upstream_of(source), source.partition), []).append(ranges[source])
     upstream = tuple(UpstreamWork(*key, tuple(found)) for key, found in sorted(sources.items()))
-    read = {source: ranges[source].end for source in before}
-    return replace(asked, work=work, upstream=upstream, read=read, stay=None, with_metrics=False)
+    read = {source: reached[source] for feeds_of in fed.values() for of in feeds_of.values() for source in of}
+    turn = replace(asked, work=work, upstream=upstream, read=read, optional=frozenset(optional))
+    return replace(turn, stay=None, with_metrics=False)

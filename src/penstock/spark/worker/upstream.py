@@ -18,6 +18,7 @@ from penstock.dead_letters import ErrorHandlerContext
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import RangeFetcher
 from penstock.kafka.follow import Taken
+from penstock.partitioner import ColumnPartitioner
 from penstock.record import Headers, ProducedRecord
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.sink_format import SinkFormat
@@ -56,6 +57,8 @@ class TracingCollector(RecordCollector):
     serde of the user's writes something for None, and would read None from it again.
     """
 
+    gathers = False
+
     def __init__(self, *arguments: Any, counted: frozenset[str] = frozenset()) -> None:
         super().__init__(*arguments)
         self._counted = counted
@@ -75,7 +78,7 @@ class TracingCollector(RecordCollector):
         columns: Columns,
         key_serializer: Serializer,
         value_serializer: Serializer,
-        partitioner: WindowedStreamPartitioner | None = None,
+        partitioner: WindowedStreamPartitioner | ColumnPartitioner | None = None,
     ) -> bool:
         """Keep columns, which know where they came from."""
         if topic in self._counted:

@@ -27,7 +27,7 @@ class ExpiredRecords:
 
     def bind(self, context: StateStoreContext) -> None:
         """Use the counter of a task; a context without one only has the warning."""
-        self._record_dropped = getattr(context, "record_dropped", None)
+        self._record_dropped = context.record_dropped
 
     def record(self, reason: str) -> None:
         """Count one."""

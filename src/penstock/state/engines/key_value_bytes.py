@@ -16,6 +16,7 @@ class KeyValueBytesStore(StoreEngine, KeyValueStore[bytes, bytes]):
     """A key-value store of bytes; iterators run in the order of unsigned bytes."""
 
     takes_rows = True
+    writes_rows = True
 
     def put_if_absent(self, key: bytes, value: bytes | None) -> bytes | None:
         """Set only where there is none; returns what was there."""

@@ -18,6 +18,7 @@ EldestRemovalListener = Callable[[bytes, bytes], None]
 class LruKeyValueStore(KeyValueBytesStore):
     """Reads and writes both count as use; iterators see the entries there were when they were made."""
 
+    writes_rows = False
     takes_rows = False  # every single read and write counts as a use
 
     def __init__(self, name: str, max_entries: int) -> None:

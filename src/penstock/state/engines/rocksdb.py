@@ -39,6 +39,8 @@ _log = logging.getLogger(__name__)
 class RocksDBStore(KeyValueBytesStore):
     """Keys and values as bytes in one RocksDB at `<task folder>/<parent_dir>/<name>`."""
 
+    restores_columns = True
+
     def __init__(
         self, name: str, parent_dir: str = DB_FOLDER, timestamped: bool = False, store_format: str = "key-value"
     ) -> None:
@@ -62,6 +64,11 @@ class RocksDBStore(KeyValueBytesStore):
         self._cursor: tuple[int, Any] | None = None
         """An iterator of what is committed, kept until that changes."""
         self._secondary: tuple[Path, Cache] | None = None
+
+    @property
+    def rocksdb(self) -> RocksDBStore:
+        """Itself."""
+        return self
 
     @property
     def persistent(self) -> bool:
@@ -281,9 +288,10 @@ class RocksDBStore(KeyValueBytesStore):
         self._open_iterators.add(iterator)
         return iterator
 
-    def few(self, key_from: bytes, key_to: bytes, most: int) -> list[ByteEntry] | None:
-        """The entries of a range, both ends included, in order; None where there are more than so many, or another thread asks.
+    def few(self, stem: bytes, first: bytes, last: bytes, most: int) -> list[ByteEntry] | None:
+        """Ending and value of the keys that are `stem` and an ending between two others of the same length, in order.
 
+        None where there are more than so many in the range, or another thread asks.
         What is committed is read with one iterator until the next commit: to seek is a third of what it takes to open one. An
         iterator has one place, so it serves the thread that has opened it; readers beside the task have their own.
         """
@@ -298,16 +306,23 @@ class RocksDBStore(KeyValueBytesStore):
             return None
         cursor = held[1]
         found: list[ByteEntry] = []
-        cursor.seek(key_from)
-        while cursor.valid() and (key := cursor.key()) <= key_to:
-            if len(found) == most:
-                return None
-            found.append((key, cursor.value()))
-            cursor.next()
-        if self._overlay:
-            uncommitted = self._overlay.scan(key_from, key_to, True)
-            if uncommitted or self._overlay.deleted_ranges:
-                found = list(overlay(uncommitted, self._overlay.visible(found)))
+        cursor.seek(stem + first)
+        if cursor.valid() and (key := cursor.key()) <= (key_to := stem + last):
+            size, ends, hides = len(key_to), len(stem), self._overlay.hides if self._overlay.deleted_ranges else None
+            passed = 0
+            while key <= key_to:
+                if passed == most:
+                    return None
+                passed += 1
+                if len(key) == size and (hides is None or not hides(key)):
+                    found.append((key[ends:], cursor.value()))
+                cursor.next()
+                if not cursor.valid():
+                    break
+                key = cursor.key()
+        uncommitted = self._overlay.scan_stem(stem, first, last)
+        if uncommitted:
+            found = list(overlay(uncommitted, found))
         return found if len(found) <= most else None
 
     def scan_many(self, bounds: Iterable[tuple[bytes, bytes]]) -> Iterator[Sequence[ByteEntry]]:

@@ -12,7 +12,7 @@ from penstock.state.engines.segments import PREFIX_SIZE, next_prefix
 from penstock.state.iterators import ByteEntry, PeekingIterator, empty_iterator, is_inverted
 from penstock.state.keys.schema import ACCEPT, SKIP, KeySchema, Matcher
 from penstock.state.keys.session import SUFFIX_SIZE as SESSION_SUFFIX_SIZE
-from penstock.state.keys.window import MAX_SEQNUM, SUFFIX_SIZE, WindowKeySchema
+from penstock.state.keys.window import MAX_SEQNUM, SUFFIX_SIZE, WindowKeySchema, window_suffix
 from penstock.windows import MAX_TIMESTAMP
 
 K = TypeVar("K")
@@ -60,7 +60,10 @@ class AbstractSegmentedBytesStore(SegmentedEngine):
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Set the value of a key of the schema; None deletes, an expired key is counted and dropped."""
-        timestamp = self._schema.segment_timestamp(key)
+        self.put_at(self._schema.segment_timestamp(key), key, value)
+
+    def put_at(self, timestamp: int, key: bytes, value: bytes | None) -> None:
+        """The same where the time of the key is known."""
         if timestamp > self._observed_stream_time:
             self._observed_stream_time = timestamp
         segments = self._segments
@@ -266,9 +269,6 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
         if self._is_window:
             if to < max(0, actual_from):
                 return empty_iterator(self._name)
-            few = self._few(key, actual_from, to) if forward else None
-            if few is not None:
-                return PeekingIterator([(convert(key), value) for key, value in few], self._name)
             # Between the bounds all begin with the key, and those of its length have nothing but a time of the range behind it.
             match = _of_length(len(key) + SUFFIX_SIZE)
         else:
@@ -282,22 +282,25 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
             convert,
         )
 
-    def _few(self, key: bytes, from_: int, to: int) -> list[tuple[bytes, bytes]] | None:
-        """The windows of one record key in a range of time that lies in few segments; None where there are many."""
-        schema, size = self._schema, len(key) + SUFFIX_SIZE
+    def few_windows(self, key: bytes, time_from: int, time_to: int) -> list[tuple[int, bytes]] | None:
+        """`(window_start, value)` of one record key in a range of time that lies in few segments; None where there are many."""
+        if not self._is_window:
+            return None
         self._validate_open()
-        prefixes = self._segments.search(*schema.segments_to_search(from_, to))
+        actual_from = max(0, self._actual_from_of_key(time_from))
+        if time_to < actual_from:
+            return []
+        prefixes = self._segments.search(actual_from, time_to)
         if len(prefixes) > _FEW_SEGMENTS:
             return None
-        lower, upper = schema.lower_range_fixed_size(key, from_), schema.upper_range_fixed_size(key, to)
-        found: list[tuple[bytes, bytes]] = []
+        first, last, few = window_suffix(actual_from, 0), window_suffix(time_to, MAX_SEQNUM), self._db.few
+        found: list[tuple[int, bytes]] = []
         for prefix in prefixes:
-            entries = self._db.few(prefix + lower, prefix + upper, _FEW_WINDOWS)
+            entries = few(prefix + key, first, last, _FEW_WINDOWS)
             if entries is None:
                 return None
-            for binary, value in entries:
-                if len(binary) == PREFIX_SIZE + size:
-                    found.append((binary[PREFIX_SIZE:], value))
+            for suffix, value in entries:
+                found.append((WindowKeySchema.extract_store_timestamp(suffix), value))
         return found
 
     def fetch_many(self, keys: Iterable[bytes], from_: int, to: int) -> dict[bytes, list[tuple[int, bytes]]]:

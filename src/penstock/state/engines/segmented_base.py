@@ -29,8 +29,8 @@ class SegmentedEngine(ExpiringEngine):
         return True
 
     @property
-    def db(self) -> RocksDBStore:
-        """The RocksDB below."""
+    def rocksdb(self) -> RocksDBStore:
+        """The one RocksDB."""
         return self._db
 
     @property

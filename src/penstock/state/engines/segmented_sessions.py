@@ -5,40 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from penstock.state.engines.segmented import AbstractSegmentedBytesStore
+from penstock.state.engines.segmented_face import SegmentedFace
 from penstock.state.iterators import PeekingIterator
 from penstock.state.keys.prefixed_session import TimeFirstSessionKeySchema
 from penstock.state.keys.session import SessionKeySchema
-from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.store import SessionStore
 from penstock.windows import Windowed
 
 
-class SegmentedSessionStore(WrappedStateStore, SessionStore[bytes, bytes]):
+class SegmentedSessionStore(SegmentedFace, SessionStore[bytes, bytes]):
     """Aggregates per key and session, in segments of the sessions' ends."""
 
     _keys: ClassVar[type[SessionKeySchema | TimeFirstSessionKeySchema]]
-    _wrapped: AbstractSegmentedBytesStore
-
-    @property
-    def observed_stream_time(self) -> int:
-        """The latest session end that was put; -1 before the first."""
-        return self._wrapped.observed_stream_time
-
-    @property
-    def expired_records(self) -> int:
-        """How many puts came too late."""
-        return self._wrapped.expired_records
-
-    @property
-    def retention_period(self) -> int:
-        """How long sessions can be found after their end, in milliseconds of stream time."""
-        return self._wrapped.retention_period
-
-    @property
-    def takes_rows(self) -> bool:
-        """Whether many sessions can be put and found at once."""
-        return True
+    takes_rows = True
 
     def sessions_of(self, bounds: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[tuple[int, int, bytes]]]:
         """Start, end and aggregate of the sessions that `find_sessions` finds for many keys."""

@@ -6,39 +6,27 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from penstock.state.engines.segmented import AbstractSegmentedBytesStore
+from penstock.state.engines.segmented_face import SegmentedFace
 from penstock.state.iterators import PeekingIterator
 from penstock.state.keys.prefixed_window import TimeFirstWindowKeySchema
 from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema
-from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.store import WindowStore
 from penstock.windows import Windowed
 
 
-class SegmentedWindowStore(WrappedStateStore, WindowStore[bytes, bytes]):
+class SegmentedWindowStore(SegmentedFace, WindowStore[bytes, bytes]):
     """Values per key and window start, in segments of time.
 
     With `retain_duplicates` every put adds a value, told apart by a sequence number; a put of None does nothing.
     """
 
     _keys: ClassVar[type[WindowKeySchema | TimeFirstWindowKeySchema]]
-    _wrapped: AbstractSegmentedBytesStore
 
     def __init__(self, bytes_store: AbstractSegmentedBytesStore, retain_duplicates: bool, window_size: int) -> None:
         super().__init__(bytes_store)
-        self.timestamped = bytes_store.timestamped
         self.retain_duplicates = retain_duplicates
         self._window_size = window_size
         self._last_put_seqnum: int | None = None
-
-    @property
-    def observed_stream_time(self) -> int:
-        """The latest window start that was put; -1 before the first."""
-        return self._wrapped.observed_stream_time
-
-    @property
-    def expired_records(self) -> int:
-        """How many puts came too late."""
-        return self._wrapped.expired_records
 
     @property
     def changelog_seqnum(self) -> int:
@@ -53,10 +41,10 @@ class SegmentedWindowStore(WrappedStateStore, WindowStore[bytes, bytes]):
         """Set the value of a key's window; None deletes, but not where duplicates are kept."""
         store = self._wrapped
         if not self.retain_duplicates:
-            store.put(self._keys.to_store_key_binary(key, window_start, 0), value)
+            store.put_at(window_start, self._keys.to_store_key_binary(key, window_start, 0), value)
         elif value is not None:
             store.seqnum = self._last_put_seqnum = (store.seqnum + 1) & MAX_SEQNUM
-            store.put(self._keys.to_store_key_binary(key, window_start, store.seqnum), value)
+            store.put_at(window_start, self._keys.to_store_key_binary(key, window_start, store.seqnum), value)
 
     @property
     def takes_rows(self) -> bool:

@@ -12,11 +12,3 @@ class RocksDBSessionStore(SegmentedSessionStore):
 
     _keys = SessionKeySchema
     _wrapped: SegmentedBytesStore
-
-    def __init__(self, bytes_store: SegmentedBytesStore) -> None:
-        super().__init__(bytes_store)
-        self.with_headers = bytes_store.with_headers
-
-    def find_expired(self) -> None:
-        """From now on find sessions of single keys also when they have expired since, until their segment goes."""
-        self._wrapped.find_expired()

@@ -20,12 +20,13 @@ class RocksDBWindowStore(SegmentedWindowStore):
 
     def __init__(self, bytes_store: SegmentedBytesStore, retain_duplicates: bool, window_size: int) -> None:
         super().__init__(bytes_store, retain_duplicates, window_size)
-        self.with_headers = bytes_store.with_headers
+        self._keeps_values_alone = not bytes_store.timestamped and not bytes_store.with_headers
+        self.few_windows = bytes_store.few_windows  # type: ignore[method-assign]  # each window that is asked for goes here
 
     @property
     def takes_duplicates(self) -> bool:
         """Whether several values of a window are kept, and nothing but the values."""
-        return self.retain_duplicates and not self.timestamped and not self.with_headers
+        return self.retain_duplicates and self._keeps_values_alone
 
     def put_duplicates(
         self,
@@ -61,7 +62,3 @@ class RocksDBWindowStore(SegmentedWindowStore):
     def is_kept(self, timestamp: int, stream_time: int) -> bool:
         """Whether a put at a time is kept when stream time has come this far."""
         return self._wrapped.is_live(timestamp, stream_time)
-
-    def find_expired(self) -> None:
-        """From now on find windows of single keys also when they have expired since, until their segment goes."""
-        self._wrapped.find_expired()

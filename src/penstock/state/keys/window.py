@@ -22,6 +22,9 @@ _MIN_SUFFIX: Final = bytes(SUFFIX_SIZE)
 _pack = _SUFFIX.pack
 _unpack_from = _SUFFIX.unpack_from
 
+window_suffix = _SUFFIX.pack
+"""What follows the record's key: window start and sequence number."""
+
 
 def time_window_for_size(start: int, window_size: int) -> TimeWindow:
     """The window of a size that begins at `start`; one that would end after the last possible moment ends there."""

@@ -20,6 +20,8 @@ FlushListener = Callable[[Record[Any, Change[Any]]], None]
 class CachingKeyValueStore(WrappedKeyValueStore):
     """Puts go to the cache; a flush or an eviction writes them to the store below and tells the flush listener."""
 
+    passes_bytes = True
+
     def __init__(self, wrapped: Any) -> None:
         super().__init__(wrapped)
         self._flush_listener: FlushListener | None = None
@@ -82,6 +84,12 @@ class CachingKeyValueStore(WrappedKeyValueStore):
             self.validate_store_open()
         context = self._context.record_context or RecordContext(self._context.current_system_time_ms(), -1, -1, None)
         self._cache.put(self._cache_name, key, CacheEntry(value, context, True))
+
+    def put_as(self, entries: Iterable[tuple[bytes, bytes | None, RecordContext]]) -> None:
+        """Set many, each with the context of the record that did it."""
+        if not self._open:
+            self.validate_store_open()
+        self._cache.put_all(self._cache_name, ((key, CacheEntry(value, context, True)) for key, value, context in entries))
 
     def put_if_absent(self, key: bytes, value: bytes | None) -> Any:
         """Set only where there is none; returns what was there."""

@@ -31,6 +31,7 @@ _MAX_TRACKED_SEGMENTS = 64
 class CachingSegmentedStore(WrappedStateStore):
     """Puts wait in the cache; a flush or an eviction writes them to the store below and tells the flush listener."""
 
+    passes_bytes = True
     _context: StateStoreContext
     _cache: RecordCache
     _cache_name: str

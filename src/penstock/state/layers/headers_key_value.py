@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
+from penstock.record import Headers
 from penstock.state.layers.logged_key_value import ChangeLoggingKeyValueStore
 from penstock.state.layers.metered_key_value import MeteredKeyValueStore
-from penstock.state.value_and_timestamp import TIMESTAMP_SIZE, timestamp
-from penstock.state.value_timestamp_headers import ValueTimestampHeaders, serialize_headers, split_headers
+from penstock.state.value_and_timestamp import TIMESTAMP_SIZE, timestamp, timestamped_column
+from penstock.state.value_timestamp_headers import NO_HEADERS, ValueTimestampHeaders, serialize_headers, split_headers
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -25,9 +27,22 @@ class ChangeLoggingKeyValueStoreWithHeaders(ChangeLoggingKeyValueStore):
             headers, rest = split_headers(value)
             self._log_change(self._name, key, rest[TIMESTAMP_SIZE:], timestamp(rest), headers)
 
+    def write_rows_through(
+        self, raw_keys: Sequence[bytes], rows: Sequence[RawRow], timestamps: Sequence[int], headers: list[Headers] | None
+    ) -> None:
+        """Set many at once, and log them at once: each with the time and headers of the record that wrote or deleted it."""
+        self._wrapped.put_all([(key, whole) for key, (whole, _) in zip(raw_keys, rows)])
+        self._context.log_columns(self._name, list(raw_keys), [value for _, value in rows], list(timestamps), headers)
+
+
+RawRow = tuple["bytes | None", "bytes | None"]
+"""The bytes of a value, and before it with its headers and timestamp; None for both where it is deleted."""
+
 
 class MeteredKeyValueStoreWithHeaders(MeteredKeyValueStore[K, ValueTimestampHeaders[V]], Generic[K, V]):
     """Values come and go as `ValueTimestampHeaders`."""
+
+    query_kind = ("key_value", "headers")
 
     def _raw_from_value(self, value: ValueTimestampHeaders[Any] | None) -> bytes | None:
         if value is None or value.value is None:
@@ -38,6 +53,26 @@ class MeteredKeyValueStoreWithHeaders(MeteredKeyValueStore[K, ValueTimestampHead
         # The operators of tables put a value and its timestamp only: their results have no headers of their own.
         headers = serialize_headers(getattr(value, "headers", ()))
         return headers + value.timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + bytes(raw)
+
+    @property
+    def writes_rows(self) -> bool:
+        """Whether `write_rows_through` can be called: nothing but the log is on the way to the engine."""
+        return isinstance(self._wrapped, ChangeLoggingKeyValueStoreWithHeaders) and self._wrapped.writes_rows
+
+    def raw_from_rows(self, values: Sequence[V | None], timestamps: Sequence[int], headers: list[Headers] | None) -> list[RawRow]:
+        """The bytes of many entries, whole and the value alone; None stays None."""
+        raw = self._serdes.raw_values(values)
+        whole = timestamped_column(raw, timestamps)
+        if headers is None:
+            return [(None if one is None else NO_HEADERS + one, value) for one, value in zip(whole, raw)]
+        fronts = map(serialize_headers, headers)
+        return [(None if one is None else front + one, value) for front, one, value in zip(fronts, whole, raw)]
+
+    def write_rows_through(
+        self, raw_keys: Sequence[bytes], rows: Sequence[RawRow], timestamps: Sequence[int], headers: list[Headers] | None
+    ) -> None:
+        """Set many rows at once, which a store without a cache is asked for; where `writes_rows`."""
+        self._wrapped.write_rows_through(raw_keys, rows, timestamps, headers)
 
     def _value_from_raw(self, raw: bytes | None) -> ValueTimestampHeaders[V] | None:
         if raw is None:

@@ -25,6 +25,7 @@ V = TypeVar("V")
 class InMemoryHeadersWindowMarker(WrappedWindowStore):
     """Says of an in-memory store that its values carry their timestamp and headers."""
 
+    passes_bytes = True
     timestamped = True
     with_headers = True
 
@@ -32,6 +33,7 @@ class InMemoryHeadersWindowMarker(WrappedWindowStore):
 class InMemoryHeadersSessionMarker(WrappedSessionStore):
     """Says of an in-memory store that its aggregates carry their headers."""
 
+    passes_bytes = True
     with_headers = True
 
 
@@ -80,6 +82,8 @@ class ChangeLoggingSessionStoreWithHeaders(ChangeLoggingSessionStore):
 
 class MeteredWindowStoreWithHeaders(MeteredWindowStore[K, ValueTimestampHeaders[V]], Generic[K, V]):
     """Values come and go as `ValueTimestampHeaders`."""
+
+    query_kind = ("window", "headers")
 
     def _raw_from_value(self, value: ValueTimestampHeaders[Any] | None) -> bytes | None:
         if value is None or value.value is None:
@@ -146,6 +150,8 @@ class MeteredSessionStoreWithHeaders(MeteredSessionStore[K, AggregationWithHeade
     """Aggregates come and go as `AggregationWithHeaders`."""
 
     takes_rows = False  # aggregates come and go with their headers, one by one
+    gives_headers = True
+    query_kind = ("session", "headers")
 
     def _raw_from_value(self, value: AggregationWithHeaders[Any] | None) -> bytes | None:
         if value is None or value.aggregation is None:

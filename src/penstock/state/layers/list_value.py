@@ -114,6 +114,15 @@ class MeteredListValueStore(MeteredKeyValueStore[K, V], Generic[K, V]):
         """Many keys as bytes."""
         return self._serdes.raw_keys(keys)
 
+    def raw_key(self, key: K) -> bytes:
+        """A key as bytes."""
+        raw: bytes = self._raw_key(key)
+        return raw
+
+    def raw_values(self, values: Sequence[V]) -> list[bytes | None]:
+        """Many values as bytes; None where their serde writes none."""
+        return self._serdes.raw_values(values)
+
     def raw_value(self, value: V) -> bytes | None:
         """A value as bytes; None where its serde writes none."""
         return self._raw_from_value(value)

@@ -13,6 +13,7 @@ from penstock.windows import Windowed
 class ChangeLoggingSessionStore(WrappedSessionStore):
     """Logs every put and removal under `key + session end + session start`, at the time of the record being processed."""
 
+    passes_bytes = True
     _context: StateStoreContext
     _log_change: Callable[..., None]
 

@@ -12,6 +12,7 @@ from penstock.state.store import StateStore, StateStoreContext, VersionedKeyValu
 class ChangeLoggingVersionedStore(WrappedStateStore, VersionedKeyValueStore[Any, Any]):
     """Logs every version with its own timestamp as the record's."""
 
+    passes_bytes = True
     _log_change: Callable[..., None]
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema
-from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.layers.wrapped_window import Place, WrappedWindowStore
 from penstock.state.store import StateStore, StateStoreContext
 from penstock.state.value_and_timestamp import TIMESTAMP_SIZE
@@ -21,6 +20,7 @@ class ChangeLoggingWindowStore(WrappedWindowStore):
     back: two values of one key and one time would otherwise become one in the changelog.
     """
 
+    passes_bytes = True
     _context: StateStoreContext
     _log_change: Callable[..., None]
 
@@ -35,6 +35,7 @@ class ChangeLoggingWindowStore(WrappedWindowStore):
         self._log_change = context.log_change
         self._seqnum = None
         super().init(context, root)
+        self.few_windows = self._wrapped.few_windows  # type: ignore[method-assign]  # reads are not this layer's business
 
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
         """Set the value of a key's window; None deletes."""
@@ -43,7 +44,7 @@ class ChangeLoggingWindowStore(WrappedWindowStore):
         self._log(_to_store_key(key, window_start, seqnum), value)
         if value is None and self._retain_duplicates:
             # The engine takes no deletion of duplicates, yet the changelog has used up a number.
-            self._engine().changelog_seqnum = seqnum
+            self._wrapped.changelog_seqnum = seqnum
 
     def _log(self, key: bytes, value: bytes | None) -> None:
         self._log_change(self._name, key, value, self._record_timestamp())
@@ -55,15 +56,9 @@ class ChangeLoggingWindowStore(WrappedWindowStore):
     def _next_seqnum(self) -> int:
         if self._seqnum is None:
             # Asked for with the first put and not in `init`: the changelog is restored in between.
-            self._seqnum = getattr(self._engine(), "changelog_seqnum", 0)
+            self._seqnum = int(self._wrapped.changelog_seqnum)
         self._seqnum = (self._seqnum + 1) & MAX_SEQNUM
         return self._seqnum
-
-    def _engine(self) -> Any:
-        engine = self._wrapped
-        while isinstance(engine, WrappedStateStore) and not hasattr(engine, "changelog_seqnum"):
-            engine = engine.wrapped
-        return engine
 
 
 class ChangeLoggingTimestampedWindowStore(ChangeLoggingWindowStore):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.change import Change
-from penstock.record import Record
+from penstock.record import Record, RecordContext
 from penstock.serdes.serde import as_serializer
 from penstock.state.iterators import PeekingIterator
 from penstock.state.layers.metrics import StoreMetrics
@@ -14,6 +14,7 @@ from penstock.state.layers.serdes import StoreSerdes
 from penstock.state.layers.timestamped import TimestampedValues
 from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.store import KeyValueStore, StateStore, StateStoreContext, StoreIterator, ValueAndTimestamp
+from penstock.state.value_and_timestamp import Row
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -24,6 +25,7 @@ _METERED = ("get", "put", "put_if_absent", "put_all", "delete", "commit")
 class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]):
     """What a processor gets: keys and values of the user's types over a store of bytes."""
 
+    query_kind = ("key_value", "plain")
     _serdes: StoreSerdes
     _metrics: StoreMetrics
 
@@ -164,6 +166,13 @@ class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]
 class MeteredTimestampedKeyValueStore(TimestampedValues[K, V], MeteredKeyValueStore[K, ValueAndTimestamp[V]], Generic[K, V]):
     """Values come and go as `ValueAndTimestamp`; the bytes are eight of timestamp and then the value's own."""
 
+    query_kind = ("key_value", "timestamped")
+
+    @property
+    def takes_table_rows(self) -> bool:
+        """Whether the store below takes many rows at once."""
+        return self.takes_rows
+
     def rows_of(self, raw_keys: Sequence[bytes]) -> list[tuple[V, int] | None]:
         """Value and timestamp of many keys, as plain pairs."""
         return self.rows_from(self._wrapped.multi_get(raw_keys))
@@ -171,6 +180,11 @@ class MeteredTimestampedKeyValueStore(TimestampedValues[K, V], MeteredKeyValueSt
     def kept_rows_of(self, raw_keys: Sequence[bytes]) -> list[tuple[Any, int] | None]:
         """The same with each value as `keep` keeps it."""
         return self.kept_rows_from(self._wrapped.multi_get(raw_keys))
+
+    def put_rows(self, raw_keys: Sequence[bytes], rows: Sequence[Row | None], contexts: Iterable[RecordContext]) -> None:
+        """Leave many rows, whose values were kept, in the cache, each as its record, which is told by its context, would have."""
+        values = self.raw_from_kept([row and row[0] for row in rows], [-1 if row is None else row[1] for row in rows])
+        self._wrapped.put_as(zip(raw_keys, values, contexts))
 
     def write_rows_through(
         self, raw_keys: Sequence[bytes], kept: Sequence[Any], timestamps: Sequence[int], record_times: Sequence[int]

@@ -25,6 +25,7 @@ _METERED = ("put", "remove", "fetch_session", "commit")
 class MeteredSessionStore(WrappedSessionStore, SessionStore[K, V], Generic[K, V]):
     """What a processor gets: keys and aggregates of the user's types over a store of bytes."""
 
+    query_kind = ("session", "plain")
     _serdes: StoreSerdes
     _metrics: StoreMetrics
 

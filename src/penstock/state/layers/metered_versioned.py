@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
-from penstock.state.engines.versioned import RocksDBVersionedStore
+from penstock.state.capabilities import innermost
 from penstock.state.layers.metrics import StoreMetrics
 from penstock.state.layers.serdes import StoreSerdes
 from penstock.state.layers.wrapped import WrappedStateStore
@@ -21,6 +21,7 @@ _METERED = ("put", "get", "delete", "commit")
 class MeteredVersionedStore(WrappedStateStore, VersionedKeyValueStore[K, V], Generic[K, V]):
     """What a processor gets: keys and values of the user's types over a store of bytes."""
 
+    query_kind = ("versioned", "plain")
     _serdes: StoreSerdes
     _metrics: StoreMetrics
 
@@ -64,18 +65,14 @@ class MeteredVersionedStore(WrappedStateStore, VersionedKeyValueStore[K, V], Gen
         self, key: K, from_time: int = -(2**63), to_time: int = MAX_TIMESTAMP, ascending: bool = False
     ) -> Iterator[VersionedRecord[V]]:
         """All versions that were valid at some moment of a range of time, newest first unless `ascending`."""
-        engine: Any = self.find_inner(RocksDBVersionedStore) or self._wrapped
-        if not hasattr(engine, "get_versions"):
-            raise NotImplementedError(f"store {self._name} cannot list the versions of a key")
-        for record in engine.get_versions(self._raw(key), from_time, to_time, ascending):
+        for record in innermost(self).get_versions(self._raw(key), from_time, to_time, ascending):
             typed = self._typed(record)
             if typed is not None:
                 yield typed
 
     def scan_latest(self) -> Iterator[tuple[K, VersionedRecord[V]]]:
         """The latest version of every key, in the order of the keys' bytes; for queries of the whole store."""
-        engine: Any = self.find_inner(RocksDBVersionedStore) or self._wrapped
-        for key, record in engine.scan_latest():
+        for key, record in innermost(self).scan_latest():
             typed = self._typed(record)
             if typed is not None:
                 yield self._serdes.key_from(key), typed

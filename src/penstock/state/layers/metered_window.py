@@ -28,6 +28,7 @@ _METERED = ("put", "fetch", "commit")
 class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
     """What a processor gets: keys and values of the user's types over a store of bytes."""
 
+    query_kind = ("window", "plain")
     keeps_rows = False
     """Whether values are pairs of a value and its timestamp, which come and go many at a time."""
     _serdes: StoreSerdes
@@ -56,6 +57,7 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
             self._metrics.gauge("num-keys", "The current number of keys in the in-memory store", self._num_entries)
         with self._metrics.restoring():
             super().init(context, root)
+        self._few = self._wrapped.few_windows
 
     def close(self) -> None:
         """Close the wrapped store; what was not committed is gone."""
@@ -107,7 +109,13 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
         """`(window_start, value)` of one key's windows, oldest first; both ends of the range are included."""
         if key is None:
             self._refuse_none_key()
-        return self._values(self._wrapped.fetch_range(self._raw_key(key), time_from, time_to))
+        raw = self._raw_key(key)
+        few = self._few(raw, time_from, time_to)
+        if few is None:
+            return self._values(self._wrapped.fetch_range(raw, time_from, time_to))
+        value_from = self._value_from_raw
+        typed: Iterable[tuple[int, V]] = ((start, value_from(value)) for start, value in few) if few else ()
+        return PeekingIterator(typed, self._name, self._metrics.iterator_opened("fetch"))
 
     def backward_fetch_range(self, key: K, time_from: int, time_to: int) -> StoreIterator[tuple[int, V]]:
         """The same, newest first."""
@@ -187,6 +195,7 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
 class MeteredTimestampedWindowStore(TimestampedValues[K, V], MeteredWindowStore[K, ValueAndTimestamp[V]], Generic[K, V]):
     """Values come and go as `ValueAndTimestamp`; the bytes are eight of timestamp and then the value's own."""
 
+    query_kind = ("window", "timestamped")
     keeps_rows = True
 
     def rows_at(self, places: Sequence[Place]) -> list[Row | None]:

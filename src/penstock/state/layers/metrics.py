@@ -95,11 +95,10 @@ class StoreMetrics:
         if self._registry is not None:
             self._registry.add_gauge(self._registry.metric_name(name, STATE_GROUP, description, self._tags), read)
 
-    def iterator_opened(self, operation: str) -> Callable[[], None]:
-        """Count an iterator as open until the returned function is called."""
+    def iterator_opened(self, operation: str) -> Callable[..., None]:
+        """Count an iterator as open until the returned function is called, with whatever."""
         opened = self._opened
-        started = time.perf_counter_ns()
-        finished = _Finish(opened, started, self._latencies.get(operation), self._iterator_duration)
+        finished = _Finish(opened, self._latencies.get(operation), self._iterator_duration)
         opened[id(finished)] = self._now_ms()
         return finished
 
@@ -143,14 +142,14 @@ class StoreMetrics:
 class _Finish:
     __slots__ = ("_duration", "_latency", "_opened", "_started")
 
-    def __init__(self, opened: dict[int, int], started: int, latency: Sensor | None, duration: Sensor | None) -> None:
+    def __init__(self, opened: dict[int, int], latency: Sensor | None, duration: Sensor | None) -> None:
         self._opened = opened
-        self._started = started
         self._latency = latency
         self._duration = duration
+        self._started = 0 if latency is duration else time.perf_counter_ns()  # below DEBUG there is neither
 
-    def __call__(self) -> None:
-        if self._opened.pop(id(self), None) is None:
+    def __call__(self, _: object = None) -> None:
+        if self._opened.pop(id(self), None) is None or self._latency is self._duration:
             return
         elapsed = time.perf_counter_ns() - self._started
         if self._latency is not None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from penstock.state.capabilities import rocksdb_of
 from penstock.state.engines.rocksdb import RocksDBStore
 
 _LOOK_EVERY = 10.0
@@ -151,7 +152,7 @@ class RocksDBStatistics:
 
 def watch_rocksdb(store: Any, gauge: Gauge, with_statistics: bool = False) -> None:
     """Make gauges of what the RocksDB under a store tells; none where there is no RocksDB."""
-    engine = _rocksdb_under(store)
+    engine = rocksdb_of(store)
     if engine is not None:
         for name, description in _PROPERTIES.items():
             gauge(name, description, _reader(engine, name))
@@ -176,15 +177,6 @@ def _watch_statistics(statistics: RocksDBStatistics, gauge: Gauge) -> None:
         lambda: statistics.total("stall.micros") / 1000,
     )
     gauge("number-file-errors-total", "Total number of file errors occurred", partial(statistics.total, "no.file.errors"))
-
-
-def _rocksdb_under(store: Any) -> RocksDBStore | None:
-    while hasattr(store, "wrapped"):
-        store = store.wrapped
-    for candidate in (store, getattr(store, "_db", None)):
-        if isinstance(candidate, RocksDBStore):
-            return candidate
-    return None
 
 
 def _reader(engine: RocksDBStore, name: str) -> Callable[[], int | None]:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from penstock.errors import InvalidStateStoreError
 from penstock.ids import TopicPartition
+from penstock.state.capabilities import layers
 from penstock.state.store import StateStore, StateStoreContext
 
 S = TypeVar("S", bound=StateStore)
@@ -21,6 +22,11 @@ class WrappedStateStore(StateStore):
 
     @property
     def wrapped(self) -> Any:
+        """The store one layer down."""
+        return self._wrapped
+
+    @property
+    def layer_below(self) -> Any:
         """The store one layer down."""
         return self._wrapped
 
@@ -45,8 +51,7 @@ class WrappedStateStore(StateStore):
 
     def flush(self) -> None:
         """Let the wrapped store write what it holds back."""
-        if isinstance(self._wrapped, StateStore):
-            self._wrapped.flush()
+        self._wrapped.flush()
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
         """Make what was put durable together with the changelog position."""
@@ -63,42 +68,47 @@ class WrappedStateStore(StateStore):
 
     def set_flush_listener(self, listener: Any, send_old_values: bool) -> bool:
         """Hand the listener to the caching layer below; False where there is none."""
-        if isinstance(self._wrapped, WrappedStateStore):
-            return self._wrapped.set_flush_listener(listener, send_old_values)
-        return False
+        return bool(self._wrapped.set_flush_listener(listener, send_old_values))
 
     def flush_cache(self) -> None:
         """Write and forward what the caching layer below holds."""
-        if isinstance(self._wrapped, WrappedStateStore):
-            self._wrapped.flush_cache()
+        self._wrapped.flush_cache()
 
     def clear_cache(self) -> None:
         """Drop what the caching layer below holds."""
-        if isinstance(self._wrapped, WrappedStateStore):
-            self._wrapped.clear_cache()
+        self._wrapped.clear_cache()
 
     def forget_before(self, time: int) -> None:
         """Nobody will ask for windows any more that start before this time."""
-        if isinstance(self._wrapped, WrappedStateStore):
-            self._wrapped.forget_before(time)
+        self._wrapped.forget_before(time)
 
     def find_expired(self) -> None:
-        """Find entries of a key also when they have expired since now, for as long as their segment is there.
-
-        A cache has them for as long as it has room; who goes past it with many rows at a time has to find them as well.
-        """
-        if isinstance(self._wrapped, WrappedStateStore):
-            self._wrapped.find_expired()
+        """Have the engine find entries of a key also when they have expired since now."""
+        self._wrapped.find_expired()
 
     @property
     def takes_rows(self) -> bool:
-        """Whether reads and writes of many rows at once give the results of single ones: what is put comes back as it was."""
-        return bool(getattr(self._wrapped, "takes_rows", False))
+        """Whether the store below takes many at once; layers that change what comes back do not."""
+        return bool(self._wrapped.takes_rows)
+
+    @property
+    def writes_rows(self) -> bool:
+        """Whether many rows that are written at once give the results of single ones, whatever comes back of them."""
+        return bool(getattr(self._wrapped, "writes_rows", False))
 
     @property
     def takes_duplicates(self) -> bool:
-        """Whether many values can be put and found at once where a key and a time may have several, as joins of streams need."""
-        return bool(getattr(self._wrapped, "takes_duplicates", False))
+        """Whether the store below takes many values of one key and time."""
+        return bool(self._wrapped.takes_duplicates)
+
+    @property
+    def changelog_seqnum(self) -> int:
+        """The sequence number that the engine keeps of its changelog."""
+        return int(self._wrapped.changelog_seqnum)
+
+    @changelog_seqnum.setter
+    def changelog_seqnum(self, seqnum: int) -> None:
+        self._wrapped.changelog_seqnum = seqnum
 
     def validate_store_open(self) -> None:
         """Raise if the store is closed."""
@@ -107,33 +117,4 @@ class WrappedStateStore(StateStore):
 
     def find_inner(self, inner_type: type[S]) -> S | None:
         """The first wrapped store of a type; None where there is none."""
-        if isinstance(self._wrapped, inner_type):
-            return self._wrapped
-        if isinstance(self._wrapped, WrappedStateStore):
-            return self._wrapped.find_inner(inner_type)
-        return None
-
-
-def is_timestamped(store: object) -> bool:
-    """Whether the engine below holds values with their timestamp in front."""
-    return _flagged(store, "timestamped")
-
-
-def has_headers(store: object) -> bool:
-    """Whether the engine below holds values with their headers and timestamp in front."""
-    return _flagged(store, "with_headers")
-
-
-def is_versioned(store: object) -> bool:
-    """Whether the engine below holds versions."""
-    return _flagged(store, "versioned")
-
-
-def _flagged(store: object, flag: str) -> bool:
-    # The first store that carries the flag decides, as a marker interface does: an adapter around a plain store carries none.
-    while True:
-        if getattr(store, flag, False):
-            return True
-        if not isinstance(store, WrappedStateStore):
-            return False
-        store = store.wrapped
+        return next((layer for layer in layers(self._wrapped) if isinstance(layer, inner_type)), None)

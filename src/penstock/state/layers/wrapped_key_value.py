@@ -73,10 +73,12 @@ class WrappedKeyValueStore(WrappedStateStore, KeyValueStore[Any, Any]):
 class InMemoryTimestampedMarker(WrappedKeyValueStore):
     """Says of an in-memory store of the user's own that its values carry their timestamp."""
 
+    passes_bytes = True
     timestamped = True
 
 
 class InMemoryHeadersMarker(WrappedKeyValueStore):
     """Says of an in-memory store that its values carry their headers and timestamp."""
 
+    passes_bytes = True
     with_headers = True

@@ -110,11 +110,5 @@ class WrappedSessionStore(WrappedStateStore, SessionStore[Any, Any]):
 
     def find_sessions_by_end(self, earliest_session_end: int, latest_session_end: int) -> _Sessions:
         """Sessions of all keys that end in a range of time; only stores that results are emitted from at close can do it."""
-        find = getattr(self._wrapped, "find_sessions_by_end", None)
-        if find is None:
-            raise NotImplementedError(
-                f"store {self._name} cannot find sessions by their end: it is not kept in the order of time. "
-                "Sessions that emit on window close need a time-ordered or an in-memory store without caching"
-            )
-        entries: _Sessions = find(earliest_session_end, latest_session_end)
+        entries: _Sessions = self._wrapped.find_sessions_by_end(earliest_session_end, latest_session_end)
         return entries

@@ -140,4 +140,5 @@ class WrappedWindowStore(WrappedStateStore, WindowStore[Any, Any]):
 class InMemoryTimestampedWindowMarker(WrappedWindowStore):
     """Says of an in-memory store that its values carry their timestamp."""
 
+    passes_bytes = True
     timestamped = True

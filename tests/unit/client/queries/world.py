@@ -29,8 +29,8 @@ from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.reader_context import ReaderContext
 from penstock.spark.messages import Application
 from penstock.spark.plan import make_plan
+from penstock.state.capabilities import rocksdb_of
 from penstock.state.directory import StateDirectory
-from penstock.state.reading import rocksdb_of
 
 string, long = Serdes.string(), Serdes.long()
 PARTITIONS = 3

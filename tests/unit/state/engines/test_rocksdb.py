@@ -8,6 +8,7 @@ import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +22,7 @@ from penstock.state.engines.rocksdb import RocksDBStore
 from penstock.state.iterators import PeekingIterator
 
 CHANGELOG = TopicPartition("app-store-changelog", 0)
+_SHORT = st.lists(st.sampled_from([b"a", b"b"]), min_size=2, max_size=2).map(b"".join)
 
 
 def _open(path: Path, **kwargs: bool) -> RocksDBStore:
@@ -415,13 +417,51 @@ def test_should_equal_a_dict_of_commits(
 
 def test_should_lend_the_iterator_of_few_entries_to_one_thread_only(tmp_path: Path) -> None:
     store = _open(tmp_path)
-    store.put(b"a", b"1")
+    store.put(b"xa", b"1")
     store.commit({})
-    store.put(b"b", b"2")
-    assert store.few(b"a", b"b", 2) == [(b"a", b"1"), (b"b", b"2")]
-    assert store.few(b"a", b"b", 1) is None
+    store.put(b"xb", b"2")
+    both = [(b"a", b"1"), (b"b", b"2")]
+    assert store.few(b"x", b"a", b"b", 2) == both
+    assert store.few(b"x", b"a", b"b", 1) is None
     with ThreadPoolExecutor(1) as other:
-        assert other.submit(store.few, b"a", b"b", 2).result(10) is None
+        assert other.submit(store.few, b"x", b"a", b"b", 2).result(10) is None
     store.commit({})
-    assert store.few(b"a", b"b", 2) == [(b"a", b"1"), (b"b", b"2")]
+    assert store.few(b"x", b"a", b"b", 2) == both
     store.close()
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["put", "delete", "drop", "commit", "ask"]),
+            st.sampled_from([b"", b"a", b"ab", b"aba"]),
+            _SHORT,
+            _SHORT,
+        ),
+        max_size=30,
+    )
+)
+def test_should_find_few_entries_of_a_stem_and_nothing_longer(tmp_path_factory: pytest.TempPathFactory, steps: Any) -> None:
+    store, model = _open(tmp_path_factory.mktemp("few")), dict[bytes, bytes]()
+    try:
+        for step, stem, first, last in steps:
+            key = stem + first
+            if step == "put":
+                model[key] = last
+                store.put(key, last)
+            elif step == "delete":
+                model.pop(key, None)
+                store.put(key, None)
+            elif step == "drop":
+                first, last = min(first, last), max(first, last)
+                store.delete_range(first, last)
+                model = {key: value for key, value in model.items() if not first <= key < last}
+            elif step == "commit":
+                store.commit({})
+            else:
+                ends = len(stem)
+                found = [(k[ends:], v) for k, v in sorted(model.items()) if k.startswith(stem) and len(k) == ends + 2]
+                assert store.few(stem, first, last, 50) == [(k, v) for k, v in found if first <= k <= last]
+    finally:
+        store.close()

@@ -7,9 +7,11 @@ foreign key lie together.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import add
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from penstock.columns.serdes import serialize_column
 from penstock.errors import SerializationError
 from penstock.serdes.guessed import settled
 from penstock.serdes.serde import Deserializer, Serializer, as_deserializer, as_serializer
@@ -83,6 +85,17 @@ class CombinedKeySchema(Generic[KRight, KLeft]):
             )
         foreign_key = _deserialized(self._foreign_key_deserializer, self._foreign_key_topic, data[_LENGTH.size : split])
         return CombinedKey(foreign_key, _deserialized(self._primary_key_deserializer, self._primary_key_topic, data[split:]))
+
+    def to_bytes_column(self, foreign_keys: Sequence[KRight], primary_keys: Sequence[KLeft]) -> list[bytes]:
+        """The same of many; raises where one is null."""
+        of_rows = serialize_column(self._primary_key_serializer, topic_name(self._primary_key_topic), primary_keys)
+        return list(map(add, self.prefix_bytes_column(foreign_keys), of_rows))
+
+    def prefix_bytes_column(self, foreign_keys: Sequence[KRight]) -> list[bytes]:
+        """What the keys of all subscriptions of each begin with; raises where one is null."""
+        column = serialize_column(self._foreign_key_serializer, topic_name(self._foreign_key_topic), foreign_keys)
+        pack = _LENGTH.pack
+        return [pack(len(data)) + data for data in column]  # type: ignore[arg-type, operator]
 
     def prefix_bytes(self, foreign_key: KRight) -> bytes:
         """What the keys of all subscriptions of a foreign key begin with."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from penstock.change import Change
-from penstock.columns.operator import Operator
+from penstock.columns.columns import Columns
+from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.operators.context import OperatorContext
 from penstock.operators.joins.foreign_key.combined_key import CombinedKeySchema
 from penstock.operators.joins.foreign_key.response_wrapper import SubscriptionResponseWrapper
+from penstock.operators.rows import row_by_row
 from penstock.operators.skipped import skip_out_of_order, skip_record
 from penstock.processor import Processor
 from penstock.record import Record
@@ -31,7 +34,7 @@ class ForeignTableJoinProcessorSupplier(Operator):
         self.use_versioned_semantics = use_versioned_semantics
 
 
-class ForeignTableJoinProcessor(Processor[Any, "Change[Any]", Any, SubscriptionResponseWrapper]):
+class ForeignTableJoinProcessor(ColumnProcessor, Processor[Any, "Change[Any]", Any, SubscriptionResponseWrapper]):
     """Sends the new value to each subscriber."""
 
     def __init__(
@@ -56,17 +59,37 @@ class ForeignTableJoinProcessor(Processor[Any, "Change[Any]", Any, SubscriptionR
         if self._use_versioned_semantics and not record.value.is_latest:
             skip_out_of_order(self._context)
             return
-        prefix = self._key_schema.prefix_bytes(record.key)
-        new_value = record.value.new_value
+        for primary_key, response in self._answers(record.key, record.value):
+            self._context.forward(Record(primary_key, response, record.timestamp, record.headers))
+
+    def process_columns(self, columns: Columns) -> None:
+        """The same for many rows, whose answers leave at once."""
+        if self._use_versioned_semantics or None in columns.keys:
+            row_by_row(self._context, columns, self.process)
+            return
+        rows: list[int] = []
+        answers: list[tuple[Any, SubscriptionResponseWrapper]] = []
+        for row, (key, change) in enumerate(zip(columns.keys, columns.values)):
+            try:
+                of_row = list(self._answers(key, change))
+            except Exception as exc:  # noqa: BLE001  (the handler judges whatever a serializer raises)
+                self._context.row_failed(columns, row, exc)
+                continue
+            rows += [row] * len(of_row)
+            answers += of_row
+        keys, responses = [key for key, _ in answers], [response for _, response in answers]
+        self._context.forward_columns(columns.take(rows).with_keys_and_values(keys, responses))
+
+    def _answers(self, foreign_key: Any, change: Change[Any]) -> Iterator[tuple[Any, SubscriptionResponseWrapper]]:
+        """The primary keys of those that are subscribed to a row, and what each is told of it."""
+        prefix = self._key_schema.prefix_bytes(foreign_key)
         with self._store.range(prefix, increment(prefix)) as subscriptions:
             for key, subscription in subscriptions:
                 # The range includes its end, which is the first key of another prefix.
-                if not key.startswith(prefix):
-                    continue
-                wrapper = subscription.value
-                response = SubscriptionResponseWrapper(wrapper.hash, new_value, wrapper.primary_partition)
-                primary_key = self._key_schema.from_bytes(key).primary_key
-                self._context.forward(Record(primary_key, response, record.timestamp, record.headers))
+                if key.startswith(prefix):
+                    wrapper = subscription.value
+                    response = SubscriptionResponseWrapper(wrapper.hash, change.new_value, wrapper.primary_partition)
+                    yield self._key_schema.from_bytes(key).primary_key, response
 
 
 def increment(data: bytes) -> bytes:

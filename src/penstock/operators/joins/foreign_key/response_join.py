@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.columns.operator import Operator
+from penstock.columns.columns import Columns
+from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.columns.serdes import serialize_column
 from penstock.errors import StreamsError
-from penstock.hashing import murmur3_hash128
+from penstock.hashing import murmur3_hash128, murmur3_hash128_column
 from penstock.operators.context import OperatorContext
 from penstock.operators.joins.foreign_key.combined_key import TopicSupplier, topic_name
 from penstock.operators.joins.foreign_key.response_wrapper import CURRENT_VERSION, SubscriptionResponseWrapper
+from penstock.operators.joins.foreign_key.subscription_wrapper import Hash
+from penstock.operators.rows import row_by_row
 from penstock.operators.value_getters import KTableValueGetterSupplier
 from penstock.processor import Processor
 from penstock.record import Record
@@ -40,7 +44,7 @@ class ResponseJoinProcessorSupplier(Operator):
         return ResponseJoinProcessor(self)
 
 
-class ResponseJoinProcessor(Processor[Any, SubscriptionResponseWrapper, Any, Any]):
+class ResponseJoinProcessor(ColumnProcessor, Processor[Any, SubscriptionResponseWrapper, Any, Any]):
     """Joins an answer with the current row; an answer to an earlier value of the row is dropped."""
 
     def __init__(self, supplier: ResponseJoinProcessorSupplier) -> None:
@@ -71,12 +75,48 @@ class ResponseJoinProcessor(Processor[Any, SubscriptionResponseWrapper, Any, Any
         if response.original_value_hash != current_hash:
             self._context.count_dropped()
             return
-        foreign_value = response.foreign_value
-        if foreign_value is None and (not self._left_join or found is None):
-            result = None
-        else:
-            result = self._joiner(record.key, None if found is None else found.value, foreign_value)
+        result = self._joined(record.key, found, response.foreign_value)
         self._context.forward(Record(record.key, result, record.timestamp, record.headers))
+
+    def process_columns(self, columns: Columns) -> None:
+        """The same for many answers; the rows they belong to are read at once where the table has them in a store."""
+        keys, responses = columns.keys, columns.values
+        try:
+            found, hashes = self._found(list(keys))
+            is_plain = all(response.version == CURRENT_VERSION for response in responses)
+        except Exception:  # noqa: BLE001  (one by one, the handler judges whatever a serializer raises)
+            is_plain = False
+        if not is_plain:
+            row_by_row(self._context, columns, self.process)
+            return
+        rows: list[int] = []
+        results: list[Any] = []
+        for row, (key, response, current, current_hash) in enumerate(zip(keys, responses, found, hashes)):
+            if response.original_value_hash != current_hash:
+                self._context.count_dropped()
+                continue
+            try:
+                results.append(self._joined(key, current, response.foreign_value))
+            except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
+                self._context.row_failed(columns, row, exc)
+            else:
+                rows.append(row)
+        self._context.forward_columns((columns if len(rows) == len(columns) else columns.take(rows)).with_values(results))
+
+    def _found(self, keys: list[Any]) -> tuple[list[Any], list[Hash | None]]:
+        """The current row of each key, and the hash of its value."""
+        if None in keys:
+            raise ValueError("an answer without a key belongs to no row")
+        by_key = self._values.get_rows(keys)
+        found = list(map(self._values.get if by_key is None else by_key.get, keys))
+        values = serialize_column(self._serialize, self._topic, [row.value for row in found if row is not None])
+        hashes = iter(murmur3_hash128_column([data or b"" for data in values]))
+        return found, [None if row is None else next(hashes) for row in found]
+
+    def _joined(self, key: Any, found: Any, foreign_value: Any) -> Any:
+        if foreign_value is None and (not self._left_join or found is None):
+            return None
+        return self._joiner(key, None if found is None else found.value, foreign_value)
 
     def close(self) -> None:
         """Close the value getter."""

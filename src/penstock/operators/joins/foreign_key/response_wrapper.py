@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from penstock.columns.serdes import ColumnDeserializer, ColumnSerializer, deserialize_column, serialize_column
 from penstock.errors import SerializationError
 from penstock.operators.joins.foreign_key.subscription_wrapper import NO_HASH, Hash
 from penstock.serdes.guessed import settled
@@ -16,6 +18,7 @@ from penstock.serdes.serde import Deserializer, Serde, Serializer, WrappingNulla
 CURRENT_VERSION = 0
 
 _HASH = struct.Struct(">qq")
+_HEAD = struct.Struct(">Bqq")
 
 
 class SubscriptionResponseWrapper(NamedTuple):
@@ -27,7 +30,7 @@ class SubscriptionResponseWrapper(NamedTuple):
     version: int = CURRENT_VERSION
 
 
-class SubscriptionResponseWrapperSerializer(WrappingNullable):
+class SubscriptionResponseWrapperSerializer(WrappingNullable, ColumnSerializer):
     """The bytes of a response."""
 
     __slots__ = ("inner",)
@@ -52,8 +55,21 @@ class SubscriptionResponseWrapperSerializer(WrappingNullable):
         assert self.inner is not None, "set_if_unset was not called"
         return head + (self.inner(topic, data.foreign_value) or b"")
 
+    def serialize_all(self, topic: str, values: Sequence[SubscriptionResponseWrapper]) -> list[bytes]:
+        """The same of many; raises where one is not of the current version."""
+        if any(data.version != CURRENT_VERSION for data in values):
+            raise ValueError("not only responses of the current version")
+        there = [data.foreign_value for data in values if data.foreign_value is not None]
+        written = iter(serialize_column(self.inner, topic, there) if there else ())
+        pack, without_hash = _HEAD.pack, bytes((CURRENT_VERSION | NO_HASH,))
+        return [
+            (without_hash if hashed is None else pack(CURRENT_VERSION, *hashed))
+            + (b"" if value is None else next(written) or b"")
+            for hashed, value, _, _ in values
+        ]
 
-class SubscriptionResponseWrapperDeserializer(WrappingNullable):
+
+class SubscriptionResponseWrapperDeserializer(WrappingNullable, ColumnDeserializer):
     """Reads a response."""
 
     __slots__ = ("inner",)
@@ -79,6 +95,21 @@ class SubscriptionResponseWrapperDeserializer(WrappingNullable):
             raise SerializationError(f"what was read from {topic} is not a response of a foreign-key join: {exc}") from exc
         value = data[1 if no_hash else 1 + _HASH.size :]
         return SubscriptionResponseWrapper(hashed, self.inner(topic, value) if value else None, None, version)
+
+    def deserialize_all(self, topic: str, data: Sequence[bytes | None]) -> list[SubscriptionResponseWrapper]:
+        """The same of many; raises where one is not of the current version, or has no hash."""
+        if not {bytes}.issuperset(map(type, data)):
+            raise ValueError("not only responses")
+        heads = list(map(_HEAD.unpack_from, data))  # type: ignore[arg-type]
+        if not {CURRENT_VERSION}.issuperset(head[0] for head in heads):
+            raise ValueError("not only responses of the current version")
+        raw = [one[_HEAD.size :] for one in data]  # type: ignore[index]
+        there = [value for value in raw if value]
+        read = iter(deserialize_column(self.inner, topic, there) if there else ())
+        return [
+            SubscriptionResponseWrapper((high, low), next(read) if value else None, None, version)
+            for (version, high, low), value in zip(heads, raw)
+        ]
 
 
 class SubscriptionResponseWrapperSerde(Serde[SubscriptionResponseWrapper]):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.change import Change
-from penstock.columns.operator import Operator
+from penstock.columns.columns import Columns
+from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.operators.context import OperatorContext
 from penstock.operators.joins.foreign_key.combined_key import CombinedKey
 from penstock.operators.joins.foreign_key.response_wrapper import SubscriptionResponseWrapper
@@ -27,7 +28,7 @@ class SubscriptionJoinProcessorSupplier(Operator):
         return SubscriptionJoinProcessor(self.foreign_value_getter_supplier)
 
 
-class SubscriptionJoinProcessor(Processor[CombinedKey, "Change[Any]", Any, SubscriptionResponseWrapper]):
+class SubscriptionJoinProcessor(ColumnProcessor, Processor[CombinedKey, "Change[Any]", Any, SubscriptionResponseWrapper]):
     """Answers as the subscription's instruction says."""
 
     def __init__(self, foreign_value_getter_supplier: KTableValueGetterSupplier) -> None:
@@ -43,21 +44,46 @@ class SubscriptionJoinProcessor(Processor[CombinedKey, "Change[Any]", Any, Subsc
         """Answer one subscription."""
         subscription = record.value.new_value
         assert subscription is not None
-        wrapper = subscription.value
-        check_version(wrapper)
         foreign_key = record.key.foreign_key
         found = None if foreign_key is None else self._foreign_values.get(foreign_key)
-        timestamp = subscription.timestamp if found is None else max(subscription.timestamp, found.timestamp)
-        instruction = wrapper.instruction
+        answer = self._answer(subscription, found)
+        if answer is not None:
+            response, timestamp = answer
+            self._context.forward(Record(record.key.primary_key, response, timestamp, record.headers))
+
+    def process_columns(self, columns: Columns) -> None:
+        """The same for many subscriptions; the right table's rows are read at once where it has them in a store."""
+        foreign_keys = [key.foreign_key for key in columns.keys]
+        found_rows = self._foreign_values.get_rows([key for key in foreign_keys if key is not None], shared=True)
+        get = self._foreign_values.get if found_rows is None else found_rows.get
+        rows: list[int] = []
+        answers: list[tuple[SubscriptionResponseWrapper, int]] = []
+        for row, (foreign_key, change) in enumerate(zip(foreign_keys, columns.values)):
+            try:
+                answer = self._answer(change.new_value, None if foreign_key is None else get(foreign_key))
+            except Exception as exc:  # noqa: BLE001  (the handler judges whatever a row's function raises)
+                self._context.row_failed(columns, row, exc)
+                continue
+            if answer is not None:
+                rows.append(row)
+                answers.append(answer)
+        answered = columns.take(rows)
+        keys = [key.primary_key for key in answered.keys]
+        self._context.forward_columns(answered.with_rows(keys, [one for one, _ in answers], [time for _, time in answers]))
+
+    def _answer(self, subscription: Any, found: Any) -> tuple[SubscriptionResponseWrapper, int] | None:
+        wrapper = subscription.value
+        check_version(wrapper)
+        instruction, timestamp = wrapper.instruction, subscription.timestamp
         if instruction is Instruction.DELETE_KEY_NO_PROPAGATE:
-            return
-        if instruction is Instruction.DELETE_KEY_AND_PROPAGATE:
-            found = None
-        elif found is None and instruction is Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE:
-            return
-        value = None if found is None else found.value
+            return None
+        if found is None:
+            if instruction is Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE:
+                return None
+            return SubscriptionResponseWrapper(wrapper.hash, None, wrapper.primary_partition), timestamp
+        value = None if instruction is Instruction.DELETE_KEY_AND_PROPAGATE else found.value
         response = SubscriptionResponseWrapper(wrapper.hash, value, wrapper.primary_partition)
-        self._context.forward(Record(record.key.primary_key, response, timestamp, record.headers))
+        return response, max(timestamp, found.timestamp)
 
     def close(self) -> None:
         """Close the value getter."""

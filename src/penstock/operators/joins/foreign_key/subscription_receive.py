@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.change import Change
-from penstock.columns.operator import Operator
+from penstock.columns.columns import Columns
+from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.errors import StreamsError
 from penstock.operators.context import OperatorContext
 from penstock.operators.joins.foreign_key.combined_key import CombinedKey, CombinedKeySchema
 from penstock.operators.joins.foreign_key.subscription_wrapper import CURRENT_VERSION, Instruction, SubscriptionWrapper
+from penstock.operators.rows import row_by_row
 from penstock.operators.skipped import skip_record
 from penstock.processor import Processor
 from penstock.record import Record
+from penstock.state.layers.headers_key_value import MeteredKeyValueStoreWithHeaders
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders
 
 _DELETES = (Instruction.DELETE_KEY_AND_PROPAGATE, Instruction.DELETE_KEY_NO_PROPAGATE)
@@ -30,7 +33,7 @@ class SubscriptionReceiveProcessorSupplier(Operator):
         return SubscriptionReceiveProcessor(self.subscription_store_name, self.key_schema)
 
 
-class SubscriptionReceiveProcessor(Processor[Any, SubscriptionWrapper, CombinedKey, "Change[Any]"]):
+class SubscriptionReceiveProcessor(ColumnProcessor, Processor[Any, SubscriptionWrapper, CombinedKey, "Change[Any]"]):
     """Stores or removes a subscription and passes it on with both keys."""
 
     def __init__(self, subscription_store_name: str, key_schema: CombinedKeySchema[Any, Any]) -> None:
@@ -43,6 +46,7 @@ class SubscriptionReceiveProcessor(Processor[Any, SubscriptionWrapper, CombinedK
         self._context: OperatorContext = context
         self._store = context.get_state_store(self._store_name)
         self._key_schema.init(context)
+        self.takes_columns = isinstance(self._store, MeteredKeyValueStoreWithHeaders) and self._store.writes_rows
 
     def process(self, record: Record[Any, SubscriptionWrapper]) -> None:
         """Keep one subscription."""
@@ -55,6 +59,28 @@ class SubscriptionReceiveProcessor(Processor[Any, SubscriptionWrapper, CombinedK
         old_value = None if record.key is None else self._store_subscription(record.key, wrapper, new_value)
         self._context.forward(
             Record(CombinedKey(record.key, wrapper.primary_key), Change(new_value, old_value), record.timestamp, record.headers)
+        )
+
+    def process_columns(self, columns: Columns) -> None:
+        """The same for many subscriptions, which are written at once; what was there before is not read, since nobody asks."""
+        keys, wrappers, timestamps = columns.keys, columns.values, columns.timestamps
+        kept = [None if wrapper is None or wrapper.instruction in _DELETES else wrapper for wrapper in wrappers]
+        try:
+            raw_keys = self._key_schema.to_bytes_column(keys, [wrapper.primary_key for wrapper in wrappers])
+            raw_values = self._store.raw_from_rows(kept, timestamps, columns.headers)
+            is_plain = max(wrapper.version for wrapper in wrappers) <= CURRENT_VERSION
+        except Exception:  # noqa: BLE001  (one by one, the handler judges whatever a serializer raises)
+            is_plain = False
+        if not is_plain or None in keys:
+            row_by_row(self._context, columns, self.process)
+            return
+        self._store.write_rows_through(raw_keys, raw_values, timestamps, columns.headers)
+        headers = [()] * len(columns) if columns.headers is None else columns.headers
+        self._context.forward_columns(
+            columns.with_keys_and_values(
+                [CombinedKey(key, wrapper.primary_key) for key, wrapper in zip(keys, wrappers)],
+                [Change(ValueTimestampHeaders(*row), None) for row in zip(wrappers, timestamps, headers)],
+            )
         )
 
     def _store_subscription(self, foreign_key: Any, wrapper: SubscriptionWrapper, new_value: Any) -> Any:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.change import Change
-from penstock.columns.operator import Operator
-from penstock.hashing import murmur3_hash128
+from penstock.columns.columns import Columns
+from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.columns.serdes import serialize_column
+from penstock.hashing import murmur3_hash128, murmur3_hash128_column
 from penstock.operators.context import OperatorContext
 from penstock.operators.joins.foreign_key.combined_key import TopicSupplier, topic_name
 from penstock.operators.joins.foreign_key.extractor import ForeignKeyExtractor
 from penstock.operators.joins.foreign_key.subscription_wrapper import CURRENT_VERSION, Hash, Instruction, SubscriptionWrapper
+from penstock.operators.rows import row_by_row
 from penstock.operators.skipped import skip_out_of_order, skip_record
 from penstock.processor import Processor
 from penstock.record import Record
@@ -21,6 +25,9 @@ _DELETE_KEY_NO_PROPAGATE = Instruction.DELETE_KEY_NO_PROPAGATE
 _DELETE_KEY_AND_PROPAGATE = Instruction.DELETE_KEY_AND_PROPAGATE
 _PROPAGATE_NULL = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
 _PROPAGATE_VALUE = Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
+
+Subscriptions = Sequence[tuple[Any, Instruction, Hash | None]]
+"""The foreign keys that a change asks something of, what that is, and the hash that goes along."""
 
 
 class SubscriptionSendProcessorSupplier(Operator):
@@ -52,7 +59,7 @@ class SubscriptionSendProcessorSupplier(Operator):
         self.use_versioned_semantics = use_versioned_semantics
 
 
-class SubscriptionSendProcessor(Processor[Any, Change[Any], Any, SubscriptionWrapper]):
+class SubscriptionSendProcessor(ColumnProcessor, Processor[Any, Change[Any], Any, SubscriptionWrapper]):
     """Sends what the old and the new value of a row ask for; a hash of the new value goes along to recognise the answer."""
 
     def __init__(self, supplier: SubscriptionSendProcessorSupplier) -> None:
@@ -77,44 +84,85 @@ class SubscriptionSendProcessor(Processor[Any, Change[Any], Any, SubscriptionWra
         """Send the subscriptions of one change."""
         if self._use_versioned_semantics and not record.value.is_latest:
             skip_out_of_order(self._context)
-        elif self._left_join:
-            self._process_left_join(record)
-        else:
-            self._process_inner_join(record)
-
-    def _process_left_join(self, record: Record[Any, Change[Any]]) -> None:
-        old_value, new_value = record.value.old_value, record.value.new_value
-        if old_value is None and new_value is None:
             return
-        old_key = None if old_value is None else self._extract(record.key, old_value)
-        new_key = None if new_value is None else self._extract(record.key, new_value)
-        hashed = self._hash(new_value)
+        for foreign_key, instruction, hashed in self._asked_for(record.key, record.value, self._hash, self._skip):
+            self._send(record, foreign_key, instruction, hashed)
+
+    def process_columns(self, columns: Columns) -> None:
+        """The same for many changes; their values are hashed at once."""
+        changes: Sequence[Change[Any]] = columns.values
+        context = self._context
+        there = [change.new_value for change in changes if change.new_value is not None]
+        try:
+            hashes = iter(self._hashes(there))
+        except Exception:  # noqa: BLE001  (change by change, the handler judges whatever a serializer raises)
+            hashes = None
+        if hashes is None or self._use_versioned_semantics:
+            row_by_row(context, columns, self.process)
+            return
+        rows: list[int] = []
+        keys: list[Any] = []
+        wrappers: list[SubscriptionWrapper] = []
+        row = 0
+
+        def skip() -> None:
+            context.record_context = columns.context(row)
+            self._skip()
+
+        for row, (key, change, partition) in enumerate(zip(columns.keys, changes, columns.partitions())):
+            hashed = None if change.new_value is None else next(hashes)
+            try:
+                asked_for = self._asked_for(key, change, lambda _: hashed, skip)  # noqa: B023  (called before the next row)
+            except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
+                context.row_failed(columns, row, exc)
+                continue
+            for foreign_key, instruction, along in asked_for:
+                rows.append(row)
+                keys.append(foreign_key)
+                wrappers.append(SubscriptionWrapper(along, instruction, key, CURRENT_VERSION, partition))
+        context.forward_columns(columns.take(rows).with_keys_and_values(keys, wrappers))
+
+    def _asked_for(
+        self, key: Any, change: Change[Any], hash_of: Callable[[Any], Hash | None], skip: Callable[[], None]
+    ) -> Subscriptions:
+        return (self._of_left_join if self._left_join else self._of_inner_join)(key, change, hash_of, skip)
+
+    def _of_left_join(
+        self, key: Any, change: Change[Any], hash_of: Callable[[Any], Hash | None], skip: Callable[[], None]
+    ) -> Subscriptions:
+        old_value, new_value = change.old_value, change.new_value
+        if old_value is None and new_value is None:
+            return ()
+        old_key = None if old_value is None else self._extract(key, old_value)
+        new_key = None if new_value is None else self._extract(key, new_value)
+        hashed = hash_of(new_value)
+        # Sent for a deleted row as well, with a null foreign key: nothing is kept for it, but the answer comes.
+        subscription = (new_key, _PROPAGATE_NULL, hashed)
         # The new subscription may go to another partition, so it cannot replace the old one there.
         if old_key is not None and self._changed(new_key, old_key):
-            self._send(record, old_key, _DELETE_KEY_NO_PROPAGATE, hashed)
-        # Sent for a deleted row as well, with a null foreign key: nothing is kept for it, but the answer comes.
-        self._send(record, new_key, _PROPAGATE_NULL, hashed)
+            return (old_key, _DELETE_KEY_NO_PROPAGATE, hashed), subscription
+        return (subscription,)
 
-    def _process_inner_join(self, record: Record[Any, Change[Any]]) -> None:
-        old_value, new_value = record.value.old_value, record.value.new_value
-        old_key = None if old_value is None else self._extract(record.key, old_value)
+    def _of_inner_join(
+        self, key: Any, change: Change[Any], hash_of: Callable[[Any], Hash | None], skip: Callable[[], None]
+    ) -> Subscriptions:
+        old_value, new_value = change.old_value, change.new_value
+        old_key = None if old_value is None else self._extract(key, old_value)
         if new_value is None:
-            if old_key is not None:
-                self._send(record, old_key, _DELETE_KEY_AND_PROPAGATE, None)
-            return
-        new_key = self._extract(record.key, new_value)
-        hashed = self._hash(new_value)
+            return () if old_key is None else ((old_key, _DELETE_KEY_AND_PROPAGATE, None),)
+        new_key = self._extract(key, new_value)
+        hashed = hash_of(new_value)
         if new_key is None:
-            skip_record(self._context, "null foreign key")
-            if old_key is not None:
-                self._send(record, old_key, _DELETE_KEY_AND_PROPAGATE, hashed)
-        elif old_key is not None and self._changed(new_key, old_key):
-            self._send(record, old_key, _DELETE_KEY_NO_PROPAGATE, hashed)
+            skip()
+            return () if old_key is None else ((old_key, _DELETE_KEY_AND_PROPAGATE, hashed),)
+        if old_key is not None and self._changed(new_key, old_key):
             # A null answer removes the result that the old foreign key may have had.
-            self._send(record, new_key, _PROPAGATE_NULL, hashed)
-        else:
-            # Either a new row, or one that keeps its foreign key: without a match there was no result before.
-            self._send(record, new_key, _PROPAGATE_VALUE, hashed)
+            return (old_key, _DELETE_KEY_NO_PROPAGATE, hashed), (new_key, _PROPAGATE_NULL, hashed)
+        # Either a new row, or one that keeps its foreign key: without a match there was no result before.
+        return ((new_key, _PROPAGATE_VALUE, hashed),)
+
+    def _skip(self) -> None:
+        skip_record(self._context, "null foreign key")
 
     def _changed(self, new_key: Any, old_key: Any) -> bool:
         serialize, topic = self._serialize_foreign_key, self._foreign_key_topic
@@ -124,6 +172,11 @@ class SubscriptionSendProcessor(Processor[Any, Change[Any], Any, SubscriptionWra
         if new_value is None:
             return None
         return murmur3_hash128(self._serialize_value(self._value_topic, new_value) or b"")
+
+    def _hashes(self, values: Sequence[Any]) -> list[Hash]:
+        return murmur3_hash128_column(
+            [data or b"" for data in serialize_column(self._serialize_value, self._value_topic, values)]
+        )
 
     def _send(self, record: Record[Any, Change[Any]], foreign_key: Any, instruction: Instruction, hashed: Hash | None) -> None:
         record_context = self._context.record_context

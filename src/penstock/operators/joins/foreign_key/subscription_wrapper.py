@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from penstock.columns.serdes import ColumnDeserializer, ColumnSerializer, deserialize_column, serialize_column
 from penstock.errors import SerializationError
 from penstock.operators.joins.foreign_key.combined_key import TopicSupplier, topic_name
 from penstock.serdes.guessed import settled
@@ -22,6 +23,7 @@ NO_HASH = 0x80
 
 _HASH = struct.Struct(">qq")
 _PARTITION = struct.Struct(">i")
+_HEAD = struct.Struct(">BBqq")
 
 # Applications of before 3.4 do not know version 1; while they run beside this one, version 0 is written.
 _UPGRADE_FROM_VERSION_0 = frozenset(("2.4", "2.5", "2.6", "2.7", "2.8", "3.0", "3.1", "3.2", "3.3"))
@@ -40,6 +42,9 @@ class Instruction(enum.IntEnum):
     """Keep it and answer only where there is a right row."""
 
 
+_INSTRUCTIONS = tuple(Instruction)
+
+
 class SubscriptionWrapper(NamedTuple):
     """A subscription: the hash of the left row it belongs to, what to do, and where the answer goes."""
 
@@ -50,7 +55,7 @@ class SubscriptionWrapper(NamedTuple):
     primary_partition: int | None = None
 
 
-class SubscriptionWrapperSerializer(WrappingNullable):
+class SubscriptionWrapperSerializer(WrappingNullable, ColumnSerializer):
     """The bytes of a subscription."""
 
     __slots__ = ("_primary_key_topic", "_upgrade_from_version_0", "inner")
@@ -87,8 +92,24 @@ class SubscriptionWrapperSerializer(WrappingNullable):
             raise SerializationError(f"a subscription of version {version} for {topic} needs the primary partition")
         return body + _PARTITION.pack(data.primary_partition)
 
+    def serialize_all(self, topic: str, values: Sequence[SubscriptionWrapper]) -> list[bytes]:
+        """The same of many; raises where one is not of the current version."""
+        if self._upgrade_from_version_0 or any(data.version != CURRENT_VERSION for data in values):
+            raise ValueError("not only subscriptions of the current version")
+        keys: Sequence[Any] = serialize_column(
+            self.inner, topic_name(self._primary_key_topic), [data.primary_key for data in values]
+        )
+        if not {bytes}.issuperset(map(type, keys)):
+            raise ValueError("not all have a primary key")
+        pack_head, pack_partition, without_hash = _HEAD.pack, _PARTITION.pack, CURRENT_VERSION | NO_HASH
+        heads = [
+            bytes((without_hash, told)) if hashed is None else pack_head(CURRENT_VERSION, told, *hashed)
+            for hashed, told, _, _, _ in values
+        ]
+        return [head + key + pack_partition(data.primary_partition) for head, key, data in zip(heads, keys, values)]
 
-class SubscriptionWrapperDeserializer(WrappingNullable):
+
+class SubscriptionWrapperDeserializer(WrappingNullable, ColumnDeserializer):
     """Reads a subscription of either version."""
 
     __slots__ = ("_primary_key_topic", "inner")
@@ -119,6 +140,23 @@ class SubscriptionWrapperDeserializer(WrappingNullable):
             raise SerializationError(f"what was read from {topic} is not a subscription of a foreign-key join: {exc}") from exc
         primary_key = self.inner(topic_name(self._primary_key_topic), data[start:end])
         return SubscriptionWrapper(hashed, instruction, primary_key, version, partition)
+
+    def deserialize_all(self, topic: str, data: Sequence[bytes | None]) -> list[SubscriptionWrapper]:
+        """The same of many; raises where one is not of the current version, or has no hash."""
+        if not {bytes}.issuperset(map(type, data)):
+            raise ValueError("not only subscriptions")
+        heads = list(map(_HEAD.unpack_from, data))  # type: ignore[arg-type]
+        if not {CURRENT_VERSION}.issuperset(head[0] for head in heads):
+            raise ValueError("not only subscriptions of the current version")
+        if min(map(len, data), default=_HEAD.size) < _HEAD.size + _PARTITION.size:  # type: ignore[arg-type]
+            raise ValueError("too short for a subscription")
+        raw_keys = [one[_HEAD.size : -_PARTITION.size] for one in data]  # type: ignore[index]
+        keys = deserialize_column(self.inner, topic_name(self._primary_key_topic), raw_keys)
+        unpack_partition = _PARTITION.unpack
+        return [
+            SubscriptionWrapper((high, low), _INSTRUCTIONS[told], key, version, unpack_partition(one[-_PARTITION.size :])[0])  # type: ignore[index]
+            for (version, told, high, low), key, one in zip(heads, keys, data)
+        ]
 
 
 class SubscriptionWrapperSerde(Serde[SubscriptionWrapper]):

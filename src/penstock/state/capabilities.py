@@ -1,0 +1,130 @@
+"""What a store says of itself to the layers above it, to operators and to its task, so that nobody asks for its class."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.state.engines.rocksdb import RocksDBStore
+
+
+class StoreCapabilities:
+    """The base of all stores. One of the user's own that says nothing takes and gives single entries, and has no cache."""
+
+    timestamped: bool = False
+    """Whether its bytes are values with their timestamp in front."""
+    with_headers: bool = False
+    """Whether its bytes are values with their headers, and but for sessions their timestamp, in front."""
+    versioned: bool = False
+    """Whether it holds versions, and so has `get_versions` and `scan_latest`."""
+    changelog_seqnum: int = 0
+    """The sequence number of the last change in the changelog, where entries of one key and time are told apart by one."""
+    query_kind: tuple[str, str] | None = None
+    """What a typed store holds and how its values look, for queries; None: nobody can read it from outside."""
+    passes_bytes: bool = False
+    """Whether what is committed reads the same below this layer."""
+
+    @property
+    def layer_below(self) -> Any:
+        """The store that this one is a layer around; None for an engine."""
+        return None
+
+    @property
+    def rocksdb(self) -> RocksDBStore | None:
+        """The RocksDB in which an engine keeps all it has; None where there is none."""
+        return None
+
+    @property
+    def restores_columns(self) -> bool:
+        """Whether keys and values of the changelog go into it as they are, by `commit_column`."""
+        return False
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether reads and writes of many entries at once give the results of single ones: what is put comes back as it was."""
+        return False
+
+    def few_windows(self, key: bytes, time_from: int, time_to: int) -> list[tuple[int, bytes]] | None:
+        """What `fetch_range` of a window store finds where that is little and at hand; None where it has to be asked.
+
+        A layer that changes what is found, or has some of it itself, leaves this as it is.
+        """
+        return None
+
+    @property
+    def takes_table_rows(self) -> bool:
+        """Whether the rows of a table are read and written many at once: `raw_keys`, `rows_of`, `write_rows_through`."""
+        return False
+
+    @property
+    def takes_duplicates(self) -> bool:
+        """Whether many values can be put and found at once where a key and a time may have several, as joins of streams need."""
+        return False
+
+    @property
+    def gives_headers(self) -> bool:
+        """Whether a processor gets, and puts, values with their headers."""
+        return False
+
+    def through_bytes(self, value: Any) -> Any:
+        """The value as it would come back; a copy where the store's serde is not at hand."""
+        return copy.deepcopy(value)
+
+    def set_flush_listener(self, listener: Any, send_old_values: bool) -> bool:
+        """Have the cache tell of the entries it flushes; False where there is no cache."""
+        return False
+
+    def flush_cache(self) -> None:
+        """Write and forward what a cache holds."""
+
+    def clear_cache(self) -> None:
+        """Drop what a cache holds."""
+
+    def forget_before(self, time: int) -> None:
+        """Nobody will ask for windows any more that start before this time."""
+
+    def find_expired(self) -> None:
+        """Find entries of a key also when they have expired since now, for as long as their segment is there.
+
+        A cache has them for as long as it has room; who goes past it with many rows at a time has to find them as well.
+        """
+
+    def set_when_eldest_removed(self, listener: Any) -> None:
+        """Tell `listener(key, value)` of entries that have to make room for others."""
+
+
+def layers(store: StoreCapabilities) -> Iterator[Any]:
+    """A store, and all that it is a layer around, down to the engine."""
+    layer: Any = store
+    while layer is not None:
+        yield layer
+        layer = layer.layer_below
+
+
+def innermost(store: StoreCapabilities) -> Any:
+    """The engine below all layers and adapters."""
+    *_, engine = layers(store)
+    return engine
+
+
+def rocksdb_of(store: StoreCapabilities) -> RocksDBStore | None:
+    """The RocksDB at the bottom of a store; None where it has none."""
+    found: RocksDBStore | None = innermost(store).rocksdb
+    return found
+
+
+def is_timestamped(store: StoreCapabilities) -> bool:
+    """Whether the engine below holds values with their timestamp in front, or a layer says so of it."""
+    return any(layer.timestamped for layer in layers(store))
+
+
+def has_headers(store: StoreCapabilities) -> bool:
+    """Whether the engine below holds values with their headers and timestamp in front, or a layer says so of it."""
+    return any(layer.with_headers for layer in layers(store))
+
+
+def is_versioned(store: StoreCapabilities) -> bool:
+    """Whether the engine below holds versions."""
+    return any(layer.versioned for layer in layers(store))

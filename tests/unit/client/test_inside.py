@@ -1,0 +1,38 @@
+"""The one view of an instance that tests and benchmarks look through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock import KafkaStreams, StreamsBuilder
+from penstock.client.inside import inside
+
+
+def test_should_be_there_before_the_start_with_nothing_in_it() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").to("out")
+    view = inside(KafkaStreams(builder.build(), {"application.id": "app", "bootstrap.servers": "none:1", "client.id": "me"}))
+    assert (view.client_id, view.tasks, view.fetched, view.generation, view.looks) == ("me", {}, {}, -1, 0)
+    assert view.membership is None
+    assert not view.runs_turns
+    with pytest.raises(RuntimeError, match="no lanes before its start"):
+        view.lane_jobs  # noqa: B018 - it is asked for
+    with pytest.raises(RuntimeError, match="no session before its start"):
+        view.session  # noqa: B018 - it is asked for
+
+
+def test_should_tell_everybody_who_listens() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").to("out")
+    view = inside(KafkaStreams(builder.build(), {"application.id": "app", "bootstrap.servers": "none:1"}))
+    heard: list[Any] = []
+    for number in range(2):
+        view.watch_turns(lambda turn, answers, seconds, number=number: heard.append((number, turn, answers, seconds)))
+        view.watch_restores(lambda progress, what, number=number: heard.append((number, progress, what)))
+    turn: Any = "turn"
+    progress: Any = "progress"
+    view.turned(turn, {}, 0.5)
+    view.restored(progress, "start")
+    assert heard == [(0, "turn", {}, 0.5), (1, "turn", {}, 0.5), (0, "progress", "start"), (1, "progress", "start")]
