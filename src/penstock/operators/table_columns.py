@@ -23,7 +23,6 @@ LIKE_THEIR_BYTES = frozenset({str, bytes, int})
 KeptRows = dict[Any, Row | None]
 """Rows by what stands for their keys, each value as its store keeps it."""
 
-
 Update = tuple[Any, Any, int, Any]
 """What a record changed: new value, old value, timestamp, and the new value as its store keeps it."""
 
@@ -178,11 +177,12 @@ class TableColumns(ColumnProcessor):
 
     def _forward_held(self, changed: Columns) -> None:
         context = self._context
-        before, context.current_node = context.current_node, self._node
+        node, record = context.current_node, context.record_context
+        context.current_node = self._node
         try:
             context.forward_columns(changed)
         finally:
-            context.current_node = before
+            context.current_node, context.record_context = node, record
 
 
 class DistinctKeys:

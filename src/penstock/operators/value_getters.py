@@ -113,7 +113,7 @@ class KTableStoreValueGetter(KTableValueGetter):
     def get_each(self, keys: Sequence[Any]) -> list[Any] | None:
         """The row of each key, made for it alone."""
         table = self._store.store
-        if not table.takes_rows:
+        if not table.takes_table_rows:
             return None
         return [None if row is None else ValueAndTimestamp(*row) for row in table.rows_of(table.raw_keys(keys))]
 
