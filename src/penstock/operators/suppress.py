@@ -171,7 +171,7 @@ class SuppressValueGetter(KTableValueGetter):
         self._parent = parent
         self._store_name = store_name
 
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         """Take the buffer; its life is the processor's business."""
         self._parent.init(context)
         self._buffer = context.get_state_store(self._store_name)

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from penstock.change import Change
 from penstock.errors import StreamsError
+from penstock.operators.context import OperatorContext
 from penstock.operators.store_wrapper import value_or_none
 from penstock.operators.table_derived import DerivedTableProcessor, DerivedTableSupplier
 from penstock.operators.value_getters import DerivedValueGetter, KTableValueGetter, ParentTable
@@ -79,7 +80,7 @@ class _KTableTransformValuesGetter(DerivedValueGetter):
         super().__init__(parent)
         self._transformer = transformer
 
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         super().init(context)
         self._transformer.init(ForwardingDisabledContext(context))
 

@@ -120,7 +120,7 @@ class WindowAggregateValueGetter(KTableValueGetter):
     def __init__(self, store_name: str) -> None:
         self._store_name = store_name
 
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         """Take the store."""
         self._fetch = context.get_state_store(self._store_name).fetch
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Protocol, runtime_checkable
 
 from penstock.errors import StreamsError
+from penstock.operators.context import OperatorContext
 from penstock.operators.store_wrapper import KeyValueStoreWrapper
 from penstock.operators.table_columns import DistinctKeys
 
@@ -16,7 +17,7 @@ class KTableValueGetter(ABC):
     """Looks up rows, within one task."""
 
     @abstractmethod
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         """Take what is needed from the processor's context."""
 
     @abstractmethod
@@ -84,7 +85,7 @@ class KTableStoreValueGetter(KTableValueGetter):
     def __init__(self, store_name: str) -> None:
         self._store_name = store_name
 
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         """Take the store."""
         self._store = KeyValueStoreWrapper(context, self._store_name)
 
@@ -144,7 +145,7 @@ class DerivedValueGetter(KTableValueGetter):
     def __init__(self, parent: KTableValueGetter) -> None:
         self._parent = parent
 
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         """Prepare the getter of the table above."""
         self._context = context
         self._parent.init(context)

@@ -146,7 +146,7 @@ class KTableKTableJoinValueGetter(KTableValueGetter):
         self._getter1 = getter1
         self._getter2 = getter2
 
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         """Open both getters."""
         self._getter1.init(context)
         self._getter2.init(context)

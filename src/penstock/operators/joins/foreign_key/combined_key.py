@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from penstock.errors import SerializationError
+from penstock.operators.context import OperatorContext
 from penstock.serdes.guessed import settled
 from penstock.serdes.serde import Deserializer, Serializer, as_deserializer, as_serializer
 
@@ -53,7 +54,7 @@ class CombinedKeySchema(Generic[KRight, KLeft]):
         self._primary_key_serializer = as_serializer(primary_key_serde)
         self._primary_key_deserializer = as_deserializer(primary_key_serde)
 
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         """Use the default key serde where none was given."""
         self._foreign_key_serializer = settled(self._foreign_key_serializer, context)
         self._foreign_key_deserializer = settled(self._foreign_key_deserializer, context)
