@@ -11,7 +11,7 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from penstock.runtime.task import StreamTask, TaskEnvironment
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.schema_registry import AvroSerde, JsonSchemaSerde
 from penstock.state.cache import RecordCache
+from penstock.topology.column_plan import Way
 
 RECORDS, ROUNDS = 50_000, 5
 _RESULTS = Path(__file__).parent / "results"
@@ -99,10 +100,11 @@ def measure(kind: Kind, records: int, by_columns: bool, folder: Path) -> float:
     plan = builder.build().internal_topology_builder.rewrite_topology(config).build_topology()
     partition, metrics = TopicPartition("orders", 0), TaskMetrics(Metrics(), _TASK)
     task = StreamTask.create(_TASK, plan, [partition], folder, TaskEnvironment(config, SystemClock(), metrics, RecordCache(0)))
-    assert task.topology.takes_columns
-    task.topology.takes_columns = by_columns
     task.initialize()
     task.complete_restoration()
+    assert task.takes_columns
+    if not by_columns:
+        task.column_plan = replace(task.column_plan, way=Way.SINGLE)
     values = [kind.serde.serializer("orders", kind.values(number)) for number in range(records)]
     keys: list[bytes | None] = [b"key-%d" % (number % 1000) for number in range(records)]
     raw = RawColumns("orders", 0, range(records), list(range(records)), keys, values)

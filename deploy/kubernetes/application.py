@@ -4,21 +4,8 @@ import os
 import signal
 import threading
 
-from penstock import Consumed, Grouped, KafkaStreams, Materialized, Produced, Serdes, StreamsBuilder, Topology
-
-
-def topology() -> Topology:
-    """Lines to counts of their words."""
-    builder = StreamsBuilder()
-    text = Serdes.string()
-    counts = (
-        builder.stream("lines", Consumed(text, text))
-        .flat_map_values(lambda line: line.lower().split())
-        .group_by(lambda _, word: word, Grouped("words", text, text))
-        .count(Materialized("counts"))
-    )
-    counts.to_stream().to("word-counts", Produced(text, Serdes.long()))
-    return builder.build()
+from penstock import KafkaStreams
+from penstock_examples.wordcount import topology
 
 
 def main() -> None:

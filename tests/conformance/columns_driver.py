@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from penstock import TopologyTestDriver
 from penstock.columns.columns import RawColumns
 from penstock.ids import TopicPartition
 from penstock.record import Headers, RawRecord
-from penstock.runtime.task import ColumnThreshold, StreamTask
+from penstock.runtime.task import StreamTask
+from penstock.topology.column_plan import ColumnThreshold
 
 FROM_THE_FIRST = ColumnThreshold(1, 1)
 """One record is worth columns."""
@@ -87,7 +89,7 @@ class ColumnsDriver(TopologyTestDriver):
     def _open_task(self, plan: Any) -> StreamTask | None:
         task = super()._open_task(plan)
         if task is not None:
-            task.column_threshold = self.threshold
+            task.column_plan = replace(task.column_plan, threshold=self.threshold)
         return task
 
 

@@ -36,6 +36,9 @@ def main() -> int:
     parser.add_argument("--transport", choices=TRANSPORTS)
     parser.add_argument("--instances", type=int, choices=(1, 2))
     parser.add_argument("--standbys", type=int, choices=(0, 1))
+    parser.add_argument(
+        "--resident", action=argparse.BooleanOptionalAction, help="whether lanes stay while they have little to do"
+    )
     parser.add_argument("--rate", type=int, help="records a second for each application")
     parser.add_argument("--applications", nargs="+", choices=list(APPLICATIONS), help="instead of six drawn from the seed")
     parser.add_argument("--logs", type=Path, help="a folder for what everything said, kept")
@@ -61,7 +64,7 @@ def _interrupted(*_: object) -> None:
 def _plan(arguments: argparse.Namespace, number: int, runs: int) -> Plan:
     if arguments.plan:
         return Plan.read(arguments.plan.read_text().splitlines())
-    names = ("brokers", "spark", "guarantee", "transport", "instances", "standbys", "rate")
+    names = ("brokers", "spark", "guarantee", "transport", "instances", "standbys", "rate", "resident")
     given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     if arguments.applications:
         given["applications"] = tuple(arguments.applications)

@@ -16,14 +16,14 @@ from confluent_kafka.admin import NewPartitions
 from tests.faults.dying import order
 from tests.harness.kafka import Message, unique
 from tests.harness.line import Line
+from tests.harness.processes import Processes
 from tests.soak.disturbance import disturb_user
-from tests.soak.processes import Processes
 
 if TYPE_CHECKING:
     from tests.soak.plan import Fault
     from tests.soak.run import Run
 
-_ORDER_SECONDS, _START_SECONDS = 45.0, 90.0
+_ORDER_SECONDS, _START_SECONDS = 20.0, 90.0
 
 
 class Faults:

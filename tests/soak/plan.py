@@ -28,6 +28,8 @@ class Setup:
     standbys: int = 0
     applications: tuple[str, ...] = tuple(APPLICATIONS)
     rate: int = 40
+    resident: bool = False
+    """Whether one lane has all tasks of an application and stays while there is little to do, instead of two with turns."""
 
     @property
     def exactly_once(self) -> bool:
@@ -37,7 +39,8 @@ class Setup:
     def __str__(self) -> str:
         brokers = "1 broker" if self.brokers == 1 else f"{self.brokers} brokers"
         instances = "1 instance" if self.instances == 1 else f"{self.instances} instances"
-        settings = f"{self.guarantee}, transport {self.transport}, {self.standbys} standbys"
+        turns = "resident turns" if self.resident else "planned turns"
+        settings = f"{self.guarantee}, transport {self.transport}, {turns}, {self.standbys} standbys"
         return f"{brokers}, {instances} on {self.spark} Spark, {settings}"
 
 
@@ -107,6 +110,7 @@ _ON_A_CLUSTER: Mapping[str, int] = {
 }
 _WITH_TWO_INSTANCES: Mapping[str, int] = {"leave": 3}
 _WITH_THREE_BROKERS: Mapping[str, int] = {"cut brokers": 3}
+_OF_TRANSACTIONS = ("produced", "offsets sent", "committed")
 KINDS = (*_EVERYWHERE, *_ON_A_CLUSTER, *_WITH_TWO_INSTANCES, *_WITH_THREE_BROKERS)
 
 # How long what is stopped, cut or slow stays so: sometimes longer than a session (6 s), sometimes not.
@@ -131,6 +135,8 @@ def possible(setup: Setup) -> dict[str, int]:
         kinds |= _WITH_THREE_BROKERS
     if "growing" not in setup.applications:
         kinds.pop("grow topic")
+    if not setup.exactly_once:  # there is no transaction whose steps somebody could come to
+        kinds = {kind: weight for kind, weight in kinds.items() if kind.partition(" at ")[2] not in _OF_TRANSACTIONS}
     return kinds
 
 
@@ -176,6 +182,7 @@ def draw_setup(chance: random.Random, applications: int = 6) -> Setup:
         instances=instances,
         standbys=chance.choice((0, 1)) if instances > 1 else 0,
         applications=tuple(sorted(chance.sample(list(APPLICATIONS), applications))),
+        resident=chance.random() < 0.5,
     )
 
 
@@ -205,7 +212,8 @@ def settings(setup: Setup) -> dict[str, Any]:
         "repartition.transport.delay.ms": 10_000,
         "num.standby.replicas": setup.standbys,
         "commit.interval.ms": 100,
-        "task.spread": "always",  # tasks of one application in two lanes: one may commit and the other not
+        # Either one lane has all tasks and stays, or they are in two lanes: one may commit and the other not.
+        "task.spread": "auto" if setup.resident else "always",
         "batch.max.records": 300,
         "statestore.cache.max.bytes": 0,
         "session.timeout.ms": 6_000,

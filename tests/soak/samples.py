@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from tests.soak.processes import Processes, folder_megabytes, megabytes, open_files, threads
+from tests.harness.processes import Processes, folder_megabytes, megabytes, open_files, threads
 
 Sample = Mapping[str, float]
 

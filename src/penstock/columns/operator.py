@@ -1,7 +1,7 @@
 """What an operator declares about columns; nobody asks its class or its module.
 
-`topology/column_path.py` decides for a sub-topology whether its records may come many at a time, a node for its processor whether
-it gets them as they are or row by row, and the task whether a turn has enough of them.
+Suppliers declare what is true of all their processors, processors what their stores let them do. What follows from it is decided
+in one place, `topology/column_plan.py`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,18 @@ class Operator:
     joins_columns = False
     """Whether it is a side of such a join, and the rows of both can be joined at once."""
 
+    @property
+    def counts(self) -> bool:
+        """Whether its processors do nothing with records but count them by key."""
+        return False
 
-class ColumnProcessor:
-    """A processor with a second face, for many records at a time.
 
-    Where that needs something of its store, its `init` says whether it is there.
-    """
+class ColumnFace:
+    """What a node declares once its stores are open: what it does with many records at a time."""
 
     takes_columns = True
+    """Whether it takes them as they are; otherwise it gets row after row. Where that depends on a store, `init` says it."""
+
     splits_text = False
     """Whether values are better left in Arrow arrays, as text."""
 
@@ -42,6 +46,10 @@ class ColumnProcessor:
     def waits_for_flush(self) -> bool:
         """Whether rows that are not a turn's only ones stay in a cache, and leave with its next flush, record by record."""
         return False
+
+
+class ColumnProcessor(ColumnFace):
+    """A processor with a second face, for many records at a time."""
 
     @abstractmethod
     def process_columns(self, columns: Columns) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.columns.columns import Columns, RawColumns
@@ -13,6 +13,7 @@ from penstock.runtime.nodes import Node, ProcessorNode, SourceNode
 if TYPE_CHECKING:
     from penstock.runtime.context import InternalProcessorContext
     from penstock.runtime.processor_topology import ProcessorTopology
+    from penstock.topology.column_plan import JoinSide
 
 Arrival = tuple[SourceNode, Columns, list[int]]
 """What a source has read, with the places of its rows in the common order."""
@@ -21,27 +22,17 @@ Arrival = tuple[SourceNode, Columns, list[int]]
 class MergedJoin:
     """Runs both sides up to their windows, joins them in order, and hands on what comes of it."""
 
-    def __init__(self, sides: Sequence[tuple[ProcessorNode, ProcessorNode, SourceNode]]) -> None:
-        self._sides = sides
-        self._join = join_columns if sides[0][1].processor.outer_store is None else join_waiting_columns
-
-    @classmethod
-    def of(cls, topology: ProcessorTopology) -> MergedJoin | None:
-        """The join of a topology whose nodes are initialized; None where it has none that can be run so."""
-        if topology.stream_join is None:
-            return None
+    def __init__(self, topology: ProcessorTopology, join: Iterable[JoinSide]) -> None:
+        """The join of a topology whose nodes are initialized, as its column plan has found it."""
         by_name = {node.name: node for node in topology.nodes}
-        sides = []
-        for window_name, join_name in topology.stream_join:
-            window, join = by_name[window_name], by_name[join_name]
+        self._sides: list[tuple[ProcessorNode, ProcessorNode, SourceNode]] = []
+        for side in join:
+            window, joining = by_name[side.window], by_name[side.join]
             assert isinstance(window, ProcessorNode)
-            assert isinstance(join, ProcessorNode)
-            waits_in = join.processor.outer_store
-            if not window.processor.store.takes_duplicates or (waits_in is not None and not waits_in.takes_rows):
-                return None
+            assert isinstance(joining, ProcessorNode)
             source = next(source for source in topology.sources if _leads_to(source, window))
-            sides.append((window, join, source))
-        return cls(sides)
+            self._sides.append((window, joining, source))
+        self._join = join_columns if self._sides[0][1].processor.outer_store is None else join_waiting_columns
 
     def run(self, context: InternalProcessorContext, arrivals: Sequence[Arrival]) -> None:
         """Process the rows of the sources that have any."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from penstock.columns.columns import Columns, RawColumns
-from penstock.columns.operator import ColumnProcessor
+from penstock.columns.operator import ColumnFace
 from penstock.columns.serdes import deserialize_column, text_column
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import PenstockError, StreamsError, TaskCorruptedError, TaskMigratedError
@@ -21,6 +21,7 @@ from penstock.serdes.contract import as_deserializer, as_serializer, call_with_h
 from penstock.serdes.guessed import settled
 from penstock.serdes.serde import WrappingNullable
 from penstock.serdes.windowed import WindowedStreamPartitioner
+from penstock.topology.column_plan import ColumnPlan
 from penstock.topology.specs import Deserializer, ProcessorSpec, Serializer, SinkSpec, SourceSpec, TimestampExtractor
 from penstock.user_code import added_at
 
@@ -45,7 +46,8 @@ class Node:
     """What every node has: a name, children, and `run`, which the context calls with a record.
 
     An exception out of `run` goes to `on_error` of the same node; True means that it has been dealt with. `run_columns` takes
-    many records at once and deals with the failures of single rows itself.
+    many records at once and deals with the failures of single rows itself; where the task's plan does not let the node have them
+    as they are, it is `run` for each row.
     """
 
     __slots__ = (
@@ -101,6 +103,14 @@ class Node:
         self._context = context
         self.run_columns = self._run_rows
 
+    @property
+    def column_face(self) -> ColumnFace | None:
+        """What the node declares about columns when it is initialized; None where it has only ever single records."""
+        return None
+
+    def follow(self, plan: ColumnPlan) -> None:
+        """Take columns as the task's plan says."""
+
     def _run_rows(self, columns: Columns) -> None:
         """Columns for a node that takes records."""
         context = self._context
@@ -131,7 +141,7 @@ class Node:
 class SourceNode(Node):
     """Where records of topics enter: it knows how to read their bytes, and hands them on."""
 
-    __slots__ = ("_spec", "deserialize_key", "deserialize_value", "timestamp_extractor", "wants_headers")
+    __slots__ = ("_reads_text", "_spec", "deserialize_key", "deserialize_value", "timestamp_extractor", "wants_headers")
 
     deserialize_key: Deserializer
     deserialize_value: Deserializer
@@ -142,6 +152,7 @@ class SourceNode(Node):
         self.timestamp_extractor: TimestampExtractor | None = spec.timestamp_extractor
         self.wants_headers = False
         """Whether one of the deserializers takes headers: then `read` calls it."""
+        self._reads_text = False
 
     def init(self, context: Any, processing_handler: ProcessingExceptionHandler | None = None) -> None:
         """Take the deserializers of the source, or the configured default ones."""
@@ -149,10 +160,14 @@ class SourceNode(Node):
         self.prepare(context)
         self.run = context.forward
 
+    def follow(self, plan: ColumnPlan) -> None:
+        """Leave text in Arrow arrays where all that follows works on it."""
+        self._reads_text = self.name in plan.reads_text
+
     def read_columns(self, raw: RawColumns) -> Columns:
         """Raw records as typed ones; raises what the deserializers raise."""
         keys = deserialize_column(self.deserialize_key, raw.topic, raw.keys, raw.headers)
-        values: Sequence[Any] | None = text_column(self.deserialize_value, raw.values) if self._feeds_text else None
+        values: Sequence[Any] | None = text_column(self.deserialize_value, raw.values) if self._reads_text else None
         if values is None:
             values = deserialize_column(self.deserialize_value, raw.topic, raw.values, raw.headers)
         return Columns(keys, values, raw.timestamps, raw.headers, raw)
@@ -171,14 +186,6 @@ class SourceNode(Node):
     def read_key(self, raw: RawRecord) -> Any:
         """The key of a raw record; raises what the deserializer raises."""
         return call_with_headers(self.deserialize_key, raw.topic, raw.key, raw.headers)
-
-    @property
-    def _feeds_text(self) -> bool:
-        """Whether all that follows works on text as Arrow has it."""
-        return bool(self.children) and all(
-            isinstance(child, ProcessorNode) and isinstance(child.processor, ColumnProcessor) and child.processor.splits_text
-            for child in self.children
-        )
 
     def prepare(self, context: Any) -> None:
         """Take the deserializers; queues need them before the nodes are initialized."""
@@ -211,8 +218,15 @@ class ProcessorNode(Node):
         # Bound after init, where some processors choose their process method.
         process = self.processor.process
         self.run = _with_fixed_key(process) if isinstance(self.processor, FixedKeyProcessor) else process
-        if isinstance(self.processor, ColumnProcessor) and self.processor.takes_columns:
-            self.run_columns = self.processor.process_columns
+
+    @property
+    def column_face(self) -> ColumnFace | None:
+        """What the processor declares."""
+        return self.processor if isinstance(self.processor, ColumnFace) else None
+
+    def follow(self, plan: ColumnPlan) -> None:
+        """Hand columns to the processor as they are, or row after row."""
+        self.run_columns = self.processor.process_columns if self.name in plan.by_columns else self._run_rows
 
     def close(self) -> None:
         """Close the processor."""
@@ -268,15 +282,21 @@ class SinkNode(Node):
             self.run = self._run_dynamic
         else:
             self.run = self._run_static
-            self.run_columns = self._run_static_columns
+
+    @property
+    def column_face(self) -> ColumnFace | None:
+        """A sink of a fixed topic sends columns; a partitioner of the user's own is asked for each record."""
+        partitioner = self._format.partitioner
+        is_known = partitioner is None or type(partitioner) is WindowedStreamPartitioner
+        return ColumnFace() if self.topic is not None and is_known else None
+
+    def follow(self, plan: ColumnPlan) -> None:
+        """Send columns as they are, or row after row."""
+        self.run_columns = self._run_static_columns if self.name in plan.by_columns else self._run_rows
 
     def _run_static_columns(self, columns: Columns) -> None:
-        to, partitioner = self._format, self._format.partitioner
-        if (partitioner is not None and type(partitioner) is not WindowedStreamPartitioner) or (
-            not self._context.record_collector.send_columns(
-                self.topic, columns, to.key_serializer, to.value_serializer, partitioner
-            )
-        ):
+        to, collector = self._format, self._context.record_collector
+        if not collector.send_columns(self.topic, columns, to.key_serializer, to.value_serializer, to.partitioner):
             self._run_rows(columns)
 
     def _run_static(self, record: Record[Any, Any]) -> None:

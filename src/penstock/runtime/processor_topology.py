@@ -8,7 +8,6 @@ from typing import Any
 from penstock.errors import TopologyError
 from penstock.runtime.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from penstock.state.store import StateStore, StoreBuilder
-from penstock.topology.column_path import stream_join, takes_columns
 from penstock.topology.specs import GlobalTopology, NodeSpec, ProcessorSpec, SinkSpec, SourceSpec, Subtopology
 from penstock.user_code import added_at
 
@@ -27,6 +26,7 @@ class ProcessorTopology:
         store_to_changelog: Mapping[str, str],
         repartition_topics: frozenset[str] = frozenset(),
     ) -> None:
+        self.specs = tuple(specs)
         self.store_to_changelog = dict(store_to_changelog)
         self.repartition_topics = repartition_topics
         self.nodes: list[Node] = []
@@ -37,8 +37,6 @@ class ProcessorTopology:
         self._source_by_pattern: list[tuple[SourceSpec, SourceNode]] = []
         self._build_nodes(specs)
         self.state_stores = _build_stores(specs, builders)
-        self.takes_columns = takes_columns(specs)
-        self.stream_join = stream_join(specs)
 
     @classmethod
     def of(cls, subtopology: Subtopology) -> ProcessorTopology:

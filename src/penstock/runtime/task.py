@@ -47,6 +47,7 @@ from penstock.runtime.task_state import TaskState, check_transition
 from penstock.runtime.timers import Timers
 from penstock.state.cache import RecordCache
 from penstock.state.store import StateStore
+from penstock.topology.column_plan import ColumnPlan, Input, Way, plan_columns
 from penstock.topology.specs import Subtopology
 
 if TYPE_CHECKING:
@@ -56,14 +57,6 @@ _log = logging.getLogger(__name__)
 
 # The brokers' default for offset.metadata.max.bytes.
 _BROKER_LIMIT = 4096
-
-
-class ColumnThreshold(NamedTuple):
-    """From how many records on they are processed as columns: for fewer, setting up columns costs more than it saves."""
-
-    rows: int = 32
-    run: int = 4
-    """On average, where partitions alternate."""
 
 
 class TaskEnvironment(NamedTuple):
@@ -137,8 +130,7 @@ class StreamTask:
         self.partition_group = PartitionGroup(
             self._create_queues(config), config["max.task.idle.ms"], metrics.record_lateness, metrics.enforced_processing
         )
-        self._takes_columns = self._reads_rows = False
-        self.column_threshold = ColumnThreshold()
+        self.column_plan = ColumnPlan()
         self.processed_as_columns = 0
         self._merged: MergedJoin | CachedTables | None = None
         self._next_offsets: dict[TopicPartition, int] = {}
@@ -192,19 +184,27 @@ class StreamTask:
                 self.metrics.watch_node(node, self._clock, node in self.topology.sources)
             finally:
                 self._update_context(None, UNKNOWN, None)
+        self._plan_columns()
+
+    def _plan_columns(self) -> None:
+        """Decide which way records go, and let the nodes know."""
+        topology = self.topology
         queues = [self.partition_group.queue(partition) for partition in self.input_partitions]
-        # At DEBUG every record is looked at.
-        if all(queue.trusts_record for queue in queues) and self.metrics.record_lateness is None:
-            self._takes_columns = self.topology.takes_columns
-            self._reads_rows = True
-            if not self._takes_columns:
-                join = MergedJoin.of(self.topology) if len(queues) == 2 else None
-                self._merged = join or CachedTables.of([queue.source for queue in queues])
+        inputs = [Input(queue.source.name, queue.trusts_record) for queue in queues]
+        faces = {node.name: face for node in topology.nodes if (face := node.column_face) is not None}
+        plan = self.column_plan = plan_columns(topology.specs, inputs, faces, self.metrics.record_lateness is not None)
+        for node in topology.nodes:
+            node.follow(plan)
+        if plan.join is not None:
+            self._merged = MergedJoin(topology, plan.join)
+        elif plan.way is Way.TABLES:
+            self._merged = CachedTables()
+        _log.debug("task %s: records go %s%s", self.task_id, plan.way.value, plan.why_not and f", since {plan.why_not}")
 
     @property
     def takes_columns(self) -> bool:
         """Whether records may be processed many at a time."""
-        return self._takes_columns or self._merged is not None
+        return self.column_plan.way.is_columns
 
     # 3. to 5.: work
 
@@ -273,15 +273,8 @@ class StreamTask:
             return 0
         group, timers = self.partition_group, self.timers
         processed = 0
-        if self.takes_columns and max_records is None and self._is_worth_columns():
-            processed, all_taken = self._process_runs(now) if self._merged is None else self._process_merged(self._merged, now)
-            if all_taken:
-                self.metrics.process.record(processed)
-                self.processed_as_columns += processed
-                return processed
-            self.processed_as_columns += processed
-        elif self._reads_rows and max_records is None and group.num_buffered >= self.column_threshold.rows:
-            processed, all_taken = self._process_rows(now, until)
+        if max_records is None:
+            processed, all_taken = self._process_together(now, until)
             if all_taken:
                 self.metrics.process.record(processed)
                 return processed
@@ -304,8 +297,16 @@ class StreamTask:
         self.metrics.process.record(processed)
         return processed
 
-    def _is_worth_columns(self) -> bool:
-        return self.timers.stream_time.next_due == NEVER and self.partition_group.num_buffered >= self.column_threshold.rows
+    def _process_together(self, now: int, until: float) -> tuple[int, bool]:
+        """Process what is ready the way of this turn; False with what it has done where the rest has to go one by one."""
+        way = self.column_plan.way_of(self.partition_group.num_buffered, self.timers.stream_time.next_due != NEVER)
+        if way is Way.SINGLE:
+            return 0, False
+        if way is Way.ROWS:
+            return self._process_rows(now, until)
+        done = self._process_runs(now) if self._merged is None else self._process_merged(self._merged, now)
+        self.processed_as_columns += done[0]
+        return done
 
     def process_counted(self, partition: TopicPartition, raw: RawColumns, weights: list[int], next_offset: int) -> int:
         """Take rows that stand for `weights` records each into the count that reads this partition; returns how many these are.
@@ -356,7 +357,7 @@ class StreamTask:
         """Process what is ready as columns; False with what it has done where the rest has to go record by record."""
         group, context = self.partition_group, self.context
         runs = group.take_runs(now)
-        if len(runs) > 1 and sum(len(raw) for _, raw in runs) < self.column_threshold.run * len(runs):
+        if not self.column_plan.is_worth(len(runs), sum(len(raw) for _, raw in runs)):
             group.put_back(runs)
             return 0, False
         runs_of = Counter(queue.source.name for queue, _ in runs)
@@ -388,7 +389,7 @@ class StreamTask:
         """
         group, context, timers = self.partition_group, self.context, self.timers
         runs = group.take_runs(now)
-        if len(runs) > 1 and sum(len(raw) for _, raw in runs) < self.column_threshold.run * len(runs):
+        if not self.column_plan.is_worth(len(runs), sum(len(raw) for _, raw in runs)):
             group.put_back(runs)
             return 0, False
         processed = 0

@@ -14,11 +14,10 @@ from typing import Any
 from penstock.columns.operator import Operator
 from penstock.errors import ConfigError
 from penstock.ids import TaskId, TopicPartition
-from penstock.operators import KStreamAggregate
 from penstock.repeatable import why_not_repeatable
 from penstock.serdes.contract import as_deserializer, wants_headers
 from penstock.timestamps import WallclockTimestampExtractor, resolve_timestamp_extractor, uses_partition_time
-from penstock.topology.column_path import is_counted
+from penstock.topology.column_plan import is_counted
 from penstock.topology.specs import ProcessorSpec, SourceSpec, Subtopology
 from penstock.user_code import added_at
 
@@ -134,7 +133,7 @@ def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int
         topic
         for topic in shuffled
         for s in subtopologies
-        if cached and topic in s.source_topics and is_counted(s, topic, _counts) and not _keys_need_headers(s, config)
+        if cached and topic in s.source_topics and is_counted(s, topic) and not _keys_need_headers(s, config)
     }
     return Plan(by_id, dict(partitions), shuffled, frozenset(counted), reasons)
 
@@ -149,10 +148,6 @@ def _keys_need_headers(subtopology: Subtopology, config: Any) -> bool:
             if wants_headers(as_deserializer(given)):
                 return True
     return False
-
-
-def _counts(supplier: Any) -> bool:
-    return isinstance(supplier, KStreamAggregate) and supplier.counts
 
 
 def why_topics(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int], config: Mapping[str, Any]) -> dict[str, str]:

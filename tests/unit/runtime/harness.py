@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from penstock.metrics.registry import Metrics
 from penstock.processor import Processor
 from penstock.record import RawRecord
 from penstock.runtime.carry_over import OffsetAndMetadata
-from penstock.runtime.task import ColumnThreshold, StreamTask, TaskCommit, TaskEnvironment
+from penstock.runtime.task import StreamTask, TaskCommit, TaskEnvironment
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.serdes.serde import Serdes
 from penstock.state.cache import RecordCache
+from penstock.topology.column_plan import ColumnThreshold
 from penstock.topology.topology import Topology
 
 STRING = Serdes.string()
@@ -92,10 +94,16 @@ class Harness:
         return self.open()
 
 
+def set_threshold(task: StreamTask, rows: int) -> None:
+    """Let an open task take columns from this number of records on."""
+    task.column_plan = replace(task.column_plan, threshold=ColumnThreshold(rows, 1))
+
+
 def process_as_columns(task: StreamTask) -> int:
     """Process all that waits as columns, however little it is; fails where a record goes by itself."""
-    assert task.takes_columns, "this task takes no columns: its topology does not, or its metrics are at DEBUG"
-    before, task.column_threshold = task.processed_as_columns, ColumnThreshold(1, 1)
+    assert task.takes_columns, f"this task takes no columns: {task.column_plan.why_not}"
+    before = task.processed_as_columns
+    set_threshold(task, 1)
     processed = task.process_all()
     taken = task.processed_as_columns - before
     assert taken == processed, f"{processed - taken} of {processed} records were processed one by one"

@@ -14,8 +14,7 @@ from penstock.columns.columns import RawColumns, records_of
 from penstock.ids import TopicPartition
 from penstock.metrics.registry import Metrics
 from penstock.record import RawRecord
-from penstock.runtime.task import ColumnThreshold
-from tests.unit.runtime.harness import LONG, STRING, TASK, Harness, config
+from tests.unit.runtime.harness import LONG, STRING, TASK, Harness, config, set_threshold
 
 
 class Watching(Processor[str, str, str, str]):
@@ -65,7 +64,7 @@ def run(turns: Any, together: bool) -> Any:
         harness = Harness(builder.build(), Path(folder), resuming)
         harness.metrics = Metrics("INFO", clock=harness.clock)
         task = harness.open()
-        task.column_threshold = ColumnThreshold(1, 1) if together else ColumnThreshold(1_000_000, 1)
+        set_threshold(task, 1 if together else 1_000_000)
         shown: list[Any] = []
         at = {"in": 0, "rows": 0}
         for turn in turns:

@@ -10,13 +10,12 @@ from penstock.ids import TopicPartition
 from penstock.processor import Processor, PunctuationType
 from penstock.record import RawRecord, Record
 from penstock.runtime.carry_over import TopicPartitionMetadata
-from penstock.runtime.task import ColumnThreshold
 from penstock.runtime.task_state import TaskState
 from penstock.state.builders import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
 from penstock.state.suppliers import InMemoryKeyValueBytesStoreSupplier, RocksDBKeyValueBytesStoreSupplier
 from penstock.topology.topology import Topology
 
-from .harness import LONG, STRING, TASK, Forwarder, Harness, config, pairs, pipeline
+from .harness import LONG, STRING, TASK, Forwarder, Harness, config, pairs, pipeline, set_threshold
 
 IN = TopicPartition("in", TASK.partition)
 OTHER = TopicPartition("other", TASK.partition)
@@ -91,7 +90,7 @@ def test_should_keep_what_there_is_no_time_for(tmp_path: Path) -> None:
 def test_should_keep_what_there_is_no_time_for_of_records_that_are_read_together(tmp_path: Path) -> None:
     harness = Harness(pipeline(Forwarder), tmp_path)
     harness.open()
-    harness.task.column_threshold = ColumnThreshold(1, 1)
+    set_threshold(harness.task, 1)
     harness.add("in", ("a", "x", 1), ("a", "x", 2), ("a", "x", 3), first_offset=7)
 
     for offset, next_timer in ((8, 0), (9, 0), (10, None)):

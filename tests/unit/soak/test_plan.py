@@ -37,6 +37,13 @@ def test_should_draw_every_kind_once() -> None:
     assert sorted(fault.kind for fault in draw_each(1, setup).faults) == sorted(possible(setup))
 
 
+def test_should_draw_no_step_of_a_transaction_where_there_is_none() -> None:
+    kinds = possible(Setup(guarantee="at_least_once"))
+    assert "die at committed" not in kinds
+    assert {"die at begun", "kill worker"} <= set(kinds)
+    assert "die at committed" in possible(Setup())
+
+
 def test_should_draw_only_what_it_is_asked_for() -> None:
     assert {fault.kind for fault in draw(1, 10, Setup(), only=["kill worker"]).faults} == {"kill worker"}
     with pytest.raises(ValueError, match="kill executor"):
@@ -49,6 +56,7 @@ def test_should_draw_all_set_ups_from_some_seeds() -> None:
     assert {setup.spark for setup in setups} == {"local", "cluster"}
     assert {setup.transport for setup in setups} == {"auto", "shuffle", "topic"}
     assert {setup.standbys for setup in setups} == {0, 1}
+    assert {setup.resident for setup in setups} == {False, True}
     assert len({name for setup in setups for name in setup.applications}) == 13
 
 

@@ -6,7 +6,7 @@ import os
 import random
 from pathlib import Path
 
-from tests.soak.processes import Processes, folder_megabytes, megabytes, open_files, threads
+from tests.harness.processes import Processes, folder_megabytes, megabytes, open_files, threads
 from tests.soak.samples import growth, take
 
 

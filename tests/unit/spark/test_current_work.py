@@ -85,7 +85,7 @@ def mapped(stop: Stop) -> Any:
 def test_should_name_the_operator_and_the_line_of_the_users_code(records: int, stop: Stop, tmp_path: Path) -> None:
     harness = opened(mapped(stop), tmp_path)
     harness.add("in", *(("k", "v", 1) for _ in range(records)))
-    assert harness.task._takes_columns
+    assert harness.task.takes_columns
     with running(stop, CurrentWork(), harness.task.process_all) as doing:
         assert doing[:3] == ("process", "0_1", "KSTREAM-MAPVALUES-0000000002")
         assert doing.added.rpartition(":")[0].endswith(HERE)

@@ -37,6 +37,7 @@ class KStreamJoinWindowProcessor(ColumnProcessor, Processor[Any, Any, Any, Any])
         self.store = context.get_state_store(self._store_name)
         self._put = self.store.put
         self.arrived: Columns | None = None
+        self.takes_columns = self.store.takes_duplicates
 
     def process_columns(self, columns: Columns) -> None:
         """Let rows wait for those of the other side, to be joined with them in the order in which they came."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from penstock.columns.operator import Operator
+from penstock.columns.operator import ColumnFace, Operator
 from penstock.operators.context import OperatorContext
 from penstock.operators.joins.outer_join_store import LeftOrRightValue, TimestampedKeyAndJoinSide
 from penstock.operators.joins.shared_times import NOTHING_SEEN, TimeTrackerSupplier
@@ -99,8 +99,8 @@ class Arrival(ABC):
         """All that have waited under a key wait no longer."""
 
 
-class KStreamKStreamJoinProcessor(Processor[Any, Any, Any, Any]):
-    """Joins the records of one side."""
+class KStreamKStreamJoinProcessor(ColumnFace, Processor[Any, Any, Any, Any]):
+    """Joins the records of one side; rows of both sides are joined at once where the store of those that wait takes them."""
 
     def __init__(self, supplier: KStreamKStreamJoin) -> None:
         windows = supplier.windows
@@ -124,6 +124,7 @@ class KStreamKStreamJoinProcessor(Processor[Any, Any, Any, Any]):
         other_store = context.get_state_store(self._other_store_name)
         self.outer_store = None if self._outer_store_name is None else context.get_state_store(self._outer_store_name)
         self._waits = self.outer_store is not None
+        self.takes_columns = self.outer_store is None or self.outer_store.takes_rows
         self._times = self._tracker_supplier.get(context.task_id)
         self._times.open(context, self._outer_store_name)
         self._single = _SingleArrival(context, other_store, self.outer_store)

@@ -1,0 +1,259 @@
+"""The one place that decides where records are taken many at a time.
+
+- `plan_columns` decides for a task when it is opened: which way its records go, and which nodes take columns as they are.
+- `ColumnPlan.way_of` decides for a turn, by what waits and which timers there are.
+- `is_counted` decides for a repartition whether only a count of its records has to cross the shuffle.
+
+Columns go through the graph node by node: the first node sees all rows before the second sees one. The result is that of
+record by record only where no node can tell the difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NamedTuple, TypeGuard
+
+from penstock.columns.operator import ColumnFace, Operator
+from penstock.topology.specs import NodeSpec, ProcessorSpec, SinkSpec, SourceSpec, Subtopology
+
+_MERGED_SOURCES = 2  # as many as `PartitionGroup.take_merged` can take
+
+
+class Way(Enum):
+    """How the records of a task go."""
+
+    SINGLE = "one by one"
+    ROWS = "one by one, read together"
+    RUNS = "as columns, partition after partition"
+    JOIN = "as columns of both sides of a join of streams"
+    TABLES = "as columns into the caches of tables"
+
+    @property
+    def is_columns(self) -> bool:
+        """Whether nodes get many at a time."""
+        return self in (Way.RUNS, Way.JOIN, Way.TABLES)
+
+
+class ColumnThreshold(NamedTuple):
+    """From how many records on they are processed as columns: for fewer, setting up columns costs more than it saves."""
+
+    rows: int = 32
+    run: int = 4
+    """On average, where partitions alternate."""
+
+
+THRESHOLD = ColumnThreshold()
+
+
+class Input(NamedTuple):
+    """A partition that a task reads: the source node that it leads to, and whether records keep the times they have."""
+
+    source: str
+    trusts_record: bool = True
+
+
+class JoinSide(NamedTuple):
+    """The names of the nodes of one side of a stream-stream join: the window that keeps it, and the join itself."""
+
+    window: str
+    join: str
+
+
+Sides = tuple[JoinSide, JoinSide]
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """Which way the records of a task go; until it is open they go one by one."""
+
+    way: Way = Way.SINGLE
+    why_not: str = "the task is not open yet"
+    """Why they do not go as columns; empty where they do."""
+
+    by_columns: frozenset[str] = frozenset()
+    """The nodes that take columns as they are. The others get row after row, and hand on what they make of each by itself."""
+
+    reads_text: frozenset[str] = frozenset()
+    """The sources behind which all works on text as Arrow has it."""
+
+    join: Sides | None = None
+    """The sides of the join, where that is the way."""
+
+    threshold: ColumnThreshold = THRESHOLD
+
+    def way_of(self, waiting: int, awaits_stream_time: bool) -> Way:
+        """The way of a turn with so many records; a punctuator that stream time may call looks in between two of them."""
+        if waiting < self.threshold.rows:
+            return Way.SINGLE
+        return Way.ROWS if awaits_stream_time and self.way.is_columns else self.way
+
+    def is_worth(self, runs: int, records: int) -> bool:
+        """Whether runs of records from one partition each are long enough to be read together."""
+        return runs <= 1 or records >= self.threshold.run * runs
+
+
+def plan_columns(
+    nodes: Sequence[NodeSpec],
+    inputs: Sequence[Input],
+    faces: Mapping[str, ColumnFace],
+    each_is_measured: bool = False,
+    threshold: ColumnThreshold = THRESHOLD,
+) -> ColumnPlan:
+    """Decide for a task, with what its nodes have declared now that their stores are open.
+
+    `each_is_measured` says that metrics look at every single record, as at DEBUG.
+    """
+    plan = ColumnPlan(reads_text=_text_sources(nodes, faces), threshold=threshold)
+    if each_is_measured:
+        return replace(plan, why_not="metrics.recording.level is DEBUG: each record is measured")
+    joins = {node.name for node in nodes if _operator(node).joins_columns}
+    takes = frozenset(name for name, face in faces.items() if face.takes_columns and name not in joins)
+    plan = replace(plan, by_columns=takes)
+    extracted = next((each.source for each in inputs if not each.trusts_record), None)
+    if extracted is not None:
+        return replace(plan, why_not=f"the timestamp extractor of source {extracted} looks at each record")
+    why_not = why_single(nodes)
+    if why_not is None:
+        return replace(plan, way=Way.RUNS, why_not="")
+    sides = _open_join(nodes, inputs, faces)
+    if sides is not None:
+        return replace(plan, way=Way.JOIN, why_not="", join=sides)
+    if _fill_tables(nodes, inputs, faces):
+        return replace(plan, way=Way.TABLES, why_not="")
+    return replace(plan, way=Way.ROWS, why_not=why_not)
+
+
+def why_single(nodes: Sequence[NodeSpec]) -> str | None:
+    """Why a node could tell that columns were taken partition after partition; None where none could.
+
+    - Ways never meet: a node with two parents, or a topic with two sinks, would get its records in another order.
+    - No two nodes below the same source use the same store: one would see what the other wrote for later records.
+    - All processors are the library's own: a user's may look at stream time, schedule and commit from record to record.
+    - Sinks have a fixed topic.
+    """
+    topics: set[str] = set()
+    source_of: dict[str, str] = {}
+    stores: defaultdict[str, set[str]] = defaultdict(set)
+    for node in nodes:
+        if isinstance(node, SourceSpec):
+            source_of[node.name] = node.name
+            continue
+        if len(node.parents) != 1:
+            return f"ways meet at {node.name}"
+        source = source_of[node.name] = source_of[node.parents[0]]
+        if isinstance(node, SinkSpec):
+            if node.topic is None:
+                return f"sink {node.name} has no fixed topic"
+            if node.topic in topics:
+                return f"two sinks write to topic {node.topic}"
+            topics.add(node.topic)
+        else:
+            if not isinstance(node.supplier, Operator):
+                return f"processor {node.name} is not one of the library's own"
+            for store in node.stores:
+                if store in stores[source]:
+                    return f"two nodes behind source {source} use store {store}"
+                stores[source].add(store)
+    return None
+
+
+def stream_join(nodes: Sequence[NodeSpec]) -> Sides | None:
+    """The sides of the stream-stream join whose rows can be joined at once; None where there is none, or more than that.
+
+    Two sources run up to the windows of the join, and all that follows where its sides meet gets its rows in one order. The join
+    itself sees to the order between the sides; for all other nodes the rules of `why_single` hold, and no store is shared but
+    those of the join.
+    """
+    by_name = {node.name: node for node in nodes}
+    joins = [node for node in nodes if isinstance(node, ProcessorSpec) and _operator(node).joins_columns]
+    meeting = [node for node in nodes if not isinstance(node, SourceSpec) and len(node.parents) > 1]
+    if len(joins) != 2 or len(meeting) != 1 or sum(isinstance(node, SourceSpec) for node in nodes) != 2:
+        return None
+    names = {join.name for join in joins}
+    windows = [by_name[join.parents[0]] for join in joins]
+    expected = [{join.name} for join in joins] + [{meeting[0].name}] * 2
+    if (
+        set(meeting[0].parents) != names
+        or not all(_operator(window).keeps_join_side for window in windows)
+        or [{child.name for child in _children(node.name, nodes)} for node in (*windows, *joins)] != expected
+    ):
+        return None
+    used = Counter(store for node in nodes if isinstance(node, ProcessorSpec) for store in node.stores)
+    kept = {store for window in windows if isinstance(window, ProcessorSpec) for store in window.stores}
+    of_both = kept | (set(joins[0].stores) & set(joins[1].stores))  # the second is where records wait for their partners
+    if len(kept) != 2 or any(count != (2 if store in of_both else 1) for store, count in used.items()):
+        return None
+    if why_single([replace(node, parents=(joins[0].name,)) if node is meeting[0] else node for node in nodes]) is not None:
+        return None
+    first, second = (JoinSide(window.name, join.name) for window, join in zip(windows, joins))
+    return first, second
+
+
+def _open_join(nodes: Sequence[NodeSpec], inputs: Sequence[Input], faces: Mapping[str, ColumnFace]) -> Sides | None:
+    """The join of a task that reads one partition of each side, where its stores take many rows at a time."""
+    sides = stream_join(nodes) if len(inputs) == _MERGED_SOURCES else None
+    if sides is None or not all(_takes(faces.get(name)) for side in sides for name in side):
+        return None
+    return sides
+
+
+def _fill_tables(nodes: Sequence[NodeSpec], inputs: Sequence[Input], faces: Mapping[str, ColumnFace]) -> bool:
+    """Whether all that a task reads goes into tables that keep it in caches: it leaves with a flush, in the order of the stores.
+
+    Not where two sources lead into one table, as with a cogroup: its order is that of the records of both.
+    """
+    sources = {each.source for each in inputs}
+    if not 0 < len(sources) == len(inputs) <= _MERGED_SOURCES:
+        return False
+    stores: list[str] = []
+    for source in sources:
+        tables = _children(source, nodes)
+        if not tables or not all(_takes(face := faces.get(table.name)) and face.waits_for_flush for table in tables):
+            return False
+        stores += [store for table in tables if isinstance(table, ProcessorSpec) for store in set(table.stores)]
+    return len(set(stores)) == len(stores)
+
+
+def _text_sources(nodes: Sequence[NodeSpec], faces: Mapping[str, ColumnFace]) -> frozenset[str]:
+    found = set()
+    for node in nodes:
+        if isinstance(node, SourceSpec):
+            behind = [faces.get(child.name) for child in _children(node.name, nodes)]
+            if behind and all(face is not None and face.splits_text for face in behind):
+                found.add(node.name)
+    return frozenset(found)
+
+
+def is_counted(subtopology: Subtopology, topic: str) -> bool:
+    """Whether tasks that read a repartition topic do nothing with its records but count them by key, and cache the counts.
+
+    How many there were of each key, and when the latest was, is then all that has to reach them.
+    """
+    nodes = subtopology.nodes
+    if subtopology.source_topics != (topic,) or why_single(nodes) is not None:
+        return False
+    source = next(node for node in nodes if isinstance(node, SourceSpec))
+    children = _children(source.name, nodes)
+    if len(children) != 1 or not isinstance(children[0], ProcessorSpec) or len(children[0].stores) != 1:
+        return False
+    builder = subtopology.stores.get(children[0].stores[0])
+    return builder is not None and builder.caching_enabled and _operator(children[0]).counts
+
+
+_OTHER = Operator()
+
+
+def _operator(node: NodeSpec) -> Operator:
+    supplier = node.supplier if isinstance(node, ProcessorSpec) else None
+    return supplier if isinstance(supplier, Operator) else _OTHER
+
+
+def _takes(face: ColumnFace | None) -> TypeGuard[ColumnFace]:
+    return face is not None and face.takes_columns
+
+
+def _children(name: str, nodes: Sequence[NodeSpec]) -> list[ProcessorSpec | SinkSpec]:
+    return [node for node in nodes if not isinstance(node, SourceSpec) and name in node.parents]
