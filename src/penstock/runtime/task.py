@@ -340,6 +340,15 @@ class StreamTask:
 
     @contextmanager
     def _failures_of_columns(self) -> Iterator[None]:
+        try:
+            with self._failures():
+                yield
+        finally:
+            self.context.record_context = None
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Tell what fails with the node, and with the record that the context is at."""
         context = self.context
         try:
             yield
@@ -351,26 +360,21 @@ class StreamTask:
         except Exception as exc:
             raise self._failure(context.current_node_name, context.record_context, exc) from exc
         finally:
-            context.current_node = context.record_context = None
+            context.current_node = None
 
     def _process_runs(self, now: int) -> tuple[int, bool]:
-        """Process what is ready as columns; False with what it has done where the rest has to go record by record."""
+        """Process what is ready as columns; nothing, and False, where it has to go record by record."""
         group, context = self.partition_group, self.context
         runs = group.take_runs(now)
         if not self.column_plan.is_worth(len(runs), sum(len(raw) for _, raw in runs)):
             group.put_back(runs)
             return 0, False
+        read = _columns_of(runs)
+        if read is None:
+            group.put_back(runs)
+            return 0, False
         runs_of = Counter(queue.source.name for queue, _ in runs)
-        processed = 0
-        for index, (queue, raw) in enumerate(runs):
-            try:
-                columns = queue.source.read_columns(raw)
-            except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
-                group.put_back(runs[index:])
-                return processed, False
-            if min(raw.timestamps) < 0:
-                group.put_back(runs[index:])
-                return processed, False
+        for (queue, raw), columns in zip(runs, read):
             context.system_time_ms = now
             context.current_node = queue.source
             context.is_only_run = runs_of[queue.source.name] == 1
@@ -378,11 +382,10 @@ class StreamTask:
                 context.forward_columns(columns)
             group.consumed(queue, raw)
             self._commit_needed = True
-            processed += len(raw)
-        return processed, True
+        return sum(len(raw) for _, raw in runs), True
 
     def _process_rows(self, now: int, until: float) -> tuple[int, bool]:
-        """Process what is ready record by record, read as columns; False with what it has done where the rest cannot be read so.
+        """Process what is ready record by record, read as columns; nothing, and False, where not all can be read.
 
         Each record is processed as `process` does it, with times and timers as they are then; only their bytes are read together.
         What is left at the moment `until` goes back into its queues.
@@ -392,20 +395,17 @@ class StreamTask:
         if not self.column_plan.is_worth(len(runs), sum(len(raw) for _, raw in runs)):
             group.put_back(runs)
             return 0, False
+        read = _columns_of(runs)
+        if read is None:
+            group.put_back(runs)
+            return 0, False
         processed = 0
         context.system_time_ms = now
-        for index, (queue, raw) in enumerate(runs):
-            try:
-                columns = queue.source.read_columns(raw)
-            except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
-                columns = None
-            if columns is None or min(raw.timestamps) < 0:
-                group.put_back(runs[index:])
-                return processed, False
+        for (queue, raw), columns in zip(runs, read):
             run, source, topic, partition = queue.source.run, queue.source, raw.topic, raw.partition
             headers_of = [()] * len(raw) if raw.headers is None else raw.headers
             rows = zip(columns.keys, columns.values, raw.timestamps, headers_of, raw.offsets, raw.keys, raw.values)
-            try:
+            with self._failures():
                 for done, (key, value, timestamp, headers, offset, raw_key, raw_value) in enumerate(rows, 1):
                     group.advance(queue, timestamp)
                     context.record_context = RecordContext(timestamp, offset, partition, topic, headers, raw_key, raw_value)
@@ -418,18 +418,9 @@ class StreamTask:
                         self.maybe_punctuate_stream_time()
                         context.system_time_ms = now
                     if monotonic() >= until:
-                        group.put_back([(queue, raw.rows(done, len(raw))), *runs[index + 1 :]])
+                        group.put_back(runs, processed + done)
                         self.was_cut_short = self.has_records_queued
                         return processed + done, True
-            except FailedProcessingError as exc:
-                cause = exc.__cause__ or exc
-                raise self._failure(exc.node, context.record_context, cause, exc.message) from cause
-            except StreamsError:
-                raise
-            except Exception as exc:
-                raise self._failure(context.current_node_name, context.record_context, exc) from exc
-            finally:
-                context.current_node = None
             processed += len(raw)
         return processed, True
 
@@ -437,12 +428,10 @@ class StreamTask:
         """Process what is ready of both inputs at once; nothing, and False, where it has to go record by record."""
         group, context = self.partition_group, self.context
         taken = group.take_merged(now)
-        try:
-            columns = [queue.source.read_columns(raw) for queue, raw, _ in taken]
-        except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
-            columns = []
-        if not columns or min(min(raw.timestamps) for _, raw, _ in taken) < 0:
-            group.put_back((queue, raw) for queue, raw, _ in taken)
+        runs = [(queue, raw) for queue, raw, _ in taken]
+        columns = _columns_of(runs)
+        if not columns:
+            group.put_back(runs)
             return 0, False
         context.system_time_ms, context.is_only_run = now, True
         with self._failures_of_columns():
@@ -679,3 +668,17 @@ class StreamTask:
 
     def _transition_to(self, state: TaskState) -> None:
         self.state = check_transition(self.task_id, self.state, state)
+
+
+def _columns_of(runs: list[tuple[RecordQueue, RawColumns]]) -> list[Columns] | None:
+    """Keys and values of all runs; None where a record cannot be read, or has no time.
+
+    Such a record is judged, and skipped, when it is next in its partition. Which partition goes on then depends on the record
+    behind it, so that no run may be processed before all are known to be readable.
+    """
+    if any(min(raw.timestamps) < 0 for _, raw in runs):
+        return None
+    try:
+        return [queue.source.read_columns(raw) for queue, raw in runs]
+    except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
+        return None
