@@ -179,7 +179,7 @@ class SessionWindowValueGetterSupplier(KTableValueGetterSupplier):
         return (self._store_name,)
 
     def get(self) -> SessionWindowValueGetter:
-        """A new value getter."""
+        """Each processor that looks rows up gets a getter of its own."""
         return SessionWindowValueGetter(self._store_name)
 
 

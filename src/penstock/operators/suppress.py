@@ -158,7 +158,7 @@ class SuppressValueGetterSupplier(KTableValueGetterSupplier):
         return (self._store_name, *self._parent_supplier.store_names)
 
     def get(self) -> SuppressValueGetter:
-        """A new value getter."""
+        """Each processor that looks rows up gets a getter of its own."""
         return SuppressValueGetter(self._parent_supplier.get(), self._store_name)
 
 

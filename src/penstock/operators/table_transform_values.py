@@ -43,7 +43,7 @@ class KTableTransformValues(DerivedTableSupplier):
         self.transformer_supplier = transformer_supplier
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """A new processor with a transformer of its own."""
+        """Each task gets a processor of its own, with a transformer of its own."""
         return _KTableTransformValuesProcessor(self.transformer_supplier(), self.queryable_name, self.send_old_values)
 
     def derived_getter(self, parent: KTableValueGetter) -> KTableValueGetter:

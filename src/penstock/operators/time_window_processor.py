@@ -108,7 +108,7 @@ class WindowAggregateValueGetterSupplier(KTableValueGetterSupplier):
         return (self._store_name,)
 
     def get(self) -> WindowAggregateValueGetter:
-        """A new value getter."""
+        """Each processor that looks rows up gets a getter of its own."""
         return WindowAggregateValueGetter(self._store_name)
 
 

@@ -42,7 +42,7 @@ class KTableValueGetterSupplier(ABC):
 
     @abstractmethod
     def get(self) -> KTableValueGetter:
-        """A new value getter."""
+        """Each processor that looks rows up gets a getter of its own."""
 
     @property
     @abstractmethod
@@ -126,7 +126,7 @@ class KTableMaterializedValueGetterSupplier(KTableValueGetterSupplier):
         self._store_name = store_name
 
     def get(self) -> KTableValueGetter:
-        """A new value getter."""
+        """Each processor that looks rows up gets a getter of its own."""
         return KTableStoreValueGetter(self._store_name)
 
     @property

@@ -127,7 +127,7 @@ class KTableKTableJoinValueGetterSupplier(KTableValueGetterSupplier):
         return union_of_names(self._getter_supplier1.store_names, self._getter_supplier2.store_names)
 
     def get(self) -> KTableKTableJoinValueGetter:
-        """A new value getter."""
+        """Each processor that looks rows up gets a getter of its own."""
         return KTableKTableJoinValueGetter(self._join.join_rows, self._getter_supplier1.get(), self._getter_supplier2.get())
 
 
