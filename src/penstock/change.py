@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from penstock.errors import SerializationError
 from penstock.serdes.contract import as_deserializer, as_serializer, call_with_headers, wants_headers
-from penstock.serdes.guessed import settled
+from penstock.serdes.guessed import or_default
 from penstock.serdes.serde import Deserializer, Serde, Serializer, WrappingNullable
 
 V = TypeVar("V")
@@ -94,7 +94,7 @@ class ChangedSerializer(WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without an inner serializer the default value serde's is used."""
-        self.inner = as_serializer(getter.value_serde) if self.inner is None else settled(self.inner, getter)
+        self.inner = as_serializer(getter.value_serde) if self.inner is None else or_default(self.inner, getter)
 
     @property
     def wants_headers(self) -> bool:
@@ -126,7 +126,7 @@ class ChangedDeserializer(WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without an inner deserializer the default value serde's is used."""
-        self.inner = as_deserializer(getter.value_serde) if self.inner is None else settled(self.inner, getter)
+        self.inner = as_deserializer(getter.value_serde) if self.inner is None else or_default(self.inner, getter)
 
     @property
     def wants_headers(self) -> bool:

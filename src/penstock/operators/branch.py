@@ -7,8 +7,9 @@ from typing import Any
 
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.operators.context import OperatorContext
 from penstock.operators.types import Predicate
-from penstock.processor import Processor, ProcessorContext
+from penstock.processor import Processor
 from penstock.record import Record
 
 
@@ -34,8 +35,8 @@ class _KStreamBranchProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
         self._branches = tuple(zip(predicates, child_nodes))
         self._default = child_nodes[len(predicates)] if len(child_nodes) > len(predicates) else None
 
-    def init(self, context: ProcessorContext[Any, Any]) -> None:
-        self._context: Any = context
+    def init(self, context: Any) -> None:
+        self._context: OperatorContext = context
         self._forward = context.forward
 
     def process(self, record: Record[Any, Any]) -> None:

@@ -14,6 +14,7 @@ class OperatorContext(Protocol):
     """A processor's context as operators use it: what a user's processor has, and many records at a time.
 
     `runtime.context.InternalProcessorContext` is the one of a task; tests have smaller ones.
+    A processor's `init` takes it as Any, since it overrides that of a user's processor, and keeps it as what it is.
     """
 
     task_id: TaskId

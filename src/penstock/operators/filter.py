@@ -6,10 +6,11 @@ from typing import Any
 
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.operators.context import OperatorContext
 from penstock.operators.functions import has_key
 from penstock.operators.rows import each_row
 from penstock.operators.types import Predicate
-from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext
+from penstock.processor import FixedKeyProcessor
 from penstock.record import FixedKeyRecord
 
 
@@ -32,8 +33,8 @@ class _KStreamFilterProcessor(ColumnProcessor, FixedKeyProcessor[Any, Any, Any])
         self._predicate = predicate
         self._filter_not = filter_not
 
-    def init(self, context: FixedKeyProcessorContext[Any, Any]) -> None:
-        self._context: Any = context
+    def init(self, context: Any) -> None:
+        self._context: OperatorContext = context
         self._forward = context.forward
 
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:

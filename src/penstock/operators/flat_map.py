@@ -8,9 +8,10 @@ from typing import Any
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.errors import StreamsError
+from penstock.operators.context import OperatorContext
 from penstock.operators.rows import spread
 from penstock.operators.types import FlatMapper
-from penstock.processor import Processor, ProcessorContext
+from penstock.processor import Processor
 from penstock.record import Record
 
 
@@ -31,8 +32,8 @@ class _KStreamFlatMapProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
     def __init__(self, mapper: FlatMapper) -> None:
         self._mapper = mapper
 
-    def init(self, context: ProcessorContext[Any, Any]) -> None:
-        self._context: Any = context
+    def init(self, context: Any) -> None:
+        self._context: OperatorContext = context
         self._forward = context.forward
 
     def process(self, record: Record[Any, Any]) -> None:

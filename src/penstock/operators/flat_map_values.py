@@ -11,10 +11,11 @@ from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.columns.text import TextColumn
 from penstock.errors import StreamsError
+from penstock.operators.context import OperatorContext
 from penstock.operators.known_functions import splits_words
 from penstock.operators.rows import each_row, spread
 from penstock.operators.types import FlatValueMapperWithKey
-from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext
+from penstock.processor import FixedKeyProcessor
 from penstock.record import FixedKeyRecord
 
 # Nothing of the user's runs when these are read, so they can be read all at once.
@@ -39,8 +40,8 @@ class _KStreamFlatMapValuesProcessor(ColumnProcessor, FixedKeyProcessor[Any, Any
         self._mapper = mapper
         self.splits_text = splits_words(mapper)
 
-    def init(self, context: FixedKeyProcessorContext[Any, Any]) -> None:
-        self._context: Any = context
+    def init(self, context: Any) -> None:
+        self._context: OperatorContext = context
         self._forward = context.forward
 
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:

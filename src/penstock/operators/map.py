@@ -7,11 +7,12 @@ from typing import Any
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.errors import StreamsError
+from penstock.operators.context import OperatorContext
 from penstock.operators.functions import SelectKey
 from penstock.operators.known_functions import is_value
 from penstock.operators.rows import each_row
 from penstock.operators.types import KeyValuePairMapper
-from penstock.processor import Processor, ProcessorContext
+from penstock.processor import Processor
 from penstock.record import Record
 
 
@@ -32,8 +33,8 @@ class _KStreamMapProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
     def __init__(self, mapper: KeyValuePairMapper) -> None:
         self._mapper = mapper
 
-    def init(self, context: ProcessorContext[Any, Any]) -> None:
-        self._context: Any = context
+    def init(self, context: Any) -> None:
+        self._context: OperatorContext = context
         self._forward = context.forward
 
     def process(self, record: Record[Any, Any]) -> None:

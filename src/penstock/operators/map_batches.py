@@ -11,7 +11,8 @@ import pyarrow as pa
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.errors import StreamsError
-from penstock.processor import Processor, ProcessorContext
+from penstock.operators.context import OperatorContext
+from penstock.processor import Processor
 from penstock.record import Headers, Record
 
 BatchMapper = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -68,9 +69,9 @@ class MapBatchesProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
     def __init__(self, mapper: BatchMapper) -> None:
         self._mapper = mapper
 
-    def init(self, context: ProcessorContext[Any, Any]) -> None:
+    def init(self, context: Any) -> None:
         """Keep the way on."""
-        self._context: Any = context
+        self._context: OperatorContext = context
         self._forward = context.forward
 
     def process(self, record: Record[Any, Any]) -> None:

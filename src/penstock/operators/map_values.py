@@ -6,11 +6,12 @@ from typing import Any
 
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.operators.context import OperatorContext
 from penstock.operators.functions import new_value
 from penstock.operators.rows import each_row
 from penstock.operators.table_columns import ChangeColumn
 from penstock.operators.types import ValueMapperWithKey
-from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext
+from penstock.processor import FixedKeyProcessor
 from penstock.record import FixedKeyRecord
 
 
@@ -31,8 +32,8 @@ class _KStreamMapValuesProcessor(ColumnProcessor, FixedKeyProcessor[Any, Any, An
     def __init__(self, mapper: ValueMapperWithKey) -> None:
         self._mapper = mapper
 
-    def init(self, context: FixedKeyProcessorContext[Any, Any]) -> None:
-        self._context: Any = context
+    def init(self, context: Any) -> None:
+        self._context: OperatorContext = context
         self._forward = context.forward
 
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.processor import Processor, ProcessorContext
+from penstock.operators.context import OperatorContext
+from penstock.processor import Processor
 from penstock.record import Record
 
 
@@ -21,8 +22,8 @@ class PassThrough(Operator):
 
 
 class _PassThroughProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
-    def init(self, context: ProcessorContext[Any, Any]) -> None:
-        self._context: Any = context
+    def init(self, context: Any) -> None:
+        self._context: OperatorContext = context
         self._forward = context.forward
 
     def process(self, record: Record[Any, Any]) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.operators.context import OperatorContext
 from penstock.operators.rows import each_row
 from penstock.operators.types import ForeachAction
-from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext
+from penstock.processor import FixedKeyProcessor
 from penstock.record import FixedKeyRecord
 
 
@@ -29,8 +30,8 @@ class _KStreamPeekProcessor(ColumnProcessor, FixedKeyProcessor[Any, Any, Any]):
     def __init__(self, action: ForeachAction) -> None:
         self._action = action
 
-    def init(self, context: FixedKeyProcessorContext[Any, Any]) -> None:
-        self._context: Any = context
+    def init(self, context: Any) -> None:
+        self._context: OperatorContext = context
         self._forward = context.forward
 
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:

@@ -179,7 +179,7 @@ class SessionWindowValueGetterSupplier(KTableValueGetterSupplier):
         return (self._store_name,)
 
     def get(self) -> SessionWindowValueGetter:
-        """A new value getter."""
+        """Each processor that looks rows up gets a getter of its own."""
         return SessionWindowValueGetter(self._store_name)
 
 
@@ -191,7 +191,7 @@ class SessionWindowValueGetter(KTableValueGetter):
     def __init__(self, store_name: str) -> None:
         self._store_name = store_name
 
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         """Take the store."""
         self._fetch_session = plain_sessions(context.get_state_store(self._store_name)).fetch_session
 

@@ -158,7 +158,7 @@ class SuppressValueGetterSupplier(KTableValueGetterSupplier):
         return (self._store_name, *self._parent_supplier.store_names)
 
     def get(self) -> SuppressValueGetter:
-        """A new value getter."""
+        """Each processor that looks rows up gets a getter of its own."""
         return SuppressValueGetter(self._parent_supplier.get(), self._store_name)
 
 
@@ -171,7 +171,7 @@ class SuppressValueGetter(KTableValueGetter):
         self._parent = parent
         self._store_name = store_name
 
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         """Take the buffer; its life is the processor's business."""
         self._parent.init(context)
         self._buffer = context.get_state_store(self._store_name)

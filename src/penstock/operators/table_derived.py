@@ -60,7 +60,7 @@ class DerivedValueGetterSupplier(KTableValueGetterSupplier):
         self._parent = parent
 
     def get(self) -> KTableValueGetter:
-        """A new value getter."""
+        """Each processor that looks rows up gets a getter of its own."""
         return self._supplier.derived_getter(self._parent.get())
 
     @property

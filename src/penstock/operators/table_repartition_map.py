@@ -7,6 +7,7 @@ from typing import Any, Final, NoReturn
 from penstock.change import Change
 from penstock.columns.operator import Operator
 from penstock.errors import StreamsError
+from penstock.operators.context import OperatorContext
 from penstock.operators.store_wrapper import value_or_none
 from penstock.operators.types import KeyValuePairMapper
 from penstock.operators.value_getters import DerivedValueGetter, KTableValueGetter, KTableValueGetterSupplier, ParentTable
@@ -104,5 +105,11 @@ class _KTableMapValueGetter(DerivedValueGetter):
 
     def _derive(self, key: Any, row: Any) -> Any:
         pair = self._mapper(key, value_or_none(row))
-        timestamp = self._context.record_context.timestamp if row is None else row.timestamp
+        timestamp = _time_of(self._context) if row is None else row.timestamp
         return None if pair is None else ValueAndTimestamp(pair, timestamp)
+
+
+def _time_of(context: OperatorContext) -> int:
+    """The time of the record that asks."""
+    assert context.record_context is not None
+    return context.record_context.timestamp

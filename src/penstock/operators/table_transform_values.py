@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from penstock.change import Change
 from penstock.errors import StreamsError
+from penstock.operators.context import OperatorContext
 from penstock.operators.store_wrapper import value_or_none
 from penstock.operators.table_derived import DerivedTableProcessor, DerivedTableSupplier
 from penstock.operators.value_getters import DerivedValueGetter, KTableValueGetter, ParentTable
@@ -42,7 +43,7 @@ class KTableTransformValues(DerivedTableSupplier):
         self.transformer_supplier = transformer_supplier
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """A new processor with a transformer of its own."""
+        """Each task gets a processor of its own, with a transformer of its own."""
         return _KTableTransformValuesProcessor(self.transformer_supplier(), self.queryable_name, self.send_old_values)
 
     def derived_getter(self, parent: KTableValueGetter) -> KTableValueGetter:
@@ -79,7 +80,7 @@ class _KTableTransformValuesGetter(DerivedValueGetter):
         super().__init__(parent)
         self._transformer = transformer
 
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         super().init(context)
         self._transformer.init(ForwardingDisabledContext(context))
 

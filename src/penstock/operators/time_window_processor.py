@@ -108,7 +108,7 @@ class WindowAggregateValueGetterSupplier(KTableValueGetterSupplier):
         return (self._store_name,)
 
     def get(self) -> WindowAggregateValueGetter:
-        """A new value getter."""
+        """Each processor that looks rows up gets a getter of its own."""
         return WindowAggregateValueGetter(self._store_name)
 
 
@@ -120,7 +120,7 @@ class WindowAggregateValueGetter(KTableValueGetter):
     def __init__(self, store_name: str) -> None:
         self._store_name = store_name
 
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         """Take the store."""
         self._fetch = context.get_state_store(self._store_name).fetch
 

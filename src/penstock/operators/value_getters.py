@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from penstock.errors import StreamsError
+from penstock.operators.context import OperatorContext
 from penstock.operators.store_wrapper import KeyValueStoreWrapper
 from penstock.operators.table_columns import DistinctKeys
 from penstock.state.store import ValueAndTimestamp
@@ -18,7 +19,7 @@ class KTableValueGetter(ABC):
     """Looks up rows, within one task."""
 
     @abstractmethod
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         """Take what is needed from the processor's context."""
 
     @abstractmethod
@@ -50,7 +51,7 @@ class KTableValueGetterSupplier(ABC):
 
     @abstractmethod
     def get(self) -> KTableValueGetter:
-        """A new value getter."""
+        """Each processor that looks rows up gets a getter of its own."""
 
     @property
     @abstractmethod
@@ -93,7 +94,7 @@ class KTableStoreValueGetter(KTableValueGetter):
     def __init__(self, store_name: str) -> None:
         self._store_name = store_name
 
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         """Take the store."""
         self._store = KeyValueStoreWrapper(context, self._store_name)
 
@@ -138,7 +139,7 @@ class KTableMaterializedValueGetterSupplier(KTableValueGetterSupplier):
         self._store_name = store_name
 
     def get(self) -> KTableValueGetter:
-        """A new value getter."""
+        """Each processor that looks rows up gets a getter of its own."""
         return KTableStoreValueGetter(self._store_name)
 
     @property
@@ -157,7 +158,7 @@ class DerivedValueGetter(KTableValueGetter):
     def __init__(self, parent: KTableValueGetter) -> None:
         self._parent = parent
 
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         """Prepare the getter of the table above."""
         self._context = context
         self._parent.init(context)

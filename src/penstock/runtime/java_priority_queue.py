@@ -80,6 +80,12 @@ class JavaPriorityQueue(Generic[T]):
         """Give the one entry there is another rank: what taking it out and putting it back would do."""
         self._ranks[0] = self.lowest = rank
 
+    def copy(self) -> JavaPriorityQueue[T]:
+        """Another one with the same entries, which come in the same order."""
+        other = JavaPriorityQueue[T]()
+        other._ranks, other._entries, other.lowest = self._ranks.copy(), self._entries.copy(), self.lowest
+        return other
+
     def clear(self) -> None:
         """Take everything out."""
         self._ranks.clear()

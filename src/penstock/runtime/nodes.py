@@ -19,7 +19,7 @@ from penstock.processor import FixedKeyProcessor
 from penstock.record import FixedKeyRecord, RawRecord, Record, RecordContext
 from penstock.runtime.sink_format import SinkFormat
 from penstock.serdes.contract import as_deserializer, as_serializer, call_with_headers, wants_headers
-from penstock.serdes.guessed import settled
+from penstock.serdes.guessed import or_default
 from penstock.serdes.serde import WrappingNullable
 from penstock.serdes.windowed import WindowedStreamPartitioner
 from penstock.topology.column_plan import ColumnPlan
@@ -375,7 +375,7 @@ def _serializer(given: Any, context: Any, part: str, node: str) -> Serializer:
 
 
 def _prepared(half: Any, context: Any, part: str, kind: str, node: str) -> Any:
-    half = settled(half, context)
+    half = or_default(half, context)
     if isinstance(half, WrappingNullable):
         # A copy: the topology may be run again with other defaults.
         half = copy.copy(half)

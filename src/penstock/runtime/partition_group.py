@@ -37,7 +37,7 @@ class MergedRows:
     """What was taken of several partitions, to be processed from the first place on."""
 
     def __init__(self, taken: Sequence[Taken]) -> None:
-        self._taken = list(taken)
+        self._taken = taken
         self.left = sum(len(raw) for _, raw, _ in taken)
         self._next = 0
 
@@ -57,10 +57,6 @@ class MergedRows:
         self.left -= records
         self._next += records
         return records
-
-    def rest(self) -> list[tuple[RecordQueue, RawColumns]]:
-        """What is left, that of the partition first whose record is next."""
-        return [(queue, raw) for queue, raw, _ in sorted(self._taken, key=lambda taken: taken[2][0])]
 
 
 def _has_records(queue: RecordQueue) -> bool:
@@ -85,6 +81,8 @@ class PartitionGroup:
         self._record_lateness = record_lateness
         self._enforced_processing = enforced_processing
         self._non_empty: JavaPriorityQueue[RecordQueue] = JavaPriorityQueue()
+        self._before_taking: JavaPriorityQueue[RecordQueue] = JavaPriorityQueue()
+        """Whose turn it was when records were last taken out together."""
         self._idle_deadlines: dict[TopicPartition, int] = {}
         self._fetched_lags: dict[TopicPartition, int] = {}
         self.stream_time = UNKNOWN
@@ -160,6 +158,7 @@ class PartitionGroup:
         `next_record` would give the same records in the same order; the times advance when a run is `consumed`.
         """
         waiting = self._non_empty
+        self._before_taking = waiting.copy()
         only = waiting.only
         if only is not None:
             waiting.clear()
@@ -201,6 +200,7 @@ class PartitionGroup:
         `next_record` would give the same records in the same order; the times advance when they are `consumed`.
         """
         waiting = self._non_empty
+        self._before_taking = waiting.copy()
         queues = [waiting.poll() for _ in range(len(waiting))]
         taken = [queue.take_all() for queue in queues]
         if len(queues) == 1:
@@ -222,14 +222,28 @@ class PartitionGroup:
         queue.consumed_offset = raw.offsets[-1]
         self.stream_time = max(self.stream_time, latest)
 
-    def put_back(self, runs: Iterable[tuple[RecordQueue, RawColumns]]) -> None:
-        """Undo `take_runs` for what was not processed."""
-        left = {queue.partition: queue.take_all() for queue in self._queues.values() if queue.head is not None}
-        self._non_empty.clear()
+    def put_back(self, runs: Iterable[tuple[RecordQueue, RawColumns]], processed: int = 0) -> None:
+        """Undo `take_runs` or `take_merged`, of which these were the runs, but for the first records, which were processed.
+
+        What comes next is what would have come next had they been taken one by one. The rows of a partition go back at once: a
+        record that cannot be read is skipped when it becomes the head, and counts as processed only where nothing is behind it.
+        """
+        rows: dict[TopicPartition, list[RawColumns]] = {}
         for queue, raw in runs:
-            self.add_raw_records(queue.partition, raw)
-        for partition, raw in left.items():
-            self.add_raw_records(partition, raw)
+            rows.setdefault(queue.partition, []).append(raw)
+        for queue in self._queues.values():
+            if queue.head is not None:
+                rows.setdefault(queue.partition, []).append(queue.take_all())
+        whole = {partition: _joined(parts) for partition, parts in rows.items()}
+        waiting, at = self._before_taking, dict.fromkeys(whole, 0)
+        for _ in range(processed):
+            queue = waiting.poll()
+            at[queue.partition] = row = at[queue.partition] + 1
+            if row < len(whole[queue.partition]):
+                waiting.offer(whole[queue.partition].timestamps[row], queue)
+        self._non_empty = waiting
+        for partition, raw in whole.items():
+            self._queues[partition].add(raw.rows(at[partition], len(raw)))
 
     def update_lags(self, lags: Mapping[TopicPartition, int]) -> None:
         """Tell how many records the brokers still have of each partition; a partition left out is not known."""
@@ -322,3 +336,9 @@ def _merge(times: Sequence[int], others: Sequence[int], places: list[int], other
             other_due = others[other]
             if other_due >= due:
                 break
+
+
+def _joined(parts: list[RawColumns]) -> RawColumns:
+    """The rows of several runs of one partition as one."""
+    first = parts[0]
+    return first if len(parts) == 1 else RawColumns.of(first.topic, first.partition, [row for part in parts for row in part])

@@ -344,6 +344,15 @@ class StreamTask:
 
     @contextmanager
     def _failures_of_columns(self) -> Iterator[None]:
+        try:
+            with self._failures():
+                yield
+        finally:
+            self.context.record_context = None
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Tell what fails with the node, and with the record that the context is at."""
         context = self.context
         try:
             yield
@@ -355,10 +364,10 @@ class StreamTask:
         except Exception as exc:
             raise self._failure(context.current_node_name, context.record_context, exc) from exc
         finally:
-            context.current_node = context.record_context = None
+            context.current_node = None
 
     def _process_runs(self, now: int, until: float) -> tuple[int, bool]:
-        """Process what is ready as columns; False with what it has done where the rest has to go record by record.
+        """Process what is ready as columns; nothing, and False, where it has to go record by record.
 
         What is left at the moment `until` goes back into its queues.
         """
@@ -367,38 +376,36 @@ class StreamTask:
         if not self.column_plan.is_worth(len(runs), sum(len(raw) for _, raw in runs)):
             group.put_back(runs)
             return 0, False
+        read = _columns_of(runs)
+        if read is None:
+            group.put_back(runs)
+            return 0, False
         runs_of = Counter(queue.source.name for queue, _ in runs)
         left = sum(len(raw) for _, raw in runs)
         processed = 0
-        for index, (queue, run) in enumerate(runs):
+        for (queue, run), whole in zip(runs, read):
             done = 0
             while done < len(run):
                 if processed and monotonic() >= until:
-                    group.put_back([(queue, run.rows(done, len(run))), *runs[index + 1 :]])
+                    group.put_back(runs, processed)
                     self.was_cut_short = True
                     return processed, True
-                raw = run.rows(done, min(len(run), done + self._pace.next_part(left - processed, until)))
-                try:
-                    columns = queue.source.read_columns(raw)
-                except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
-                    columns = None
-                if columns is None or min(raw.timestamps) < 0:
-                    group.put_back([(queue, run.rows(done, len(run))), *runs[index + 1 :]])
-                    return processed, False
+                count = min(len(run) - done, self._pace.next_part(left - processed, until))
+                raw = run if count == len(run) else run.rows(done, done + count)
                 context.system_time_ms = now
                 context.current_node = queue.source
                 context.is_only_run = self.column_plan.way is Way.RUNS and runs_of[queue.source.name] == 1
                 with self._failures_of_columns():
-                    context.forward_columns(columns)
+                    context.forward_columns(whole if raw is run else queue.source.read_columns(raw))
                 group.consumed(queue, raw)
                 self._commit_needed = True
-                self._pace.done(len(raw))
-                done += len(raw)
-                processed += len(raw)
+                self._pace.done(count)
+                done += count
+                processed += count
         return processed, True
 
     def _process_rows(self, now: int, until: float) -> tuple[int, bool]:
-        """Process what is ready record by record, read as columns; False with what it has done where the rest cannot be read so.
+        """Process what is ready record by record, read as columns; nothing, and False, where not all can be read.
 
         Each record is processed as `process` does it, with times and timers as they are then; only their bytes are read together.
         What is left at the moment `until` goes back into its queues.
@@ -408,21 +415,18 @@ class StreamTask:
         if not self.column_plan.is_worth(len(runs), sum(len(raw) for _, raw in runs)):
             group.put_back(runs)
             return 0, False
+        read = _columns_of(runs)
+        if read is None:
+            group.put_back(runs)
+            return 0, False
         processed = 0
         context.system_time_ms = now
-        for index, (queue, raw) in enumerate(runs):
-            try:
-                columns = queue.source.read_columns(raw)
-            except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
-                columns = None
-            if columns is None or min(raw.timestamps) < 0:
-                group.put_back(runs[index:])
-                return processed, False
+        for (queue, raw), columns in zip(runs, read):
             run, source, topic, partition = queue.source.run, queue.source, raw.topic, raw.partition
             headers_of = [()] * len(raw) if raw.headers is None else raw.headers
             rows = zip(columns.keys, columns.values, raw.timestamps, headers_of, raw.offsets, raw.keys, raw.values)
             self._commit_needed = True
-            try:
+            with self._failures():
                 for done, (key, value, timestamp, headers, offset, raw_key, raw_value) in enumerate(rows, 1):
                     if timestamp > queue.partition_time:
                         queue.partition_time = timestamp
@@ -437,49 +441,40 @@ class StreamTask:
                         self.maybe_punctuate_stream_time()
                         context.system_time_ms = now
                     if monotonic() >= until:
-                        group.put_back([(queue, raw.rows(done, len(raw))), *runs[index + 1 :]])
+                        group.put_back(runs, processed + done)
                         self.was_cut_short = self.has_records_queued
                         return processed + done, True
-            except FailedProcessingError as exc:
-                cause = exc.__cause__ or exc
-                raise self._failure(exc.node, context.record_context, cause, exc.message) from cause
-            except StreamsError:
-                raise
-            except Exception as exc:
-                raise self._failure(context.current_node_name, context.record_context, exc) from exc
-            finally:
-                context.current_node = None
             processed += len(raw)
         return processed, True
 
     def _process_merged(self, merged: MergedJoin | CachedTables, now: int, until: float) -> tuple[int, bool]:
-        """Process what is ready of both inputs at once; False with what it has done where the rest has to go record by record.
+        """Process what is ready of both inputs at once; nothing, and False, where it has to go record by record.
 
         What is left at the moment `until` goes back into its queues.
         """
         group, context = self.partition_group, self.context
-        taken = MergedRows(group.take_merged(now))
-        processed = 0
-        while taken.left:
+        taken = group.take_merged(now)
+        runs = [(queue, raw) for queue, raw, _ in taken]
+        read = _columns_of(runs)
+        if not read:
+            group.put_back(runs)
+            return 0, False
+        rows, processed = MergedRows(taken), 0
+        while rows.left:
             if processed and monotonic() >= until:
-                group.put_back(taken.rest())
+                group.put_back(runs, processed)
                 self.was_cut_short = True
                 break
-            part = taken.first(self._pace.next_part(taken.left, until))
-            try:
-                columns = [queue.source.read_columns(raw) for queue, raw, _ in part]
-            except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
-                columns = []
-            if not columns or min(min(raw.timestamps) for _, raw, _ in part) < 0:
-                group.put_back(taken.rest())
-                return processed, False
+            count = self._pace.next_part(rows.left, until)
+            part = rows.first(count)
+            columns = read if part is taken else [queue.source.read_columns(raw) for queue, raw, _ in part]
             context.system_time_ms, context.is_only_run = now, True
             with self._failures_of_columns():
-                merged.run(context, [(queue.source, rows, places) for (queue, _, places), rows in zip(part, columns)])
+                merged.run(context, [(queue.source, each, places) for (queue, _, places), each in zip(part, columns)])
             for queue, raw, _ in part:
                 group.consumed(queue, raw)
             self._commit_needed = True
-            records = taken.done(part)
+            records = rows.done(part)
             self._pace.done(records)
             processed += records
         return processed, True
@@ -711,3 +706,17 @@ class StreamTask:
 
     def _transition_to(self, state: TaskState) -> None:
         self.state = check_transition(self.task_id, self.state, state)
+
+
+def _columns_of(runs: list[tuple[RecordQueue, RawColumns]]) -> list[Columns] | None:
+    """Keys and values of all runs; None where a record cannot be read, or has no time.
+
+    Such a record is judged, and skipped, when it is next in its partition. Which partition goes on then depends on the record
+    behind it, so that no run may be processed before all are known to be readable.
+    """
+    if any(min(raw.timestamps) < 0 for _, raw in runs):
+        return None
+    try:
+        return [queue.source.read_columns(raw) for queue, raw in runs]
+    except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
+        return None

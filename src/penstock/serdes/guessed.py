@@ -27,7 +27,7 @@ class _Guess(WrappingNullable):
         self.part = part
 
     def set_if_unset(self, getter: Any) -> None:
-        """Whoever prepares a half takes what `settled` gives."""
+        """Whoever prepares a half takes what `or_default` gives."""
 
     @property
     def wants_headers(self) -> bool:
@@ -53,7 +53,7 @@ class GuessedSerializer(_Guess):
 
     __slots__ = ()
 
-    def settled(self, getter: Any) -> Any:
+    def or_default(self, getter: Any) -> Any:
         """The serializer of the default serde if there is one."""
         return as_serializer(_default(getter, self.part)) if _has_default(getter, self.part) else self.own
 
@@ -63,7 +63,7 @@ class GuessedDeserializer(_Guess):
 
     __slots__ = ()
 
-    def settled(self, getter: Any) -> Any:
+    def or_default(self, getter: Any) -> Any:
         """The deserializer of the default serde if there is one."""
         return as_deserializer(_default(getter, self.part)) if _has_default(getter, self.part) else self.own
 
@@ -80,7 +80,7 @@ class GuessedSerde(Serde[Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         return GuessedSerde, (self.own, self.part)
 
-    def settled(self, getter: Any) -> Any:
+    def or_default(self, getter: Any) -> Any:
         """The default serde if there is one."""
         return _default(getter, self.part) if _has_default(getter, self.part) else self.own
 
@@ -99,9 +99,9 @@ def given_serde(serde: Any) -> Any:
     return None if isinstance(serde, GuessedSerde) else serde
 
 
-def settled(given: Any, getter: Any) -> Any:
+def or_default(given: Any, getter: Any) -> Any:
     """A serde, or a half of one, as it is used where the defaults are known."""
-    return given.settled(getter) if isinstance(given, GuessedSerde | GuessedSerializer | GuessedDeserializer) else given
+    return given.or_default(getter) if isinstance(given, GuessedSerde | GuessedSerializer | GuessedDeserializer) else given
 
 
 def guess_value(function: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from penstock.errors import ConfigError, SerializationError
 from penstock.hashing import default_partition
 from penstock.serdes.contract import as_deserializer, as_serializer, call_with_headers, wants_headers
-from penstock.serdes.guessed import settled
+from penstock.serdes.guessed import or_default
 from penstock.serdes.serde import Deserializer, Serde, Serializer, WrappingNullable, resolve_serde
 from penstock.windows import MAX_TIMESTAMP, Duration, SessionWindow, TimeWindow, Windowed, to_ms
 
@@ -39,7 +39,7 @@ class _WindowedSerializer(WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without an inner serializer the default key serde's is used."""
-        self.inner = as_serializer(getter.key_serde) if self.inner is None else settled(self.inner, getter)
+        self.inner = as_serializer(getter.key_serde) if self.inner is None else or_default(self.inner, getter)
 
     @property
     def wants_headers(self) -> bool:
@@ -126,7 +126,7 @@ class _WindowedDeserializer(WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without an inner deserializer the default key serde's is used."""
-        self.inner = as_deserializer(getter.key_serde) if self.inner is None else settled(self.inner, getter)
+        self.inner = as_deserializer(getter.key_serde) if self.inner is None else or_default(self.inner, getter)
 
     @property
     def wants_headers(self) -> bool:

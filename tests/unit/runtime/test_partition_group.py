@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.columns.columns import RawColumns
 from penstock.errors import DeserializationError, StreamsError
 from penstock.handlers import LogAndContinueExceptionHandler, LogAndFailExceptionHandler
 from penstock.ids import TaskId, TopicPartition
@@ -295,3 +296,25 @@ def test_should_send_a_dead_letter_for_bytes_that_cannot_be_read() -> None:
     assert headers["__streams.errors.offset"] == b"4"
     assert headers["__streams.errors.exception"] == b"penstock.errors.SerializationError"
     assert b"Traceback" in (headers["__streams.errors.stacktrace"] or b"")
+
+
+@pytest.mark.parametrize("processed", range(13))
+def test_should_go_on_after_records_were_put_back_as_if_taken_one_by_one(processed: int) -> None:
+    partitions = [TopicPartition(topic, 1) for topic in ("a", "b", "c")]
+    times = [(0, 1, 1, 2, 5), (1, 1, 2, 2), (1, 0, 2)]
+
+    def filled() -> PartitionGroup:
+        filled = PartitionGroup({partition: queue(partition) for partition in partitions}, -1)
+        for partition, of_partition in zip(partitions, times):
+            records = [raw(partition, offset, time) for offset, time in enumerate(of_partition)]
+            filled.add_raw_records(partition, RawColumns.of(*partition, records))
+        return filled
+
+    def rest(group: PartitionGroup) -> list[tuple[TopicPartition, int]]:
+        return [taken(group)[:2] for _ in range(group.num_buffered)]
+
+    one_by_one, together = filled(), filled()
+    for _ in range(processed):
+        one_by_one.next_record()
+    together.put_back(together.take_runs(0), processed)
+    assert rest(together) == rest(one_by_one)

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock import Consumed, Processor, Produced, PunctuationType, Record, Stores, StreamsBuilder
+from penstock import Consumed, Processor, Produced, PunctuationType, Record, Serde, Stores, StreamsBuilder
 from penstock.columns.columns import RawColumns, records_of
 from penstock.ids import TopicPartition
 from penstock.metrics.registry import Metrics
@@ -46,9 +46,15 @@ class Watching(Processor[str, str, str, str]):
         self.context.forward(record.with_value(seen))
 
 
+def read(topic: str, data: bytes) -> str:
+    return data.decode()
+
+
+STRICT = Serde(STRING.serializer, read)  # Java's own reads anything as text
+HOSTILE = "\udcff"
 ROWS = st.tuples(
     st.sampled_from(["a", "b", "ab", "aa"]),
-    st.sampled_from(["1", "22", "x", "gone"]),
+    st.sampled_from(["1", "1", "22", "22", "x", "gone", HOSTILE]),
     st.integers(0, 90),
     st.sampled_from([(), (("h", b"1"),)]),
 )
@@ -65,10 +71,11 @@ def by_topic(produced: Any) -> dict[str, list[Any]]:
 
 def run(turns: Any, together: bool) -> Any:
     builder = StreamsBuilder()
-    stream = builder.stream("in", Consumed(STRING, STRING)).merge(builder.stream("rows", Consumed(STRING, STRING)))
+    stream = builder.stream("in", Consumed(STRING, STRICT)).merge(builder.stream("rows", Consumed(STRING, STRICT)))
     stream.process(Watching).to("out", Produced(STRING, STRING))
     with tempfile.TemporaryDirectory() as folder:
-        resuming = config().with_values({"processing.exception.handler": "log_and_continue"})
+        handlers = dict.fromkeys(("processing.exception.handler", "deserialization.exception.handler"), "log_and_continue")
+        resuming = config().with_values(handlers)
         harness = Harness(builder.build(), Path(folder), resuming)
         harness.metrics = Metrics("INFO", clock=harness.clock)
         task = harness.open()
@@ -79,7 +86,7 @@ def run(turns: Any, together: bool) -> Any:
             for topic, rows in zip(at, turn):
                 partition = TopicPartition(topic, TASK.partition)
                 raw = [
-                    RawRecord(*partition, at[topic] + i, time, key.encode(), value.encode(), headers)
+                    RawRecord(*partition, at[topic] + i, time, key.encode(), value.encode("utf-8", "surrogateescape"), headers)
                     for i, (key, value, time, headers) in enumerate(rows)
                 ]
                 at[topic] += len(raw)
@@ -105,3 +112,14 @@ def test_should_show_a_processor_the_same_as_record_by_record(turns: Any) -> Non
 def test_should_find_many_windows_of_a_key_as_it_finds_few() -> None:
     rows = [("a", str(time), time, ()) for time in range(40)]
     assert run([(rows, []), (rows[20:], rows)], together=True) == run([(rows, []), (rows[20:], rows)], together=False)
+
+
+def test_should_leave_out_a_hostile_record_and_nothing_else() -> None:
+    rows = [("a", str(time), time, ()) for time in range(40)]
+    hostile = [*rows[:20], ("a", HOSTILE, 20, ()), *rows[20:]]
+    turns = [(hostile, rows), (rows, hostile)]
+    together = run(turns, together=True)
+    assert together == run(turns, together=False)
+    assert [processed for processed, *_ in together[:-1]] == [80, 80]
+    written = [[record.key for record in outputs].count(b"a") for _, outputs, *_ in together[:-1]]
+    assert written == [80, 80]

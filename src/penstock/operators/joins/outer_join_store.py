@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from penstock.columns.serdes import ColumnSerializer, serialize_column
 from penstock.errors import SerializationError
-from penstock.serdes.guessed import settled
+from penstock.serdes.guessed import or_default
 from penstock.serdes.serde import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
 
 _TIME_AND_SIDE = struct.Struct(">q?")
@@ -73,7 +73,7 @@ class TimestampedKeyAndJoinSideSerializer(ColumnSerializer, WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without a serializer for the key the default key serde's is used."""
-        self.inner = as_serializer(getter.key_serde) if self.inner is None else settled(self.inner, getter)
+        self.inner = as_serializer(getter.key_serde) if self.inner is None else or_default(self.inner, getter)
         _pass_on(self.inner, getter)
 
     def __call__(self, topic: str, data: TimestampedKeyAndJoinSide) -> bytes:
@@ -101,7 +101,7 @@ class TimestampedKeyAndJoinSideDeserializer(WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without a deserializer for the key the default key serde's is used."""
-        self.inner = as_deserializer(getter.key_serde) if self.inner is None else settled(self.inner, getter)
+        self.inner = as_deserializer(getter.key_serde) if self.inner is None else or_default(self.inner, getter)
         _pass_on(self.inner, getter)
 
     def __call__(self, topic: str, data: bytes | None) -> TimestampedKeyAndJoinSide | None:
@@ -142,8 +142,8 @@ class LeftOrRightValueSerializer(ColumnSerializer, WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without a serializer for a side's values the default value serde's is used."""
-        self.left = as_serializer(getter.value_serde) if self.left is None else settled(self.left, getter)
-        self.right = as_serializer(getter.value_serde) if self.right is None else settled(self.right, getter)
+        self.left = as_serializer(getter.value_serde) if self.left is None else or_default(self.left, getter)
+        self.right = as_serializer(getter.value_serde) if self.right is None else or_default(self.right, getter)
         _pass_on(self.left, getter)
         _pass_on(self.right, getter)
 
@@ -181,8 +181,8 @@ class LeftOrRightValueDeserializer(WrappingNullable):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without a deserializer for a side's values the default value serde's is used."""
-        self.left = as_deserializer(getter.value_serde) if self.left is None else settled(self.left, getter)
-        self.right = as_deserializer(getter.value_serde) if self.right is None else settled(self.right, getter)
+        self.left = as_deserializer(getter.value_serde) if self.left is None else or_default(self.left, getter)
+        self.right = as_deserializer(getter.value_serde) if self.right is None else or_default(self.right, getter)
         _pass_on(self.left, getter)
         _pass_on(self.right, getter)
 

@@ -154,7 +154,7 @@ class KTableKTableJoinValueGetterSupplier(KTableValueGetterSupplier):
         return union_of_names(self._getter_supplier1.store_names, self._getter_supplier2.store_names)
 
     def get(self) -> KTableKTableJoinValueGetter:
-        """A new value getter."""
+        """Each processor that looks rows up gets a getter of its own."""
         return KTableKTableJoinValueGetter(self._join.join_rows, self._getter_supplier1.get(), self._getter_supplier2.get())
 
 
@@ -173,7 +173,7 @@ class KTableKTableJoinValueGetter(KTableValueGetter):
         self._getter1 = getter1
         self._getter2 = getter2
 
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         """Open both getters."""
         self._getter1.init(context)
         self._getter2.init(context)

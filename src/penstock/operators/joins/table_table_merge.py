@@ -100,5 +100,5 @@ class MergedValueGetterSupplier(KTableValueGetterSupplier):
         return union_of_names(self._view1.store_names, self._view2.store_names)
 
     def get(self) -> KTableValueGetter:
-        """A new value getter."""
+        """Each processor that looks rows up gets a getter of its own."""
         return self._view1.get()

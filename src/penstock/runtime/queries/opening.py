@@ -56,14 +56,14 @@ class ReadableStore:
     @property
     def key_serde(self) -> Any:
         """The serde of its keys, the default one where it was given none."""
-        return self._settled(self.builder.key_serde, "key")
+        return self._or_default(self.builder.key_serde, "key")
 
     @property
     def value_serde(self) -> Any:
         """The serde of its values, the default one where it was given none."""
-        return self._settled(self.builder.value_serde, "value")
+        return self._or_default(self.builder.value_serde, "value")
 
-    def _settled(self, serde: Any, part: str) -> Any:
+    def _or_default(self, serde: Any, part: str) -> Any:
         has_default = self.config.get(f"default.{part}.serde") is not None
         if serde is None or (isinstance(serde, GuessedSerde) and has_default):
             return self.config.default_key_serde if part == "key" else self.config.default_value_serde

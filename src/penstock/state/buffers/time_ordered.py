@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from penstock.record import Record, RecordContext
 from penstock.serdes.contract import as_deserializer, as_serializer
-from penstock.serdes.guessed import settled
+from penstock.serdes.guessed import or_default
 from penstock.state.store import StateStore, StoreBuilder
 
 K = TypeVar("K")
@@ -65,8 +65,8 @@ class TimeOrderedKeyValueBuffer(StateStore, Generic[K, T]):
 
     def set_serdes_if_null(self, getter: SerdeGetter) -> None:
         """Use the defaults where no serde was given."""
-        self._key_serde = getter.key_serde if self._key_serde is None else settled(self._key_serde, getter)
-        self._value_serde = getter.value_serde if self._value_serde is None else settled(self._value_serde, getter)
+        self._key_serde = getter.key_serde if self._key_serde is None else or_default(self._key_serde, getter)
+        self._value_serde = getter.value_serde if self._value_serde is None else or_default(self._value_serde, getter)
         self._take_halves()
 
     def _take_halves(self) -> None:

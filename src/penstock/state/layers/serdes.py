@@ -22,7 +22,7 @@ from penstock.serdes.codecs import (
     serialize_string,
 )
 from penstock.serdes.contract import as_deserializer, as_serializer, shown_half
-from penstock.serdes.guessed import settled
+from penstock.serdes.guessed import or_default
 from penstock.serdes.serde import WrappingNullable
 from penstock.state.store import StateStoreContext
 
@@ -142,7 +142,7 @@ def _or_default(serde: Any, context: StateStoreContext, which: str, store_name: 
             f"Failed to initialize {which} serdes for store {store_name} of task {context.task_id}: "
             f"give the store a {which} serde or set default.{which}.serde"
         )
-    serde = settled(serde, context)
+    serde = or_default(serde, context)
     for half in (as_serializer(serde), as_deserializer(serde)):
         if isinstance(half, WrappingNullable):
             half.set_if_unset(context)

@@ -13,7 +13,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from penstock.columns.serdes import serialize_column
 from penstock.errors import SerializationError
-from penstock.serdes.guessed import settled
+from penstock.operators.context import OperatorContext
+from penstock.serdes.guessed import or_default
 from penstock.serdes.serde import Deserializer, Serializer, as_deserializer, as_serializer
 
 KRight = TypeVar("KRight")
@@ -55,12 +56,12 @@ class CombinedKeySchema(Generic[KRight, KLeft]):
         self._primary_key_serializer = as_serializer(primary_key_serde)
         self._primary_key_deserializer = as_deserializer(primary_key_serde)
 
-    def init(self, context: Any) -> None:
+    def init(self, context: OperatorContext) -> None:
         """Use the default key serde where none was given."""
-        self._foreign_key_serializer = settled(self._foreign_key_serializer, context)
-        self._foreign_key_deserializer = settled(self._foreign_key_deserializer, context)
-        self._primary_key_serializer = settled(self._primary_key_serializer, context)
-        self._primary_key_deserializer = settled(self._primary_key_deserializer, context)
+        self._foreign_key_serializer = or_default(self._foreign_key_serializer, context)
+        self._foreign_key_deserializer = or_default(self._foreign_key_deserializer, context)
+        self._primary_key_serializer = or_default(self._primary_key_serializer, context)
+        self._primary_key_deserializer = or_default(self._primary_key_deserializer, context)
         if self._foreign_key_serializer is None:
             self._foreign_key_serializer = as_serializer(context.key_serde)
             self._foreign_key_deserializer = as_deserializer(context.key_serde)

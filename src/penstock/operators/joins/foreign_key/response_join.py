@@ -18,7 +18,7 @@ from penstock.operators.rows import row_by_row
 from penstock.operators.value_getters import KTableValueGetterSupplier
 from penstock.processor import Processor
 from penstock.record import Record
-from penstock.serdes.guessed import settled
+from penstock.serdes.guessed import or_default
 from penstock.serdes.serde import Serializer, as_serializer
 
 
@@ -60,7 +60,7 @@ class ResponseJoinProcessor(ColumnProcessor, Processor[Any, SubscriptionResponse
         self._context: OperatorContext = context
         self._topic = topic_name(self._topic_of)
         self._values.init(context)
-        self._serialize: Any = settled(self._value_serializer, context) or as_serializer(context.value_serde)
+        self._serialize: Any = or_default(self._value_serializer, context) or as_serializer(context.value_serde)
 
     def process(self, record: Record[Any, SubscriptionResponseWrapper]) -> None:
         """Join one answer."""

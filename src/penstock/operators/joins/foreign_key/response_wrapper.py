@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from penstock.columns.serdes import ColumnDeserializer, ColumnSerializer, deserialize_column, serialize_column
 from penstock.errors import SerializationError
 from penstock.operators.joins.foreign_key.subscription_wrapper import NO_HASH, Hash
-from penstock.serdes.guessed import settled
+from penstock.serdes.guessed import or_default
 from penstock.serdes.serde import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
 
 CURRENT_VERSION = 0
@@ -40,7 +40,7 @@ class SubscriptionResponseWrapperSerializer(WrappingNullable, ColumnSerializer):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without a serializer for the right table's values the default value serde's is used."""
-        self.inner = as_serializer(getter.value_serde) if self.inner is None else settled(self.inner, getter)
+        self.inner = as_serializer(getter.value_serde) if self.inner is None else or_default(self.inner, getter)
 
     def __call__(self, topic: str, data: SubscriptionResponseWrapper) -> bytes:
         """Version, hash and value."""
@@ -79,7 +79,7 @@ class SubscriptionResponseWrapperDeserializer(WrappingNullable, ColumnDeserializ
 
     def set_if_unset(self, getter: Any) -> None:
         """Without a deserializer for the right table's values the default value serde's is used."""
-        self.inner = as_deserializer(getter.value_serde) if self.inner is None else settled(self.inner, getter)
+        self.inner = as_deserializer(getter.value_serde) if self.inner is None else or_default(self.inner, getter)
 
     def __call__(self, topic: str, data: bytes | None) -> SubscriptionResponseWrapper | None:
         """The response; null bytes stay None."""

@@ -18,7 +18,7 @@ from penstock.operators.rows import row_by_row
 from penstock.operators.skipped import skip_out_of_order, skip_record
 from penstock.processor import Processor
 from penstock.record import Record
-from penstock.serdes.guessed import settled
+from penstock.serdes.guessed import or_default
 from penstock.serdes.serde import Serializer, as_serializer
 
 _DELETE_KEY_NO_PROPAGATE = Instruction.DELETE_KEY_NO_PROPAGATE
@@ -77,8 +77,8 @@ class SubscriptionSendProcessor(ColumnProcessor, Processor[Any, Change[Any], Any
         self._context: OperatorContext = context
         self._foreign_key_topic = topic_name(self._foreign_key_topic_of)
         self._value_topic = topic_name(self._value_topic_of)
-        self._serialize_foreign_key: Any = settled(self._foreign_key_serializer, context) or as_serializer(context.key_serde)
-        self._serialize_value: Any = settled(self._value_serializer, context) or as_serializer(context.value_serde)
+        self._serialize_foreign_key: Any = or_default(self._foreign_key_serializer, context) or as_serializer(context.key_serde)
+        self._serialize_value: Any = or_default(self._value_serializer, context) or as_serializer(context.value_serde)
 
     def process(self, record: Record[Any, Change[Any]]) -> None:
         """Send the subscriptions of one change."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from penstock.columns.serdes import ColumnDeserializer, ColumnSerializer, deserialize_column, serialize_column
 from penstock.errors import SerializationError
 from penstock.operators.joins.foreign_key.combined_key import TopicSupplier, topic_name
-from penstock.serdes.guessed import settled
+from penstock.serdes.guessed import or_default
 from penstock.serdes.serde import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
 
 Hash = tuple[int, int]
@@ -67,7 +67,7 @@ class SubscriptionWrapperSerializer(WrappingNullable, ColumnSerializer):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without a serializer for the primary key the default key serde's is used."""
-        self.inner = as_serializer(getter.key_serde) if self.inner is None else settled(self.inner, getter)
+        self.inner = as_serializer(getter.key_serde) if self.inner is None else or_default(self.inner, getter)
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         """Write version 0 while `upgrade.from` names a version that knows no other."""
@@ -120,7 +120,7 @@ class SubscriptionWrapperDeserializer(WrappingNullable, ColumnDeserializer):
 
     def set_if_unset(self, getter: Any) -> None:
         """Without a deserializer for the primary key the default key serde's is used."""
-        self.inner = as_deserializer(getter.key_serde) if self.inner is None else settled(self.inner, getter)
+        self.inner = as_deserializer(getter.key_serde) if self.inner is None else or_default(self.inner, getter)
 
     def __call__(self, topic: str, data: bytes | None) -> SubscriptionWrapper | None:
         """The subscription; null bytes stay None."""
