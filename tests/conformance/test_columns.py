@@ -31,6 +31,10 @@ PLANS = {name: python_twin.column_plan(scenario) for name, scenario in SCENARIOS
 COLUMNS = [scenario for name, scenario in SCENARIOS.items() if PLANS[name].way.is_columns]
 OTHERS = [scenario for scenario in SCENARIOS.values() if scenario not in COLUMNS]
 
+# A user's own processors with a key-value store, a window store, and timers of stream time.
+_PROCESSORS = {"papi_count", "papi_headers", "papi_stream_time", "papi_window_store", "papi_window_store_duplicates"}
+PROCESSORS = [scenario for scenario in OTHERS if scenario.name in _PROCESSORS]
+
 # Bad records are judged one by one, and so are those that came with them.
 _BAD_RECORDS = ("error_", "time_")
 
@@ -96,6 +100,12 @@ def test_should_equal_kafka_streams_at_the_real_threshold(java: JavaTwin, scenar
 @pytest.mark.parametrize("scenario", OTHERS if DEEP else OTHERS[::8], ids=_id)
 def test_should_equal_kafka_streams_in_turns_of_single_records(java: JavaTwin, scenario: Scenario) -> None:
     assert _run(java, scenario, _SHORT, {}, EagerColumnsDriver) == 0
+
+
+@pytest.mark.parametrize("scenario", PROCESSORS, ids=_id)
+def test_should_equal_kafka_streams_by_processors_whose_records_are_read_together(java: JavaTwin, scenario: Scenario) -> None:
+    """Their outputs and changes are gathered as columns, and their windows found without iterators."""
+    assert _run(java, scenario, _LONG, {}, EagerColumnsDriver) == 0
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,8 @@ class StreamTask:
         self.column_plan = ColumnPlan()
         self.processed_as_columns = 0
         self._pace = Pace()
+        self._in_caches: set[str] = set()
+        """Sources whose rows may lie in caches since the last commit: until then nothing of them goes past those."""
         self._merged: MergedJoin | CachedTables | None = None
         self._next_offsets: dict[TopicPartition, int] = {}
         self._passed: set[TopicPartition] = set()
@@ -381,6 +383,7 @@ class StreamTask:
             group.put_back(runs)
             return 0, False
         runs_of = Counter(queue.source.name for queue, _ in runs)
+        self._in_caches.update(name for name, count in runs_of.items() if count > 1)
         left = sum(len(raw) for _, raw in runs)
         processed = 0
         for (queue, run), whole in zip(runs, read):
@@ -394,7 +397,7 @@ class StreamTask:
                 raw = run if count == len(run) else run.rows(done, done + count)
                 context.system_time_ms = now
                 context.current_node = queue.source
-                context.is_only_run = self.column_plan.way is Way.RUNS and runs_of[queue.source.name] == 1
+                context.is_only_run = self.column_plan.way is Way.RUNS and queue.source.name not in self._in_caches
                 with self._failures_of_columns():
                     context.forward_columns(whole if raw is run else queue.source.read_columns(raw))
                 group.consumed(queue, raw)
@@ -613,6 +616,7 @@ class StreamTask:
         return self._commit_needed or self.context.processor_metadata.needs_commit
 
     def _clear_commit_statuses(self) -> None:
+        self._in_caches.clear()
         self._commit_needed = False
         self._passed.clear()
         self.commit_requested = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -99,12 +100,17 @@ def set_threshold(task: StreamTask, rows: int) -> None:
     task.column_plan = replace(task.column_plan, threshold=ColumnThreshold(rows, 1))
 
 
-def process_as_columns(task: StreamTask) -> int:
-    """Process all that waits as columns, however little it is; fails where a record goes by itself."""
+def process_as_columns(task: StreamTask, until: float = math.inf) -> int:
+    """Process all that waits as columns, however little it is; fails where a record goes by itself.
+
+    With `until` in the past each call processes one part of it.
+    """
     assert task.takes_columns, f"this task takes no columns: {task.column_plan.why_not}"
     before = task.processed_as_columns
     set_threshold(task, 1)
-    processed = task.process_all()
+    processed = task.process_all(until=until)
+    while task.was_cut_short:
+        processed += task.process_all(until=until)
     taken = task.processed_as_columns - before
     assert taken == processed, f"{processed - taken} of {processed} records were processed one by one"
     return processed

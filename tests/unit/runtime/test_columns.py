@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -299,7 +300,14 @@ ROWS = st.tuples(
 TURNS = st.lists(st.tuples(st.lists(ROWS, max_size=60), st.lists(ROWS, max_size=20)), min_size=1, max_size=3)
 
 
-def run(build: Build, turns: Any, columns: bool, logs_last_only: bool = False, emit_interval_ms: int = 1000) -> Any:
+def run(
+    build: Build,
+    turns: Any,
+    columns: bool,
+    logs_last_only: bool = False,
+    emit_interval_ms: int = 1000,
+    until: float = math.inf,
+) -> Any:
     builder = StreamsBuilder()
     build(builder)
     with tempfile.TemporaryDirectory() as folder:
@@ -326,7 +334,7 @@ def run(build: Build, turns: Any, columns: bool, logs_last_only: bool = False, e
                 task.add_records(partition, RawColumns.of(*partition, raw) if columns else raw)
             task.update_lags(dict.fromkeys(task.input_partitions, 0))
             if columns:
-                process_as_columns(task)
+                process_as_columns(task, until)
             else:
                 while task.process():
                     task.maybe_punctuate_stream_time()

@@ -10,6 +10,7 @@ import logging
 import re
 from collections import defaultdict
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
@@ -117,3 +118,33 @@ def test_should_give_the_same_however_records_are_cut_into_turns(case: str, rows
         # A row that came and went within a turn leaves nothing, nor does one that was gone before, came and went again.
         is_gone = records[-1][0] in GONE and (not merged[key] or merged[key][-1][0] in GONE)
         assert merged[key][-1:] == records[-1:] or is_gone
+
+
+CUT = (
+    "values",
+    "count uncached",
+    "lists uncached",
+    "windows uncached",
+    "stream-table",
+    "inner join",
+    "inner join of records out of order",
+    "left join",
+    "left join of records out of order",
+    "outer join",
+    "outer join with a picky joiner",
+)
+
+
+def many(chance: Random) -> list[Any]:
+    """More than are taken at once where there is no time: keys come again soon, times grow and may be equal or go back."""
+    return [
+        (chance.choice("abcdefgh"), chance.choice(["a", "b", "cc", "x"]), i // 3 + chance.randrange(6), ()) for i in range(1300)
+    ]
+
+
+@pytest.mark.parametrize("case", CUT)
+def test_should_give_the_same_where_there_is_no_time_for_all_of_a_turn(case: str) -> None:
+    chance = Random(case)
+    turns = [(many(chance), many(chance))]
+    at_once = run(CASES[case], turns, columns=True)
+    assert run(CASES[case], turns, columns=True, until=0.0) == at_once

@@ -58,7 +58,7 @@ _LANES: dict[tuple[str, int], LaneWorker] = {}
 _LOOK_EVERY = 60.0
 # Records are given no more of a turn than this, so that with its commit it takes three seconds at most: what was planned for less
 # may suddenly cost more.
-_LONGEST_TURN = 2.0
+_LONGEST_TURN = 1.5
 _looked_at = time.monotonic()
 
 
