@@ -36,7 +36,7 @@ Taken = tuple[RecordQueue, RawColumns, list[int]]
 class MergedRows:
     """What was taken of several partitions, to be processed from the first place on."""
 
-    def __init__(self, taken: Sequence[Taken]) -> None:
+    def __init__(self, taken: list[Taken]) -> None:
         self._taken = taken
         self.left = sum(len(raw) for _, raw, _ in taken)
         self._next = 0
