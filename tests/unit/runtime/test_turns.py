@@ -24,6 +24,7 @@ TWO_TOPICS = {case for case, build in CASES.items() if "join" in case or build i
 ONE_TOPIC = [case for case in CASES if case not in TWO_TOPICS]
 GONE = (None, b"None", b"null")  # as some cases write it
 CACHED = {
+    "cogrouped",
     "count",
     "count as double",
     "count in memory",
@@ -32,6 +33,9 @@ CACHED = {
     "forgetful",
     "hopping",
     "lists",
+    "lists as they are",
+    "lists that are changed on their way",
+    "merged and counted",
     "old values",
     "reduce",
     "session picky lists",
