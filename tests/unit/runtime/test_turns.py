@@ -36,6 +36,7 @@ CACHED = {
     "lists as they are",
     "lists that are changed on their way",
     "merged and counted",
+    "merged in windows",
     "old values",
     "reduce",
     "session picky lists",
@@ -76,8 +77,9 @@ def by_key(outputs: dict[Any, list[Any]]) -> dict[Any, list[Any]]:
 
 
 def is_part(some: list[Any], of: list[Any]) -> bool:
+    """Whether some records come among others in their order; a row goes with the last record that leaves it gone."""
     rest = iter(of)
-    return all(one in rest for one in some)
+    return all(any(one == other or (one[0] in GONE and other[0] in GONE) for other in rest) for one in some)
 
 
 def alive(stores: Any, oldest: int) -> Any:
