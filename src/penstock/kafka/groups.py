@@ -19,7 +19,7 @@ from kafka.structs import TopicPartition as ClientPartition
 
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerError
-from penstock.ids import TopicPartition
+from penstock.ids import TopicPartition, UnitId
 from penstock.kafka import member_codec as codec
 from penstock.kafka.abandon import AbandonedError, call_within, close_within
 from penstock.kafka.clients import group_admin_config
@@ -40,7 +40,7 @@ class MemberStatus:
     host: str
     process_id: str
     lanes: int
-    units: tuple[str, ...]
+    units: tuple[UnitId, ...]
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.ids import UnitId
 from penstock.kafka.members import Decision, MemberInfo, Shares
 from penstock.peers.addresses import MAX_ADDRESS, advertised
 from penstock.peers.proofs import PROOF_BYTES
@@ -152,7 +153,7 @@ def _member(told: Mapping[str, Any]) -> MemberInfo:
         _units(told.get("active", []), "active"),
         _units(told.get("standby", []), "standby"),
         {
-            _text(unit, "offsets"): _whole(offset, "offsets", -_MAX_NUMBER, _MAX_NUMBER)
+            UnitId(_text(unit, "offsets")): _whole(offset, "offsets", -_MAX_NUMBER, _MAX_NUMBER)
             for unit, offset in _mapping(told.get("offsets", {}), "offsets").items()
         },
         {_text(key, "tags"): _text(value, "tags") for key, value in _mapping(told.get("tags", {}), "tags").items()},
@@ -168,7 +169,7 @@ def encode_shared(processes: Sequence[tuple[str, str]], shares: Shares, error_co
     """The map for all members: processes with their hosts, and who has what."""
     numbers = {process: number for number, (process, _) in enumerate(processes)}
     active = {unit: [numbers[process]] for process, units in shares.active.items() if process in numbers for unit in units}
-    copies: dict[str, list[int]] = {}
+    copies: dict[UnitId, list[int]] = {}
     for process, units in shares.copies.items():
         for unit in units if process in numbers else ():
             copies.setdefault(unit, []).append(numbers[process])
@@ -241,7 +242,7 @@ def decode_decision_without_version(raw: bytes) -> Decision:
     told = _json(raw)
     active = {_text(p, "active"): _units(units, "active") for p, units in _mapping(told.get("active", {}), "active").items()}
     copies = {_text(p, "copies"): _units(units, "copies") for p, units in _mapping(told.get("copies", {}), "copies").items()}
-    standbys: dict[str, tuple[str, ...]] = {}
+    standbys: dict[UnitId, tuple[str, ...]] = {}
     for process, units in copies.items():
         for unit in units:
             standbys[unit] = (*standbys.get(unit, ()), process)
@@ -262,11 +263,11 @@ def _shuffled(value: Any) -> tuple[int, ...] | None:
     return tuple(_whole(one, "shuffled", 0, _MAX_SUBTOPOLOGY) for one in _list(value, "shuffled", MAX_UNITS))
 
 
-def _most(copies: Mapping[str, Sequence[int]]) -> int:
+def _most(copies: Mapping[UnitId, Sequence[int]]) -> int:
     return max((len(held) for held in copies.values()), default=0)
 
 
-def _layer(held: Mapping[str, int]) -> dict[str, Any]:
+def _layer(held: Mapping[UnitId, int]) -> dict[str, Any]:
     """Units by process: tasks as a list for each sub-topology, other units by name."""
     found: dict[str, Any] = {}
     tasks: dict[str, dict[int, int]] = {}
@@ -284,22 +285,22 @@ def _layer(held: Mapping[str, int]) -> dict[str, Any]:
     return found
 
 
-def _read_layer(told: Any, processes: int) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _read_layer(told: Any, processes: int) -> dict[UnitId, int]:
+    found: dict[UnitId, int] = {}
     for name, value in _mapping(told, "units").items():
         if isinstance(value, list):
             for partition, process in enumerate(value):
                 if _whole(process, "units", -1, processes - 1) >= 0:
-                    found[f"{_text(name, 'units')}_{partition}"] = process
+                    found[UnitId(f"{_text(name, 'units')}_{partition}")] = process
         else:
-            found[_text(name, "units")] = _whole(value, "units", 0, processes - 1)
+            found[UnitId(_text(name, "units"))] = _whole(value, "units", 0, processes - 1)
         if len(found) > MAX_UNITS:
             raise MalformedError(f"there are more than {MAX_UNITS} units")
     return found
 
 
-def _standbys(layers: Iterable[Mapping[str, int]], names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+def _standbys(layers: Iterable[Mapping[UnitId, int]], names: Sequence[str]) -> dict[UnitId, tuple[str, ...]]:
+    found: dict[UnitId, tuple[str, ...]] = {}
     for layer in layers:
         for unit, process in layer.items():
             found[unit] = (*found.get(unit, ()), names[process])
@@ -378,8 +379,8 @@ def _list(value: Any, what: str, most: int) -> list[Any]:
     return value
 
 
-def _units(value: Any, what: str) -> tuple[str, ...]:
-    return tuple(_text(unit, what) for unit in _list(value, what, MAX_UNITS))
+def _units(value: Any, what: str) -> tuple[UnitId, ...]:
+    return tuple(UnitId(_text(unit, what)) for unit in _list(value, what, MAX_UNITS))
 
 
 def _mapping(value: Any, what: str) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from penstock.ids import UnitId
+
 # Java's AssignorError.SHUTDOWN_REQUESTED: a member that joins with it makes the leader send all members home.
 SHUTDOWN_REQUESTED = 4
 
@@ -21,9 +23,9 @@ class MemberInfo:
     process_id: str
     capacity: int = 1
     host: str = ""
-    active: tuple[str, ...] = ()
-    standby: tuple[str, ...] = ()
-    offsets: Mapping[str, int] = field(default_factory=dict)
+    active: tuple[UnitId, ...] = ()
+    standby: tuple[UnitId, ...] = ()
+    offsets: Mapping[UnitId, int] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     error_code: int = 0
     transport: str = ""
@@ -37,8 +39,8 @@ class Shares:
     sub-topologies whose repartitions go through the shuffle; None leaves that to each member.
     """
 
-    active: Mapping[str, Sequence[str]]
-    copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    active: Mapping[str, Sequence[UnitId]]
+    copies: Mapping[str, Sequence[UnitId]] = field(default_factory=dict)
     probing: bool = False
     partitions: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     shuffled: tuple[int, ...] | None = None
@@ -48,10 +50,10 @@ class Shares:
 class Decision:
     """What the leader told one member: who has which units, where the others are, and what of it is the member's own."""
 
-    units: tuple[str, ...] = ()
-    copies: tuple[str, ...] = ()
-    owners: Mapping[str, str] = field(default_factory=dict)
-    standbys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    units: tuple[UnitId, ...] = ()
+    copies: tuple[UnitId, ...] = ()
+    owners: Mapping[UnitId, str] = field(default_factory=dict)
+    standbys: Mapping[UnitId, tuple[str, ...]] = field(default_factory=dict)
     hosts: Mapping[str, str] = field(default_factory=dict)
     probing: bool = False
     error_code: int = 0
@@ -67,11 +69,11 @@ class Membership:
 
     generation: int
     group_metadata: bytes
-    units: tuple[str, ...]
-    owners: Mapping[str, str] = field(default_factory=dict)
+    units: tuple[UnitId, ...]
+    owners: Mapping[UnitId, str] = field(default_factory=dict)
     hosts: Mapping[str, str] = field(default_factory=dict)
-    copies: tuple[str, ...] = ()
-    standbys: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    copies: tuple[UnitId, ...] = ()
+    standbys: Mapping[UnitId, tuple[str, ...]] = field(default_factory=dict)
     probing: bool = False
     error_code: int = 0
     shuffled: tuple[int, ...] | None = None

@@ -23,7 +23,7 @@ from penstock.client.assignment.task_assignor import (
 from penstock.client.scheduling.units import Units
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import ConfigError, TaskAssignmentError
-from penstock.ids import TaskId, TopicPartition
+from penstock.ids import TaskId, TopicPartition, UnitId
 from penstock.spark.plan import Plan
 
 _log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def _tasks(plan: Plan, units: Units, racks: Mapping[TopicPartition, frozenset[st
 
 
 def _client(member: Member, units: Units, named: Sequence[Unit], hosts: Mapping[str, str]) -> KafkaStreamsState:
-    def tasks(names: frozenset[str]) -> frozenset[TaskId]:
+    def tasks(names: frozenset[UnitId]) -> frozenset[TaskId]:
         return frozenset(task for name in names for task in units.get(name, ()))
 
     lags: dict[TaskId, int] = {}
@@ -106,8 +106,8 @@ def _client(member: Member, units: Units, named: Sequence[Unit], hosts: Mapping[
 def _by_unit(answer: TaskAssignment, units: Units, name: str) -> Assignment:
     """A unit goes to the client that was given most of its tasks; what nobody was given stays with nobody."""
     clients = {assignment.process_id: assignment for assignment in answer.assignment}
-    active: dict[str, list[str]] = {process: [] for process in clients}
-    standby: dict[str, list[str]] = {process: [] for process in clients}
+    active: dict[str, list[UnitId]] = {process: [] for process in clients}
+    standby: dict[str, list[UnitId]] = {process: [] for process in clients}
     for unit, tasks in units.items():
         runs = Counter({process: len(a.of_type(AssignedTask.Type.ACTIVE).intersection(tasks)) for process, a in clients.items()})
         owner, most = min(runs.items(), key=lambda entry: (-entry[1], entry[0]))
@@ -124,5 +124,5 @@ def _by_unit(answer: TaskAssignment, units: Units, name: str) -> Assignment:
     return Assignment(_sorted(active), _sorted(standby), dict.fromkeys(clients, ()), probing)
 
 
-def _sorted(units: Mapping[str, list[str]]) -> dict[str, tuple[str, ...]]:
+def _sorted(units: Mapping[str, list[UnitId]]) -> dict[str, tuple[UnitId, ...]]:
     return {process: tuple(sorted(names)) for process, names in units.items()}

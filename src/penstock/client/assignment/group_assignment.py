@@ -22,7 +22,7 @@ from penstock.client.scheduling.repartition_transports import Transports
 from penstock.client.scheduling.units import Units, partitions_of, tasks_in, units_of
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import StreamsError
-from penstock.ids import TaskId, TopicPartition
+from penstock.ids import TaskId, TopicPartition, UnitId
 from penstock.kafka.admin import Admin
 from penstock.kafka.membership import MemberInfo, Shares
 from penstock.spark.plan import Plan
@@ -154,14 +154,14 @@ def _racks_of(plan: Plan, tasks: Sequence[TaskId], racks: Mapping[TopicPartition
     return tuple(racks[p] for p in read), tuple(racks[p] for p in logs if p in racks)
 
 
-def _total(ends: Mapping[str, int | None], unit: str) -> int | None:
+def _total(ends: Mapping[UnitId, int | None], unit: UnitId) -> int | None:
     if unit not in ends:
         return None
     end = ends[unit]
     return _UNKNOWN_TOTAL if end is None else end
 
 
-def _lags(offsets: Mapping[str, int], ends: Mapping[str, int | None]) -> dict[str, int]:
+def _lags(offsets: Mapping[UnitId, int], ends: Mapping[UnitId, int | None]) -> dict[UnitId, int]:
     """How far behind a member is in each unit; one that is further than the end has other state, which is worth nothing."""
     found = {}
     for unit, offset in offsets.items():
@@ -187,7 +187,9 @@ def tasks_to_lanes(
     if not spread or len(lanes) == 1:
         home = min((lane for lane in before.values() if lane in lanes), default=min(lanes))
         return dict.fromkeys(tasks, home)
-    by_name = {str(task): task for task in tasks}
-    members = [Member(str(lane), active=frozenset(str(task) for task in tasks if before.get(task) == lane)) for lane in lanes]
+    by_name = {UnitId(str(task)): task for task in tasks}
+    members = [
+        Member(str(lane), active=frozenset(name for name, task in by_name.items() if before.get(task) == lane)) for lane in lanes
+    ]
     owners = assign([Unit(name, task.subtopology) for name, task in by_name.items()], members).owners
     return {task: int(owners[name]) for name, task in by_name.items()}

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from penstock.client.assignment.assignor import LATEST_OFFSET
 from penstock.client.scheduling.units import Units, tasks_in
-from penstock.ids import TaskId
+from penstock.ids import TaskId, UnitId
 from penstock.kafka.members import MemberInfo
 
 
@@ -43,11 +43,11 @@ def _differs(info: MemberInfo, units: Units) -> bool:
     return any(name not in units for name in (*info.active, *info.standby, *info.offsets))
 
 
-def _of_any(units: Units, held: set[TaskId]) -> tuple[str, ...]:
+def _of_any(units: Units, held: set[TaskId]) -> tuple[UnitId, ...]:
     return tuple(unit for unit, tasks in units.items() if held.intersection(tasks))
 
 
-def _offsets(told: Mapping[str, int], units: Units, known: Units, ends: Mapping[TaskId, int | None]) -> dict[str, int]:
+def _offsets(told: Mapping[UnitId, int], units: Units, known: Units, ends: Mapping[TaskId, int | None]) -> dict[UnitId, int]:
     """How far the state of each unit is: of tasks that run somewhere, or are told of one by one, that can be said of any unit."""
     by_task: dict[TaskId, int] = {}
     for name, offset in told.items():

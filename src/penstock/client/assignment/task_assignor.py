@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock.config.objects import imported_for, instance_for
 from penstock.errors import ConfigError
-from penstock.ids import TaskId, TopicPartition
+from penstock.ids import TaskId, TopicPartition, UnitId
 
 
 @dataclass(frozen=True)
@@ -336,7 +336,7 @@ def _brought_near(
     from penstock.client.assignment.assignor import AssignorSettings, Member, Unit, bring_near
 
     state, configs = params.application_state, params.application_state.assignment_configs
-    infos = {str(task): state.all_tasks[task] for task in sorted(params.tasks) if task in owners}
+    infos = {UnitId(str(task)): state.all_tasks[task] for task in sorted(params.tasks) if task in owners}
     clients = state.kafka_streams_states
     if configs.rack_aware_assignment_strategy == "none" or any(clients[process].rack_id is None for process in assignments):
         return None
@@ -379,9 +379,9 @@ class StickyTaskAssignor(TaskAssignor):
         from penstock.client.assignment.assignor import Member, Unit, assign
 
         states, configs = application_state.kafka_streams_states, application_state.assignment_configs
-        units: dict[str, list[TaskInfo]] = {}
+        units: dict[UnitId, list[TaskInfo]] = {}
         for info in application_state.all_tasks.values():
-            units.setdefault(info.unit or str(info.id), []).append(info)
+            units.setdefault(UnitId(info.unit or str(info.id)), []).append(info)
         members = [
             Member(
                 process,

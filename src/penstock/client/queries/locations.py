@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.errors import StreamsError
 from penstock.hashing import default_partition
-from penstock.ids import TaskId, TopicPartition
+from penstock.ids import TaskId, TopicPartition, UnitId
 from penstock.kafka.membership import Membership
 from penstock.partitioner import chooser
 from penstock.peers.addresses import advertised
@@ -16,7 +16,7 @@ from penstock.query.metadata import HostInfo, KeyQueryMetadata, StreamsMetadata
 from penstock.serdes.serde import as_serializer
 from penstock.spark.plan import Plan
 
-Units = Mapping[str, tuple[TaskId, ...]]
+Units = Mapping[UnitId, tuple[TaskId, ...]]
 Partitioner = Callable[[str, Any, Any, int], Any]
 
 

@@ -18,7 +18,7 @@ from penstock.client.scheduling.lane_placement import KnownState, Placement, pla
 from penstock.client.scheduling.units import Units, tasks_in
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError
-from penstock.ids import TaskId, TopicPartition
+from penstock.ids import TaskId, TopicPartition, UnitId
 from penstock.kafka.admin import Admin
 from penstock.kafka.membership import GroupMember, Membership
 from penstock.spark.driver.lane_jobs import LaneJobs
@@ -78,7 +78,7 @@ class StateReplicas:
 
     def holdings(
         self, membership: Membership | None, running: Iterable[TaskId], units: Units
-    ) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, int]]:
+    ) -> tuple[tuple[UnitId, ...], tuple[UnitId, ...], dict[UnitId, int]]:
         """What this instance has: units it runs, units it has copies of, and how far their state is.
 
         Of a unit with several tasks also how far each of them is: in the next generation they may be units of their own.
@@ -86,7 +86,7 @@ class StateReplicas:
         offsets, wanted, runs = self.standbys.offsets(), self.standbys.wanted, set(running)
         self._told_ready = frozenset(filter(self._has_caught_up, wanted))
         active = tuple(unit for unit in (membership.units if membership is not None else ()) if unit in units)
-        known: dict[str, int] = {}
+        known: dict[UnitId, int] = {}
         for unit, tasks in units.items():
             stateful = [task for task in tasks if self._plan.is_stateful(task)]
             if not stateful:
@@ -96,7 +96,7 @@ class StateReplicas:
             elif unit in active or any(task in offsets for task in stateful):
                 known[unit] = sum(offsets.get(task, 0) for task in stateful)
                 if len(tasks) > 1:
-                    known |= {str(task): offsets[task] for task in stateful if task in offsets}
+                    known |= {UnitId(str(task)): offsets[task] for task in stateful if task in offsets}
         copied = (unit for unit, tasks in units.items() if unit not in active and any(task in wanted for task in tasks))
         return active, tuple(copied), known
 

@@ -55,7 +55,7 @@ from penstock.client.scheduling.units import tasks_in
 from penstock.clock import SystemClock
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerError, PenstockError, TaskMigratedError
-from penstock.ids import TaskId, TopicPartition
+from penstock.ids import TaskId, TopicPartition, UnitId
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import global_consumer_config, max_poll_seconds, producer_config, reads_committed
 from penstock.kafka.fetch import Short, StuckPartitionsError
@@ -104,7 +104,7 @@ class Conductor:
         lane_jobs: LaneJobs,
         admin: Admin,
         positions: Positions,
-        units: Mapping[str, tuple[TaskId, ...]],
+        units: Mapping[UnitId, tuple[TaskId, ...]],
         events: Events,
         beside: Executor | None = None,
     ) -> None:
@@ -237,7 +237,7 @@ class Conductor:
             self._outside_error = error
             self._wake.notify_all()
 
-    def replace_plan(self, plan: Plan, positions: Positions, units: Mapping[str, tuple[TaskId, ...]]) -> None:
+    def replace_plan(self, plan: Plan, positions: Positions, units: Mapping[UnitId, tuple[TaskId, ...]]) -> None:
         """Other topics than before: the next generation of the group works by this plan. Waits for the turns that run."""
         done = threading.Event()
 
@@ -285,7 +285,7 @@ class Conductor:
         """The copies of state that this instance keeps."""
         return self.copies.standbys
 
-    def holdings(self) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, int]]:
+    def holdings(self) -> tuple[tuple[UnitId, ...], tuple[UnitId, ...], dict[UnitId, int]]:
         """What this instance tells the group: units it runs, units it has copies of, and how far their state is."""
         with self._wake:
             membership, running = self._claimed, list(self.tasks.owners)

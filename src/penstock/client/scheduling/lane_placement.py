@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.client.assignment.assignor import LATEST_OFFSET, AssignorSettings, Member, Unit, assign
 from penstock.client.assignment.group_assignment import tasks_to_lanes
-from penstock.ids import TaskId
+from penstock.ids import TaskId, UnitId
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,11 @@ def place(
 def _over_all(
     tasks: Sequence[TaskId], lanes: Mapping[int, str], before: Mapping[TaskId, int], state: KnownState, settings: AssignorSettings
 ) -> Placement:
-    by_name = {str(task): task for task in tasks}
+    by_name = {UnitId(str(task)): task for task in tasks}
     members = []
     for lane, host in lanes.items():
-        active = {str(task) for task in tasks if before.get(task) == lane}
-        known = {str(task): state.lag(task, host) for task in tasks if host in state.lags.get(task, {})}
+        active = {name for name, task in by_name.items() if before.get(task) == lane}
+        known = {name: state.lag(task, host) for name, task in by_name.items() if host in state.lags.get(task, {})}
         copied = {name for name in known if name not in active and not _runs_at(by_name[name], host, lanes, before)}
         lags = {**known, **dict.fromkeys(active, LATEST_OFFSET)}
         members.append(Member(f"{lane:05}", place=host, active=frozenset(active), standby=frozenset(copied), lags=lags))

@@ -29,7 +29,7 @@ from penstock.client.scheduling.stages import (
     front_window,
     plan_stage,
 )
-from penstock.ids import TaskId, TopicPartition
+from penstock.ids import TaskId, TopicPartition, UnitId
 from penstock.spark.driver.lane_jobs import Staged
 
 # So many parts may wait for a lane.
@@ -42,7 +42,7 @@ _PATIENCE, _START_PATIENCE = 0.2, 1.0
 class Pipeline:
     """What is known of one pipeline behind a shuffle."""
 
-    unit: str
+    unit: UnitId
     health: Health = field(default_factory=Health)
     batch_sizer: BatchSizer = field(default_factory=BatchSizer)
     poll_at: float = 0.0
@@ -155,7 +155,7 @@ class Pipelines:
         has_place = any(len(lane.parts) < _AHEAD for lane in lanes)
         return pipeline.front is None and not pipeline.is_about_to_meet and has_place
 
-    def has_moved(self, unit: str) -> None:
+    def has_moved(self, unit: UnitId) -> None:
         """Something has changed for a pipeline: it is looked at soon."""
         if unit in self._known:
             self._known[unit].poll_at = min(self._known[unit].poll_at, time.monotonic())

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from penstock.ids import TaskId, TopicPartition
+from penstock.ids import TaskId, TopicPartition, UnitId
 from penstock.kafka.fetch import FetchRange
 from penstock.spark.messages import UpstreamWork, read_by
 from penstock.spark.plan import Plan
@@ -42,7 +42,7 @@ class ReadableWindow:
 class Stage:
     """What one stage before a shuffle reads, and the partitions it feeds."""
 
-    unit: str
+    unit: UnitId
     upstream: tuple[UpstreamWork, ...]
     ranges: tuple[FetchRange, ...]
     feeds: Feeds
@@ -141,7 +141,7 @@ def catch_up_window(
 
 
 def plan_stage(
-    plan: Plan, unit: str, window: ReadableWindow | None, vectors: Vectors, max_records: Callable[[int], int]
+    plan: Plan, unit: UnitId, window: ReadableWindow | None, vectors: Vectors, max_records: Callable[[int], int]
 ) -> Stage | None:
     """A stage that reads as much of a window as is allowed for its backlog."""
     if window is None:

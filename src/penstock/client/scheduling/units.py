@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from penstock.ids import TaskId, TopicPartition
+from penstock.ids import TaskId, TopicPartition, UnitId
 from penstock.spark.plan import Plan
 
-Units = Mapping[str, tuple[TaskId, ...]]
+Units = Mapping[UnitId, tuple[TaskId, ...]]
 
 
-def units_of(plan: Plan) -> dict[str, tuple[TaskId, ...]]:
+def units_of(plan: Plan) -> dict[UnitId, tuple[TaskId, ...]]:
     """The pieces of work that can go to different instances: a pipeline bound by a shuffle, or a single task.
 
     Whatever is fed by the same sub-topology before a shuffle is one piece: what is read once cannot be handed to two instances,
     nor can the position of one of them tell where the other begins.
     """
     pipeline = pipelines_of(plan)
-    units: dict[str, list[TaskId]] = {}
+    units: dict[UnitId, list[TaskId]] = {}
     for task_id in plan.tasks():
         feeding = plan.feeding(plan.subtopologies[task_id.subtopology])
-        units.setdefault(f"p{pipeline[feeding[0].id]}" if feeding else str(task_id), []).append(task_id)
+        units.setdefault(UnitId(f"p{pipeline[feeding[0].id]}" if feeding else str(task_id)), []).append(task_id)
     return {name: tuple(tasks) for name, tasks in units.items()}
 
 
@@ -46,6 +46,6 @@ def partitions_of(plan: Plan, tasks: Iterable[TaskId]) -> dict[str, list[int]]:
     return {topic: sorted(numbers) for topic, numbers in sorted(found.items())}
 
 
-def tasks_in(units: Units, names: Iterable[str]) -> list[TaskId]:
+def tasks_in(units: Units, names: Iterable[UnitId]) -> list[TaskId]:
     """The tasks of some units; units that are not known (any more) have none."""
     return [task for name in names for task in units.get(name, ())]

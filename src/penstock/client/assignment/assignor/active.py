@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from penstock.client.assignment.assignor.draft import AssignmentDraft, Lightest
+from penstock.ids import UnitId
 
 
 def place_active(draft: AssignmentDraft) -> None:
@@ -83,7 +84,7 @@ def _send_to_state(draft: AssignmentDraft) -> None:
 
 
 def _deal_out_the_rest(draft: AssignmentDraft) -> None:
-    waiting: dict[int, list[str]] = {}
+    waiting: dict[int, list[UnitId]] = {}
     for unit in sorted(draft.units):
         if unit not in draft.owner:
             waiting.setdefault(draft.units[unit].subtopology, []).append(unit)
@@ -143,10 +144,10 @@ def _even_out_loads(draft: AssignmentDraft) -> None:
         heaviest.changed(source, target)
 
 
-def _movable(draft: AssignmentDraft, source: str, target: str) -> str | None:
+def _movable(draft: AssignmentDraft, source: str, target: str) -> UnitId | None:
     """A unit whose move makes the loads more even, if it can be one that leaves its sub-topology even."""
 
-    def helps(unit: str) -> bool:
+    def helps(unit: UnitId) -> bool:
         tasks = draft.units[unit].tasks
         return draft.load(source, -tasks) >= draft.load(target, tasks)
 
@@ -157,7 +158,7 @@ def _movable(draft: AssignmentDraft, source: str, target: str) -> str | None:
     for unit in with_state:
         if keeps_even(draft.units[unit].subtopology):
             return unit
-    fallback: str | None = with_state[0] if with_state else None
+    fallback: UnitId | None = with_state[0] if with_state else None
     for subtopology, units in draft.held[source].items():
         helping = next((unit for unit in reversed(units) if helps(unit)), None)
         if helping is not None:
@@ -167,14 +168,14 @@ def _movable(draft: AssignmentDraft, source: str, target: str) -> str | None:
     return fallback
 
 
-def _choose(draft: AssignmentDraft, source: str, target: str, subtopology: int) -> str:
+def _choose(draft: AssignmentDraft, source: str, target: str, subtopology: int) -> UnitId:
     """The unit to move from one member to another: the one of which the other has most of the state."""
     units = draft.held[source][subtopology]
     return next((unit for unit in draft.state_of(target) if unit in units), None) or next(reversed(units))
 
 
 def _shorten(draft: AssignmentDraft) -> None:
-    given: dict[tuple[str, int], list[str]] = {}
+    given: dict[tuple[str, int], list[UnitId]] = {}
     for known in draft.members.values():
         for unit in sorted(known.active):
             if unit in draft.units and draft.owner[unit] != known.id:

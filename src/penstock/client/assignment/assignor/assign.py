@@ -10,6 +10,7 @@ from penstock.client.assignment.assignor.model import Assignment, AssignorSettin
 from penstock.client.assignment.assignor.movement import Movements
 from penstock.client.assignment.assignor.racks import place_near
 from penstock.client.assignment.assignor.standby import StandbyAssignor
+from penstock.ids import UnitId
 
 _DEFAULTS = AssignorSettings()
 
@@ -43,10 +44,10 @@ def assign(units: Iterable[Unit], members: Iterable[Member], settings: AssignorS
 def bring_near(
     units: Iterable[Unit],
     members: Iterable[Member],
-    owners: Mapping[str, str],
-    copies: Mapping[str, Iterable[str]],
+    owners: Mapping[UnitId, str],
+    copies: Mapping[UnitId, Iterable[str]],
     settings: AssignorSettings,
-) -> tuple[dict[str, str], dict[str, list[str]]]:
+) -> tuple[dict[UnitId, str], dict[UnitId, list[str]]]:
     """Owners and copies of units that somebody has dealt out, exchanged between racks where that costs less.
 
     >>> near, far = Unit("0_0", changelog=0, racks=(frozenset({"r1"}),)), Unit("0_1", changelog=0, racks=(frozenset({"r2"}),))
@@ -64,8 +65,8 @@ def bring_near(
     return {unit: draft.owner[unit] for unit in known}, of_unit
 
 
-def _by_member(members: Iterable[str], units: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {member: [] for member in members}
+def _by_member(members: Iterable[str], units: Mapping[UnitId, Iterable[str]]) -> dict[str, tuple[UnitId, ...]]:
+    found: dict[str, list[UnitId]] = {member: [] for member in members}
     for unit, holders in units.items():
         for member in holders:
             found[member].append(unit)

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping
 
 from penstock.client.assignment.assignor.model import Member, Unit
+from penstock.ids import UnitId
 
 Weight = Callable[[str], tuple[float, ...]]
 
@@ -51,22 +52,22 @@ class Lightest:
 class AssignmentDraft:
     """Which member has which unit, with the loads that follow from it."""
 
-    def __init__(self, units: Mapping[str, Unit], members: Mapping[str, Member]) -> None:
+    def __init__(self, units: Mapping[UnitId, Unit], members: Mapping[str, Member]) -> None:
         self.units = units
         self.members = members
-        self.owner: dict[str, str] = {}
-        self.held: dict[str, dict[int, dict[str, None]]] = {member: {} for member in members}
+        self.owner: dict[UnitId, str] = {}
+        self.held: dict[str, dict[int, dict[UnitId, None]]] = {member: {} for member in members}
         self.tasks: dict[str, int] = dict.fromkeys(members, 0)
         self._states = {member.id: _by_lag(member, units) for member in members.values()}
 
-    def give(self, unit: str, member: str) -> None:
+    def give(self, unit: UnitId, member: str) -> None:
         """Let a member have a unit that nobody has."""
         known = self.units[unit]
         self.owner[unit] = member
         self.held[member].setdefault(known.subtopology, {})[unit] = None
         self.tasks[member] += known.tasks
 
-    def move(self, unit: str, member: str) -> None:
+    def move(self, unit: UnitId, member: str) -> None:
         """Let a member have a unit instead of the one that has it."""
         before, known = self.owner[unit], self.units[unit]
         del self.held[before][known.subtopology][unit]
@@ -85,12 +86,12 @@ class AssignmentDraft:
         """How many units of a sub-topology a member has."""
         return len(self.held[member].get(subtopology, ()))
 
-    def state_of(self, member: str) -> list[str]:
+    def state_of(self, member: str) -> list[UnitId]:
         """The units of which a member has state without running them, those least behind first."""
         return self._states[member]
 
 
-def _by_lag(member: Member, units: Mapping[str, Unit]) -> list[str]:
+def _by_lag(member: Member, units: Mapping[UnitId, Unit]) -> list[UnitId]:
     known = [units[unit] for unit in {*member.lags, *member.standby} if unit in units and unit not in member.active]
     return [unit.id for unit in sorted(known, key=lambda unit: (member.lag_of(unit), unit.id))]
 

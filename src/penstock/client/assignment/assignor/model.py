@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.ids import UnitId
+
 # A lag that is no number of records, as Kafka Streams writes them: the task runs there; nobody could tell.
 LATEST_OFFSET: Final = -2
 UNKNOWN_OFFSET_SUM: Final = -3
@@ -24,7 +26,7 @@ class Unit:
     changelogs.
     """
 
-    id: str
+    id: UnitId
     subtopology: int = 0
     tasks: int = 1
     changelog: int | None = None
@@ -49,9 +51,9 @@ class Member:
     capacity: int = 1
     place: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
-    active: frozenset[str] = frozenset()
-    standby: frozenset[str] = frozenset()
-    lags: Mapping[str, int] = field(default_factory=dict)
+    active: frozenset[UnitId] = frozenset()
+    standby: frozenset[UnitId] = frozenset()
+    lags: Mapping[UnitId, int] = field(default_factory=dict)
     rack: str = ""
 
     @property
@@ -93,16 +95,16 @@ class AssignorSettings:
 class Assignment:
     """Units by member. A warm-up is a copy that is made where its unit is to move; `probing` asks to look again later."""
 
-    active: Mapping[str, tuple[str, ...]]
-    standby: Mapping[str, tuple[str, ...]]
-    warmup: Mapping[str, tuple[str, ...]]
+    active: Mapping[str, tuple[UnitId, ...]]
+    standby: Mapping[str, tuple[UnitId, ...]]
+    warmup: Mapping[str, tuple[UnitId, ...]]
     probing: bool = False
 
     @property
-    def owners(self) -> dict[str, str]:
+    def owners(self) -> dict[UnitId, str]:
         """The member that runs each unit."""
         return {unit: member for member, units in self.active.items() for unit in units}
 
-    def copies(self, member: str) -> tuple[str, ...]:
+    def copies(self, member: str) -> tuple[UnitId, ...]:
         """What a member keeps a copy of: standbys and warm-ups."""
         return tuple(sorted({*self.standby.get(member, ()), *self.warmup.get(member, ())}))

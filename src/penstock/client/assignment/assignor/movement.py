@@ -11,19 +11,20 @@ from collections.abc import Callable, Iterable
 
 from penstock.client.assignment.assignor.draft import AssignmentDraft
 from penstock.client.assignment.assignor.model import AssignorSettings
+from penstock.ids import UnitId
 
 
 class Movements:
     """Takes back the moves of a draft that are too early, and hands out warm-ups for them."""
 
-    def __init__(self, draft: AssignmentDraft, standbys: dict[str, list[str]], settings: AssignorSettings) -> None:
+    def __init__(self, draft: AssignmentDraft, standbys: dict[UnitId, list[str]], settings: AssignorSettings) -> None:
         self._draft = draft
         self._settings = settings
         self._left = settings.max_warmup_replicas
         self.standbys = standbys
-        self.warmups: dict[str, list[str]] = {}
+        self.warmups: dict[UnitId, list[str]] = {}
         self._running = {unit: member.id for member in reversed(list(draft.members.values())) for unit in member.active}
-        self._copies: dict[str, list[tuple[float, str]]] = {}
+        self._copies: dict[UnitId, list[tuple[float, str]]] = {}
         for member in draft.members.values():
             for unit in {*member.lags, *member.active, *member.standby}:
                 if unit in standbys:
@@ -41,11 +42,11 @@ class Movements:
         )
         return bool(early) or late > 0
 
-    def _is_early(self, unit: str, member: str) -> bool:
+    def _is_early(self, unit: UnitId, member: str) -> bool:
         lag = self._lag(unit, member)
         return not self._settings.is_caught_up(lag) and any(other < lag for other, _ in self._copies.get(unit, ()))
 
-    def _hold_back(self, unit: str) -> None:
+    def _hold_back(self, unit: UnitId) -> None:
         """Let a unit run where its state is, until its destination has caught up."""
         draft, destination = self._draft, self._draft.owner[unit]
         source = self._best(unit, lambda member: member != destination)
@@ -62,7 +63,7 @@ class Movements:
         else:
             self._warm_up(unit, destination)
 
-    def _hold_back_standby(self, unit: str, destination: str) -> bool:
+    def _hold_back_standby(self, unit: UnitId, destination: str) -> bool:
         """Keep a copy that is nearly complete while the one that should replace it is made."""
         if not self._is_early(unit, destination):
             return False
@@ -76,7 +77,7 @@ class Movements:
         self._warm_up(unit, destination)
         return True
 
-    def _best(self, unit: str, suits: Callable[[str], bool]) -> str | None:
+    def _best(self, unit: UnitId, suits: Callable[[str], bool]) -> str | None:
         """Where it runs; else a copy that has caught up, on the member with the least to do; else the best copy there is."""
         found: list[tuple[tuple[int, float, float], str]] = [
             ((0, 0.0, self._draft.load(member)) if self._settings.is_caught_up(lag) else (1, lag, 0.0), member)
@@ -88,15 +89,15 @@ class Movements:
             return running
         return min(found)[1] if found else None
 
-    def _warm_up(self, unit: str, member: str) -> None:
+    def _warm_up(self, unit: UnitId, member: str) -> None:
         if self._left > 0:
             self._left -= 1
             self.warmups.setdefault(unit, []).append(member)
 
-    def _having(self, unit: str) -> Iterable[str]:
+    def _having(self, unit: UnitId) -> Iterable[str]:
         return (*self.standbys[unit], *self.warmups.get(unit, ()))
 
-    def _lag(self, unit: str, member: str) -> float:
+    def _lag(self, unit: UnitId, member: str) -> float:
         known = self._draft.members[member]
         return -1 if unit in known.active and unit not in known.lags else known.lag_of(self._draft.units[unit])
 

@@ -12,13 +12,14 @@ from itertools import pairwise
 
 from penstock.client.assignment.assignor.draft import AssignmentDraft
 from penstock.client.assignment.assignor.model import AssignorSettings, Unit
+from penstock.ids import UnitId
 
 # Java's for its default assignor; those of tasks without state cannot be set there either.
 _TRAFFIC_COST, _NON_OVERLAP_COST = 10, 1
 _STATELESS_TRAFFIC_COST, _STATELESS_NON_OVERLAP_COST = 1, 0
 _ROUNDS = 10
 
-Cost = Callable[[str, str], int]
+Cost = Callable[[UnitId, str], int]
 
 
 def place_near(draft: AssignmentDraft, settings: AssignorSettings) -> None:
@@ -30,7 +31,7 @@ def place_near(draft: AssignmentDraft, settings: AssignorSettings) -> None:
     if settings.are_racks_ignored:
         return
     rack_of = {member.id: member.rack for member in draft.members.values()}
-    groups: dict[tuple[int, bool, int], list[str]] = {}
+    groups: dict[tuple[int, bool, int], list[UnitId]] = {}
     for unit in draft.units.values():
         part = unit.subtopology if settings.rack_strategy == "balance_subtopology" else 0
         groups.setdefault((unit.tasks, unit.is_stateful, part), []).append(unit.id)
@@ -41,7 +42,10 @@ def place_near(draft: AssignmentDraft, settings: AssignorSettings) -> None:
 
 
 def place_copies_near(
-    draft: AssignmentDraft, of_unit: Mapping[str, list[str]], settings: AssignorSettings, fits: Callable[[str, str, str], bool]
+    draft: AssignmentDraft,
+    of_unit: Mapping[UnitId, list[str]],
+    settings: AssignorSettings,
+    fits: Callable[[UnitId, str, str], bool],
 ) -> None:
     """Let members exchange copies where that costs less; `fits(unit, source, target)` says whether a copy may go there."""
     if settings.are_racks_ignored:
@@ -49,11 +53,11 @@ def place_copies_near(
     traffic, overlap = costs_of(settings)
     before = {unit: set(members) for unit, members in of_unit.items()}
 
-    def cost(unit: str, member: str) -> int:
+    def cost(unit: UnitId, member: str) -> int:
         far = _far(draft.units[unit].changelog_racks, draft.members[member].rack)
         return traffic * far + (overlap if member not in before[unit] else 0)
 
-    held: dict[str, set[str]] = {member: set() for member in draft.members}
+    held: dict[str, set[UnitId]] = {member: set() for member in draft.members}
     for unit, members in of_unit.items():
         for member in members:
             held[member].add(unit)
@@ -81,8 +85,8 @@ def _far(partitions: Sequence[frozenset[str]], rack: str) -> int:
     return sum(rack not in racks for racks in partitions)
 
 
-def _unit_cost(draft: AssignmentDraft, home: Mapping[str, str], traffic: int, overlap: int) -> Cost:
-    def cost(unit: str, rack: str) -> int:
+def _unit_cost(draft: AssignmentDraft, home: Mapping[UnitId, str], traffic: int, overlap: int) -> Cost:
+    def cost(unit: UnitId, rack: str) -> int:
         return traffic * _far(draft.units[unit].racks, rack) + (overlap if rack != home[unit] else 0)
 
     return cost
@@ -95,17 +99,17 @@ class _Exchange:
     round that saves: each rack on it gives a unit and gets one.
     """
 
-    def __init__(self, home: Mapping[str, str], cost: Cost) -> None:
+    def __init__(self, home: Mapping[UnitId, str], cost: Cost) -> None:
         self._at = dict(home)
         self._cost = cost
         self._names = sorted(set(home.values()))
-        self._best: dict[tuple[str, str], list[tuple[int, str]]] = {
+        self._best: dict[tuple[str, str], list[tuple[int, UnitId]]] = {
             (one, other): [] for one in self._names for other in self._names if one != other
         }
         for unit in home:
             self._offer(unit)
 
-    def racks(self) -> dict[str, str]:
+    def racks(self) -> dict[UnitId, str]:
         """Where each unit ends."""
         while True:
             cycle = self._cycle()
@@ -119,13 +123,13 @@ class _Exchange:
                 assert edge is not None
                 self._offer(edge[1])
 
-    def _offer(self, unit: str) -> None:
+    def _offer(self, unit: UnitId) -> None:
         here = self._at[unit]
         for rack in self._names:
             if rack != here:
                 heapq.heappush(self._best[here, rack], (self._cost(unit, rack) - self._cost(unit, here), unit))
 
-    def _edge(self, one: str, other: str) -> tuple[int, str] | None:
+    def _edge(self, one: str, other: str) -> tuple[int, UnitId] | None:
         """The unit of a rack that goes to another at the least cost."""
         known = self._best[one, other]
         while known and self._at[known[0][1]] != one:
@@ -153,10 +157,10 @@ class _Exchange:
         return found[::-1]
 
 
-def _settle(draft: AssignmentDraft, home: Mapping[str, str], ends: Mapping[str, str]) -> None:
+def _settle(draft: AssignmentDraft, home: Mapping[UnitId, str], ends: Mapping[UnitId, str]) -> None:
     """Give what comes to a rack to those of its members that had to give something, where there is state to whom has it."""
     room: dict[str, int] = {}
-    coming: dict[str, list[str]] = {}
+    coming: dict[str, list[UnitId]] = {}
     for unit, rack in sorted(ends.items()):
         if rack != home[unit]:
             room[draft.owner[unit]] = room.get(draft.owner[unit], 0) + 1
@@ -181,13 +185,13 @@ def _pairs(draft: AssignmentDraft) -> Iterator[tuple[str, str]]:
 
 
 def _swaps(
-    units: Mapping[str, Unit],
-    held: Mapping[str, set[str]],
+    units: Mapping[UnitId, Unit],
+    held: Mapping[str, set[UnitId]],
     one: str,
     other: str,
     cost: Cost,
-    fits: Callable[[str, str, str], bool],
-) -> Iterator[tuple[str, str, str]]:
+    fits: Callable[[UnitId, str, str], bool],
+) -> Iterator[tuple[UnitId, str, str]]:
     """Which copies two members exchange as long as it saves something, each as it goes from one to the other."""
     while True:
         there, back = _gains(held, one, other, cost), _gains(held, other, one, cost)
@@ -209,6 +213,6 @@ def _swaps(
         yield found[1], other, one
 
 
-def _gains(held: Mapping[str, set[str]], source: str, target: str, cost: Cost) -> list[tuple[int, str]]:
+def _gains(held: Mapping[str, set[UnitId]], source: str, target: str, cost: Cost) -> list[tuple[int, UnitId]]:
     """What it costs to have each copy there instead of here, those that save most first."""
     return sorted((cost(unit, target) - cost(unit, source), unit) for unit in held[source] - held[target])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from penstock.client.assignment.assignor.draft import AssignmentDraft, Lightest
 from penstock.client.assignment.assignor.model import AssignorSettings
 from penstock.client.assignment.assignor.racks import place_copies_near
+from penstock.ids import UnitId
 
 TagEntry = tuple[str, str]
 
@@ -20,8 +21,8 @@ class StandbyAssignor:
         self._copies = settings.standby_replicas
         self._tags = settings.rack_aware_tags
         self._load = dict(draft.tasks)
-        self.of_unit: dict[str, list[str]] = {unit.id: [] for unit in draft.units.values() if unit.is_stateful}
-        self._of_member: dict[str, dict[str, None]] = {member: {} for member in draft.members}
+        self.of_unit: dict[UnitId, list[str]] = {unit.id: [] for unit in draft.units.values() if unit.is_stateful}
+        self._of_member: dict[str, dict[UnitId, None]] = {member: {} for member in draft.members}
         self._entries = {member: self._entries_of(member) for member in draft.members}
         self._values = {
             tag: {value for entries in self._entries.values() for t, value in entries if t == tag} for tag in self._tags
@@ -37,7 +38,7 @@ class StandbyAssignor:
                 if unit in known.standby:
                     self._holders.setdefault(unit, []).append(known.id)
 
-    def place(self) -> dict[str, list[str]]:
+    def place(self) -> dict[UnitId, list[str]]:
         """The members that keep a copy of each unit."""
         if not self._copies or len(self._draft.members) < 2:
             return self.of_unit
@@ -49,17 +50,17 @@ class StandbyAssignor:
         self.bring_near(self.of_unit if kept is None else kept)
         return self.of_unit
 
-    def bring_near(self, of_unit: dict[str, list[str]]) -> None:
+    def bring_near(self, of_unit: dict[UnitId, list[str]]) -> None:
         """Let the members exchange these copies where that brings them nearer to their changelogs."""
         self.of_unit = of_unit
         place_copies_near(self._draft, of_unit, self._settings, self._fits)
 
     # -- as it was -----------------------------------------------------------------------------------------------------
 
-    def _kept(self) -> dict[str, list[str]] | None:
+    def _kept(self) -> dict[UnitId, list[str]] | None:
         """The copies there are, where they are complete, allowed, spread over the tags and even: nothing moves then."""
         load = dict(self._load)
-        found: dict[str, list[str]] = {}
+        found: dict[UnitId, list[str]] = {}
         for unit in self.of_unit:
             holders = sorted(h for h in self._holders.get(unit, ()) if h != self._draft.owner[unit])
             places = {self._where(member) for member in (self._draft.owner[unit], *holders)}
@@ -73,7 +74,7 @@ class StandbyAssignor:
         least = min((load[member] + 1) / self._draft.members[member].capacity for member in load)
         return found if (load[most] - 1) / self._draft.members[most].capacity < least else None
 
-    def _is_spread(self, unit: str, holders: Iterable[str]) -> bool:
+    def _is_spread(self, unit: UnitId, holders: Iterable[str]) -> bool:
         members = [self._draft.owner[unit], *holders]
         return all(
             len({value for member in members for t, value in self._entries[member] if t == tag})
@@ -83,7 +84,7 @@ class StandbyAssignor:
 
     # -- one unit ------------------------------------------------------------------------------------------------------
 
-    def _place_unit(self, unit: str) -> None:
+    def _place_unit(self, unit: UnitId) -> None:
         """Copies of one unit: each on values of all tags that are not used yet; then, where there are none, anywhere."""
         draft = self._draft
         last, used = draft.owner[unit], set[TagEntry]()
@@ -108,7 +109,7 @@ class StandbyAssignor:
             else:
                 used.add((tag, value))
 
-    def _find(self, unit: str, suits: Callable[[frozenset[TagEntry]], bool]) -> str | None:
+    def _find(self, unit: UnitId, suits: Callable[[frozenset[TagEntry]], bool]) -> str | None:
         """A member that keeps a copy already, else the one with the least to do."""
         taken = {self._where(self._draft.owner[unit]), *map(self._where, self.of_unit[unit])}
         for member in self._holders.get(unit, ()):
@@ -141,7 +142,7 @@ class StandbyAssignor:
             self._give(unit, target)
             heaviest.changed(source, target)
 
-    def _best_move(self, source: str) -> tuple[str, str] | None:
+    def _best_move(self, source: str) -> tuple[UnitId, str] | None:
         """A copy that a lighter member may take; only the lightest few of each group of tags are asked."""
         for lightest in self._groups.values():
             asked: set[str] = set()
@@ -157,11 +158,11 @@ class StandbyAssignor:
                         return unit, target
         return None
 
-    def _may_move(self, unit: str, source: str, target: str) -> bool:
+    def _may_move(self, unit: UnitId, source: str, target: str) -> bool:
         tasks = self._draft.units[unit].tasks
         return self._per_thread(source, -tasks) >= self._per_thread(target, tasks) and self._fits(unit, source, target)
 
-    def _fits(self, unit: str, source: str, target: str) -> bool:
+    def _fits(self, unit: UnitId, source: str, target: str) -> bool:
         """Whether a copy may be at one member instead of another: apart from the others, and over as many values of tags."""
         others = [self._draft.owner[unit], *(member for member in self.of_unit[unit] if member != source)]
         if self._where(target) in map(self._where, others):
@@ -171,13 +172,13 @@ class StandbyAssignor:
 
     # -- books ---------------------------------------------------------------------------------------------------------
 
-    def _give(self, unit: str, member: str) -> None:
+    def _give(self, unit: UnitId, member: str) -> None:
         self.of_unit[unit].append(member)
         self._of_member[member][unit] = None
         self._load[member] += self._draft.units[unit].tasks
         self._groups[self._entries[member]].changed(member)
 
-    def _take(self, unit: str, member: str) -> None:
+    def _take(self, unit: UnitId, member: str) -> None:
         self.of_unit[unit].remove(member)
         del self._of_member[member][unit]
         self._load[member] -= self._draft.units[unit].tasks
