@@ -39,7 +39,7 @@ class Reading(NamedTuple):
 class ClientMetrics:
     """Takes what the clients of one client id tell into a registry; several clients may share an id, each with its own part.
 
-    Where `deferred`, what is told waits for `settle`: any thread may poll a client, and only one may change the registry.
+    Where `deferred`, what is told waits for `read_pending`: any thread may poll a client, and only one may change the registry.
     """
 
     def __init__(self, registry: Metrics, kind: str, client_id: str, *, deferred: bool = False) -> None:
@@ -61,7 +61,7 @@ class ClientMetrics:
         """Take the client's metrics out of the registry."""
         self._registry.remove_with_tags({"client-id": self._client_id})
 
-    def settle(self) -> None:
+    def read_pending(self) -> None:
         """Take in what was told last."""
         for part in list(self._waiting):
             self._read(part, self._waiting.pop(part))

@@ -89,7 +89,7 @@ class Follower:
         return sum(map(len, self._messages.values()))
 
     @property
-    def has_passed(self) -> bool:
+    def has_skipped(self) -> bool:
         """Whether there are offsets without records to be taken: the ends of transactions, and aborted ones."""
         return any(end > self._at[partition] for partition, end in self._ends.items())
 

@@ -26,7 +26,7 @@ _OF_A_BATCH = 64
 
 
 class KeyPlaces:
-    """The keys that were looked at of one task's topics; `is_settled` when nothing more is to be learnt."""
+    """The keys that were looked at of one task's topics; `is_complete` when nothing more is to be learnt."""
 
     def __init__(self, groups: Iterable[frozenset[str]], counts: Mapping[str, int], in_place: frozenset[str]) -> None:
         self._groups = [group for group in groups if len(group) > 1 and all(counts.get(topic, 1) > 1 for topic in group)]
@@ -49,7 +49,7 @@ class KeyPlaces:
         return cls(subtopology.copartition_groups, counts, frozenset(subtopology.repartition_source_topics) - chosen)
 
     @property
-    def is_settled(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether there is nothing to look at any more."""
         return not self._open
 

@@ -138,7 +138,7 @@ class StreamTask:
         """Sources whose rows may lie in caches since the last commit: until then nothing of them goes past those."""
         self._merged: MergedJoin | CachedTables | None = None
         self._next_offsets: dict[TopicPartition, int] = {}
-        self._passed: set[TopicPartition] = set()
+        self._without_records: set[TopicPartition] = set()
         """Partitions that were read on without a record: there was nothing but the ends of transactions, or aborted ones."""
         self._commit_needed = False
         self.commit_requested = False
@@ -224,7 +224,7 @@ class StreamTask:
         if next_offset is not None:
             self._next_offsets[partition] = next_offset
             if not len(records):
-                self._passed.add(partition)
+                self._without_records.add(partition)
                 self._commit_needed = True
         self.metrics.consumed(partition, self.partition_group.queue(partition).source.name, records)
         return self.partition_group.add_raw_records(partition, records)
@@ -573,7 +573,7 @@ class StreamTask:
     def _committable_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         metadata = self.context.processor_metadata
         # What processors keep belongs to the task, not to a partition: it goes with the offset of every input partition.
-        consumed = dict.fromkeys((*self._consumed_offsets(), *self._passed))
+        consumed = dict.fromkeys((*self._consumed_offsets(), *self._without_records))
         partitions: Iterable[TopicPartition] = self.input_partitions if metadata.needs_commit else consumed
         offsets = {}
         for partition in partitions:
@@ -618,7 +618,7 @@ class StreamTask:
     def _clear_commit_statuses(self) -> None:
         self._in_caches.clear()
         self._commit_needed = False
-        self._passed.clear()
+        self._without_records.clear()
         self.commit_requested = False
         self.context.processor_metadata.needs_commit = False
 

@@ -49,7 +49,7 @@ class SortedKeys:
     def range(self, key_from: bytes | None, key_to: bytes | None, to_inclusive: bool = True) -> list[bytes]:
         """The keys between two bounds in ascending order, as they are now; None leaves an end open."""
         if self._added or self._removed:
-            self._settle()
+            self._merge_changes()
         chunks = self._chunks
         if not chunks:
             return []
@@ -79,7 +79,7 @@ class SortedKeys:
         self._lasts = [chunk[-1] for chunk in self._chunks]
         self._size = len(keys)
 
-    def _settle(self) -> None:
+    def _merge_changes(self) -> None:
         # Sorting again beats single steps once a fair part of the keys changed: timsort merges sorted runs in one pass.
         if (len(self._added) + len(self._removed)) * 16 > self._size:
             removed = self._removed

@@ -49,13 +49,13 @@ def opened(*running: TaskId) -> LaneLoop:
 
 def test_should_work_when_all_that_is_wanted_of_it_is_open_and_restored() -> None:
     lane = opened(A)
-    assert lane.settle([A, B])
+    assert lane.update_state([A, B])
     assert lane.state is RESTORING
     lane.answered(Job(opens={A: 1, B: 1}), LaneAnswer("w", opened=(A, B)))
-    assert lane.settle([A, B])
+    assert lane.update_state([A, B])
     assert lane.state is RUNNING
-    assert not lane.settle([A, B])
-    assert lane.settle([A])
+    assert not lane.update_state([A, B])
+    assert lane.update_state([A])
     assert lane.state is OPENING
     assert lane.answered(Job(opens={A: 1}), LaneAnswer("w", opened=(A,))) == {B}
     assert lane.holds == {A: 1}
@@ -63,7 +63,7 @@ def test_should_work_when_all_that_is_wanted_of_it_is_open_and_restored() -> Non
 
 def test_should_not_settle_what_is_not_open() -> None:
     lane = LaneLoop(0)
-    assert not lane.settle([])
+    assert not lane.update_state([])
     assert lane.state is CREATED
 
 

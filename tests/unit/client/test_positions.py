@@ -403,7 +403,7 @@ def test_should_take_over_what_was_read_for_some_tasks_and_leave_the_others_alon
 
 
 def test_should_not_show_where_sources_are_while_it_is_not_known_where_all_are_that_they_feed() -> None:
-    """A task that is restored aside has no vector yet, and begins where the sources' commits are."""
+    """A task that is restored first has no vector yet, and begins where the sources' commits are."""
     found = positions({LINES[0]: OffsetAndMetadata(3), LINES[1]: OffsetAndMetadata(4)}, tasks=[TaskId(1, 0)])
     found.vectors[WORDS[0]].update({LINES[0]: 50, LINES[1]: 50})
     assert found.shown() == {}

@@ -42,7 +42,7 @@ def progress(position: int, restored: int) -> RestoreProgress:
         ([(60, 60, "batch"), (100, 40, "batch"), (100, 100, "done")], [("batch", 60, 60), ("batch", 100, 40), ("end", 100)]),
         ([(100, 0, "end")], [("end", 0)]),
     ],
-    ids=["in a lane", "aside", "nothing to do"],
+    ids=["in a lane", "first", "nothing to do"],
 )
 def test_should_tell_a_listener_of_every_batch_and_of_all_of_them_at_the_end(
     steps: list[tuple[int, int, str]], heard: list[tuple[Any, ...]]

@@ -76,14 +76,14 @@ def test_should_restore_aside_what_has_to_wait_for_an_open_transaction(
     admin: Any = SimpleNamespace(log_ends=lambda asked, committed: {p: stable[p] if committed else 9 for p in asked})
     copies._admin, copies._config = admin, copies._config.with_values({"processing.guarantee": "exactly_once_v2"})
     tasks = [TaskId(0, 0), TaskId(0, 1)]
-    assert copies.to_be_put_aside(tasks) == {TaskId(0, 0)}
-    copies.aside.add(TaskId(0, 0))
+    assert copies.to_restore_first(tasks) == {TaskId(0, 0)}
+    copies.restoring.add(TaskId(0, 0))
     assert "app-counts-changelog-0 at offset 5" in caplog.text
     lags[TaskId(0, 0)] = 0
     copies.take_back()
-    assert copies.aside == {TaskId(0, 0)}
+    assert copies.restoring == {TaskId(0, 0)}
     stable[TopicPartition("app-counts-changelog", 0)] = 10
     copies.take_back()
-    assert copies.aside == set()
+    assert copies.restoring == set()
     stable[TopicPartition("app-counts-changelog", 0)] = 5
-    assert copies.to_be_put_aside(tasks) == set(), "what has been restored aside is opened, and not put aside once more"
+    assert copies.to_restore_first(tasks) == set(), "what has been restored first is opened, and not restored once more"

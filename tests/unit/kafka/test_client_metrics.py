@@ -98,7 +98,7 @@ def test_should_wait_with_what_another_thread_tells_until_it_is_asked_for() -> N
     for requests in (10, 25):
         metrics.settings({})["stats_cb"](statistics(tx=requests))
     assert not registry.metrics()
-    metrics.settle()
+    metrics.read_pending()
     assert registry.value("request-total", "admin-client-metrics") == 25
 
 

@@ -46,7 +46,7 @@ def test_should_warn_once_where_one_topic_lies_as_kafka_puts_it_and_the_other_do
     (told,) = warned()
     assert "topics orders and customers are joined" in told
     assert "partitioner=murmur2_random" in told
-    assert places.is_settled
+    assert places.is_complete
 
 
 @pytest.mark.parametrize("partitioner", [as_kafka, as_librdkafka])
@@ -58,7 +58,7 @@ def test_should_say_nothing_where_all_topics_lie_alike(
         for topic in COUNTS:
             places.look(topic, keys(partitioner)[start : start + 40])
     assert not warned()
-    assert places.is_settled
+    assert places.is_complete
 
 
 def test_should_look_at_few_keys_and_then_at_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,9 +76,9 @@ def test_should_look_at_few_keys_and_then_at_none(monkeypatch: pytest.MonkeyPatc
 
 
 def test_should_have_nothing_to_look_at_without_a_join_or_with_one_partition() -> None:
-    assert KeyPlaces((), {}, frozenset()).is_settled
-    assert KeyPlaces(GROUP, {"orders": 1, "customers": 1}, frozenset()).is_settled
-    assert KeyPlaces((frozenset({"orders"}),), COUNTS, frozenset()).is_settled
+    assert KeyPlaces((), {}, frozenset()).is_complete
+    assert KeyPlaces(GROUP, {"orders": 1, "customers": 1}, frozenset()).is_complete
+    assert KeyPlaces((frozenset({"orders"}),), COUNTS, frozenset()).is_complete
 
 
 def test_should_know_that_repartition_topics_lie_as_kafka_puts_them(warned: Callable[[], list[str]]) -> None:

@@ -25,7 +25,7 @@ class Follower:
     def __init__(self, arrivals: Iterable[float]) -> None:
         self.now, self._arrivals, self._come = 0.0, sorted(arrivals), 0
         self.positions: dict[TopicPartition, int] = {}
-        self.trouble, self.has_passed, self.rests = "", False, False
+        self.trouble, self.has_skipped, self.rests = "", False, False
 
     def follow(self, positions: dict[TopicPartition, int]) -> None:
         self.positions = dict(positions)

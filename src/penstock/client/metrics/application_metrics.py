@@ -141,7 +141,7 @@ class ApplicationMetrics:
                 self._of_thread(lane)
             self._of_lanes = {lane: receiver for lane, receiver in self._of_lanes.items() if lane in alive}
             self._updater.follow()
-            self._admin.settle()
+            self._admin.read_pending()
             found = {**self._registry.metrics(), **self._updater.metrics()}
             for receiver in self._of_lanes.values():
                 found.update(receiver.metrics())

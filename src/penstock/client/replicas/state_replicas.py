@@ -1,6 +1,6 @@
 """What the conductor knows of state beside the tasks that run: copies for the group, copies on other hosts, tasks brought back.
 
-A task that is ours and has much to restore is restored aside, as a copy, while the others run.
+A task that is ours and has much to restore is restored first, as a copy, while the others run.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ class StateReplicas:
         self._looked_at = self._told_at = -math.inf
         self.member: GroupMember | None = None
         self.directory: StateDirectory | None = None
-        self.aside: set[TaskId] = set()
+        self.restoring: set[TaskId] = set()
         self._taken_back: set[TaskId] = set()
         self.standbys = LocalReplicas(
             lane_jobs.updaters, events, f"{lane_jobs.application.client_id}-StateUpdater", self._source_limits
         )
 
     def replace_plan(self, plan: Plan, units: Units) -> None:
-        """Other topics than before: nothing is restored aside under the new plan yet."""
+        """Other topics than before: nothing is restored first under the new plan yet."""
         self._plan, self._units = plan, units
-        self.aside = set()
+        self.restoring = set()
 
     def go_by(self, plan: Plan, units: Units) -> None:
         """Repartitions go another way: copies are of the same tasks, in other units of work."""
@@ -127,13 +127,13 @@ class StateReplicas:
     # -- copies --------------------------------------------------------------------------------------------------------
 
     def keep(self, membership: Membership, owners: Mapping[TaskId, int]) -> None:
-        """Have the updaters keep what the group asks for, what is restored aside, and our own tasks on other hosts."""
+        """Have the updaters keep what the group asks for, what is restored first, and our own tasks on other hosts."""
         kept = [task for task in tasks_in(self._units, membership.copies) if self._plan.is_stateful(task)]
-        wanted = {task for task in (*kept, *self.aside) if task not in owners and self._plan.is_stateful(task)}
+        wanted = {task for task in (*kept, *self.restoring) if task not in owners and self._plan.is_stateful(task)}
         given = hosts_of(wanted, self._lane_jobs.updaters.hosts() if wanted else [])
         hosts = self._lane_jobs.hosts
         own = {task: host for task, host in self._own.items() if task in owners and hosts.get(owners[task]) != host}
-        self.standbys.want({**given, **own}, self.aside, tasks_in(self._units, membership.units))
+        self.standbys.want({**given, **own}, self.restoring, tasks_in(self._units, membership.units))
         self.standbys.hurry(membership.probing or bool(own))
 
     def choose(self, placement: Placement, membership: Membership | None) -> None:
@@ -143,21 +143,21 @@ class StateReplicas:
         hosts = self._lane_jobs.hosts
         self._chosen = {task: hosts[lane] for task, lane in placement.owners.items() if lane in hosts}
 
-    def to_be_put_aside(self, tasks: Iterable[TaskId]) -> set[TaskId]:
-        """Which of these are restored aside: they have much to restore, or have to wait for a transaction."""
+    def to_restore_first(self, tasks: Iterable[TaskId]) -> set[TaskId]:
+        """Which of these are restored first: they have much to restore, or have to wait for a transaction."""
         asked = {task for task in tasks if task not in self._taken_back}
         waiting = {task for task in self._undecided(asked) if self._is_persistent(task)}
         return {task for task in asked if task in waiting or self._has_much_to_restore(task)}
 
     def take_back(self) -> None:
-        """Tasks that have been restored aside are to run now."""
-        found = [task for task in self.aside if self._is_back(task)]
+        """Tasks that have been restored first are to run now."""
+        found = [task for task in self.restoring if self._is_back(task)]
         now = time.monotonic()
         if not found or now - self._looked_at < _UNDECIDED_EVERY:
             return
         self._looked_at = now
         ready = set(found) - self._undecided(found)
-        self.aside -= ready
+        self.restoring -= ready
         self._taken_back |= ready
 
     def _undecided(self, tasks: Iterable[TaskId]) -> set[TaskId]:

@@ -580,7 +580,7 @@ class Conductor:
         """Copies have come further: what waits for them goes on, and the group is asked when a warm-up is ready."""
         if self.tasks.adopted is None or self.member is None:
             return
-        if self.copies.aside:
+        if self.copies.restoring:
             self._notify()
         if self.copies.warm_ups_are_ready():
             self._probe()
@@ -674,7 +674,7 @@ class Conductor:
     def _drive(self, lane: LaneLoop) -> None:
         """The next step of a lane that is free; turns are planned when it is known where logs end."""
         self._watch(lane)
-        self._settle(lane)
+        self._update_state(lane)
         if lane.job is not None or lane.ends:
             return
         if lane.on_left is not None and not lane.holds:
@@ -770,12 +770,12 @@ class Conductor:
                 if lane.on_left is None and lane.goes_to is None:
                     self.tasks.stay_away(lane.index, away=False)
             self.tasks.opened(lane, job, answer)
-            self._settle(lane)
+            self._update_state(lane)
             if answer.goes_on and job.stay is not None:
                 self._go_on(lane, job.stay, answer.reached)
 
-    def _settle(self, lane: LaneLoop) -> None:
-        if lane.settle(self.tasks.wanted(lane)):
+    def _update_state(self, lane: LaneLoop) -> None:
+        if lane.update_state(self.tasks.wanted(lane)):
             self._events.on_lane(lane.index, lane.state)
 
     def _account(self, lane: LaneLoop, turn: Turn, answer: LaneAnswer) -> None:

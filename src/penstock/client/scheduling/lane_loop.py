@@ -175,7 +175,7 @@ class LaneLoop:
         self.drop_parts({*gone, *answer.begun})
         return gone
 
-    def settle(self, wanted: Collection[TaskId]) -> bool:
+    def update_state(self, wanted: Collection[TaskId]) -> bool:
         """Become what follows from what is wanted of the lane and what it has; whether that is something else than before."""
         if not self.is_open:
             return False

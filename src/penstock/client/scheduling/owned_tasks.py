@@ -71,10 +71,10 @@ class TaskReading(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What came of a reading: where tasks go on, how much waits for them, and which of them are restored aside first."""
+    """What came of a reading: where tasks go on, how much waits for them, and which of them are restored first, as copies."""
 
     reading: TaskReading
-    aside: frozenset[TaskId]
+    restored_first: frozenset[TaskId]
     backlog: int
     to_restore: int
 
@@ -207,7 +207,7 @@ class OwnedTasks:
         lanes = list(self.lanes.values())
         return (
             self.adopted is not None
-            and not self.copies.aside
+            and not self.copies.restoring
             and not self._being_read
             and self.owners.keys() >= set(tasks_in(self.units, self.adopted.units))
             and all(lane.state is LaneState.RUNNING for lane in lanes if not lane.ends)
@@ -248,7 +248,7 @@ class OwnedTasks:
         if unknown:
             raise TaskMigratedError(f"the group has work that this instance does not know yet ({', '.join(unknown)})")
         tasks = set(tasks_in(self.units, membership.units))
-        known = {*self._read_under, *self.copies.aside}
+        known = {*self._read_under, *self.copies.restoring}
         self.give_up(t for t in known if t not in tasks or elsewhere.get(t, 0) > self._read_under.get(t, 0))
         if membership is not self.adopted:
             self.adopted = membership
@@ -270,7 +270,7 @@ class OwnedTasks:
             self.timers.pop(task, None)
             for known in (self._readings, self._being_read, self._read_under):
                 known.pop(task, None)
-        self.copies.aside.difference_update(given)
+        self.copies.restoring.difference_update(given)
         self.positions.drop(given)
 
     def next_reading(self, heard: int) -> TaskReading | None:
@@ -285,7 +285,7 @@ class OwnedTasks:
         asked = [
             task
             for task in tasks_in(self.units, self.adopted.units)
-            if not (task in self._readings or task in self._being_read or task in self.copies.aside)
+            if not (task in self._readings or task in self._being_read or task in self.copies.restoring)
             and (task not in self._holders)
             and (task not in self.owners or self.lanes[self.owners[task]].is_open)
         ]
@@ -299,14 +299,14 @@ class OwnedTasks:
 
     def read(self, reading: TaskReading) -> Read:
         """Read what is committed for tasks, and see how much they have to restore; takes its time, on any thread."""
-        aside = frozenset(self.copies.to_be_put_aside(reading.new) if reading.beside_others else ())
-        tasks, positions = [task for task in reading.tasks if task not in aside], reading.positions
+        restored_first = frozenset(self.copies.to_restore_first(reading.new) if reading.beside_others else ())
+        tasks, positions = [task for task in reading.tasks if task not in restored_first], reading.positions
         positions.drop(reading.tasks)
         positions.add(tasks)
         sources = list(dict.fromkeys(source for task in tasks for source in positions.sources_of(task)))
         ends = self._admin.reachable_ends(sources, self.committed_only) if sources else {}
         backlog = sum(max(0, end - positions.start(partition)) for partition, end in ends.items())
-        return Read(reading, aside, backlog, self.copies.to_restore(reading.new - aside))
+        return Read(reading, restored_first, backlog, self.copies.to_restore(reading.new - restored_first))
 
     def take(self, read: Read) -> None:
         """Go on from what was read, except for what has been given up meanwhile, and put what is new on lanes."""
@@ -314,8 +314,8 @@ class OwnedTasks:
         mine = [task for task in reading.tasks if self._being_read.get(task) == reading.number]
         for task in mine:
             del self._being_read[task]
-        self.copies.aside.update(task for task in mine if task in read.aside)
-        direct = [task for task in mine if task not in read.aside]
+        self.copies.restoring.update(task for task in mine if task in read.restored_first)
+        direct = [task for task in mine if task not in read.restored_first]
         self.positions.take(reading.positions, direct)
         self._readings.update(dict.fromkeys(direct, reading.number))
         self.place(read.backlog, read.to_restore)
@@ -328,7 +328,7 @@ class OwnedTasks:
 
     def take_back(self) -> None:
         """Tasks whose state has been brought back beside the others are read and opened like new ones."""
-        if self.adopted is not None and self.copies.aside:
+        if self.adopted is not None and self.copies.restoring:
             self.copies.take_back()
 
     # -- from lane to lane ---------------------------------------------------------------------------------------------

@@ -268,7 +268,7 @@ class LaneTasks:
         if task_id.partition == PARTITION:
             subtopologies = self._plan.subtopologies
             places = KeyPlaces.of(subtopologies[task_id.subtopology], subtopologies.values(), self._plan.partitions)
-            if not places.is_settled:
+            if not places.is_complete:
                 self._key_places[task_id] = places
         for partition in inputs:
             # One without a vector has records left in the topic, from when they were written there: those come first.
@@ -447,7 +447,7 @@ class LaneTasks:
         """Notice topics whose keys do not lie as those they are joined with; a few keys tell, then nothing is looked at."""
         places = self._key_places[task_id]
         places.look(records.topic, records.keys)
-        if places.is_settled:
+        if places.is_complete:
             del self._key_places[task_id]
 
     def _reached(self, partition: TopicPartition, end: int) -> int:

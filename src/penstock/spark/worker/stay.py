@@ -138,7 +138,7 @@ def stay(
         if is_over and not ends and (is_late or not is_ready):
             total.goes_on, total.reached = True, dict(follower.positions)
             return
-        if is_ready or (ends and (follower.has_passed or work.is_uneven)):
+        if is_ready or (ends and (follower.has_skipped or work.is_uneven)):
             is_late = is_over  # what could be done at once is done before it goes, and the pause behind it is spent on the way
             taken = follower.take(appetite.records)
             heard = at if taken.records else heard

@@ -38,7 +38,7 @@ def place_near(draft: AssignmentDraft, settings: AssignorSettings) -> None:
     for (_, is_stateful, _), units in sorted(groups.items()):
         home = {unit: rack_of[draft.owner[unit]] for unit in units}
         traffic, overlap = costs_of(settings) if is_stateful else (_STATELESS_TRAFFIC_COST, _STATELESS_NON_OVERLAP_COST)
-        _settle(draft, home, _Exchange(home, _unit_cost(draft, home, traffic, overlap)).racks())
+        _move_home(draft, home, _Exchange(home, _unit_cost(draft, home, traffic, overlap)).racks())
 
 
 def place_copies_near(
@@ -157,7 +157,7 @@ class _Exchange:
         return found[::-1]
 
 
-def _settle(draft: AssignmentDraft, home: Mapping[UnitId, str], ends: Mapping[UnitId, str]) -> None:
+def _move_home(draft: AssignmentDraft, home: Mapping[UnitId, str], ends: Mapping[UnitId, str]) -> None:
     """Give what comes to a rack to those of its members that had to give something, where there is state to whom has it."""
     room: dict[str, int] = {}
     coming: dict[str, list[UnitId]] = {}
