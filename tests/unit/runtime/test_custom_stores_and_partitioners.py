@@ -23,6 +23,7 @@ from penstock import (
     StreamsBuilder,
     TaskId,
     TopicPartition,
+    TopologyError,
     TopologyTestDriver,
 )
 from penstock.handlers import LogAndFailExceptionHandler
@@ -161,3 +162,20 @@ def test_should_write_through_a_partitioner_of_a_class() -> None:
     with TopologyTestDriver(builder.build()) as driver:
         driver.create_input_topic("in", TEXT, TEXT).pipe_input("a", "x", headers=[("to", b"0")])
         assert driver.create_output_topic("out", TEXT, TEXT).read_key_value() == ("a", "x")
+
+
+class NoStore:
+    name = "buffered"
+
+
+class NoStoreBuilder(BufferedBuilder):
+    def build(self) -> Any:
+        return NoStore()
+
+
+def test_should_say_what_a_builder_gave_that_is_no_store() -> None:
+    builder = StreamsBuilder()
+    builder.add_state_store(NoStoreBuilder())
+    builder.stream("in", Consumed(TEXT, TEXT)).process(lambda: Writer("buffered"), "buffered")
+    with pytest.raises(TopologyError, match=r"store buffered \(NoStoreBuilder\) gave a NoStore, .* subclass of StateStore"):
+        TopologyTestDriver(builder.build())
