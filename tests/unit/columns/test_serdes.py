@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.columns.serdes import deserialize_column, serialize_column
 from penstock.errors import SerializationError
-from penstock.serdes.codecs import copy_json, copy_text, deserialize_json, serialize_json
+from penstock.serdes.codecs import deserialize_json, serialize_json
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=4),
@@ -49,26 +49,3 @@ def test_should_refuse_what_json_cannot_hold_by_columns_too(value: Any) -> None:
 def test_should_read_json_as_value_by_value(data: list[Any]) -> None:
     expected = outcome(lambda: [deserialize_json("topic", one) for one in data])
     assert outcome(lambda: list(deserialize_column(deserialize_json, "topic", data))) == expected
-
-
-@given(value=PLAIN)
-def test_should_copy_json_as_its_bytes_come_back(value: Any) -> None:
-    try:
-        copied = copy_json(value)
-    except (TypeError, ValueError):
-        return
-    assert repr(copied) == repr(deserialize_json("topic", serialize_json("topic", value)))
-    if isinstance(value, dict | list):
-        assert copied is not value
-
-
-@pytest.mark.parametrize("value", [{1: 2}, (1,), {"a": float("inf")}, 1 << 70, b"", {"a": "\ud800"}, "\ud800", object()])
-def test_should_not_copy_what_may_come_back_as_something_else(value: Any) -> None:
-    with pytest.raises((TypeError, ValueError)):
-        copy_json(value)
-
-
-def test_should_copy_text_that_can_be_written() -> None:
-    assert copy_text("\u00e4") == "\u00e4"
-    with pytest.raises(UnicodeEncodeError):
-        copy_text("\ud800")

@@ -157,9 +157,9 @@ def test_should_import_nothing_for_a_name_and_run_no_code_to_find_it(monkeypatch
     lazy.__dict__["__getattr__"] = look_up
     monkeypatch.setitem(sys.modules, "lazy_module", lazy)
     assert Raised("lazy_module", "AnyError", "text").exception() is None
-    assert "wsgiref.handlers" not in sys.modules
-    assert Raised("wsgiref.handlers", "AnyError", "text").exception() is None
-    assert "wsgiref.handlers" not in sys.modules
+    assert "wave" not in sys.modules
+    assert Raised("wave", "AnyError", "text").exception() is None
+    assert "wave" not in sys.modules
 
 
 def test_should_raise_nothing_in_the_driver_that_would_end_it() -> None:
