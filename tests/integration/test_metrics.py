@@ -62,7 +62,7 @@ def test_should_count_what_client_threads_and_tasks_do(kafka: Kafka, run: Run) -
 
     with urllib.request.urlopen(f"http://127.0.0.1:{streams.metrics_port}/metrics", timeout=30) as answer:
         lines = answer.read().decode().splitlines()
-    assert f'penstock_stream_thread_process_total{{thread_id="{thread}"}} 4' in lines
+    assert f'penstock_stream_thread_process_total{{thread_id="{thread}"}} 4.0' in lines
     assert "# TYPE penstock_stream_thread_process_total counter" in lines
     with pytest.raises(urllib.error.HTTPError, match="404"):
         urllib.request.urlopen(f"http://127.0.0.1:{streams.metrics_port}/other", timeout=30)
