@@ -25,7 +25,7 @@ STAYS = "turn after turn"
 
 @pytest.fixture(autouse=True)
 def _stays_soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.client.scheduling.conductor.PLANNED_SECONDS", 0.0)
+    monkeypatch.setattr("penstock.client.scheduling.lane_loop.PLANNED_SECONDS", 0.0)
 
 
 class Stream:

@@ -11,7 +11,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(
-        "penstock.client.scheduling.conductor.PLANNED_SECONDS", 0.05
+        "penstock.client.scheduling.lane_loop.PLANNED_SECONDS", 0.05
     )  # or hardly any lane would stay where many fail
-    monkeypatch.setattr("penstock.client.scheduling.conductor.fence", lambda config, transactional_id: None)
+    monkeypatch.setattr("penstock.client.scheduling.lane_roster.fence", lambda config, transactional_id: None)
     return now

@@ -458,14 +458,15 @@ class World:
         positions = Positions(
             *(self.plan, "app", self.brokers, self.brokers.read_committed, builder, "earliest", ManualClock(0))  # type: ignore[arg-type]
         )
-        events = Events(lambda: self.told.append("running"), lambda: self.told.append("rebalancing"), on_failure=self._failed)
+        self.events = Events(
+            lambda: self.told.append("running"), lambda: self.told.append("rebalancing"), on_failure=self._failed
+        )
         fakes: Any = (self.lane_jobs, self.brokers, positions)
         self.units = units_of(self.plan)
-        self.conductor = Conductor(config, self.plan, *fakes, self.units, events, beside=self.beside)
+        self.conductor = Conductor(config, self.plan, *fakes, self.units, self.events, beside=self.beside)
         self.conductor.member = SimpleNamespace(  # type: ignore[assignment]
             failure=None, is_leader=True, commit=self._commit, request_rejoin=lambda: None
         )
-        self.conductor._rebalance_pause._now = self.conductor._stuck._clock = lambda: clock[0]
         self.generation = 0
         self.read: list[list[TaskId]] = []
         """The tasks that were read from Kafka, in order."""

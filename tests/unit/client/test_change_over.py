@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.client.scheduling.housekeeping import show_lag
 from penstock.ids import TopicPartition
 from tests.unit.client.simulated import WORDS
 from tests.unit.client.simulated_group import Group, Member
@@ -200,7 +201,7 @@ def test_should_not_show_a_lag_that_was_true_before_the_shuffle_was_left(clock: 
     group.rebalance()
     group.settle(60)
     committed = dict(group.brokers.committed)
-    first.world.conductor._show_lag(shown, generation)
+    show_lag(first.world.conductor.words, shown, generation)
     assert group.brokers.committed == committed
     consumed_once(group)
 

@@ -33,7 +33,7 @@ def test_should_move_the_tasks_of_a_lane_that_goes(clock: list[float]) -> None:
     change(world, 0)
     assert world.owned() == {1: TASKS}
     assert world.told == ["running", "rebalancing", "running"]
-    assert world.conductor._spread.wants(backlog=1_000_000)
+    assert world.conductor.tasks.spread.wants(backlog=1_000_000)
     change(world, 0, "t1")
     assert world.owned() == {0: TASKS // 2, 1: TASKS // 2}
     assert world.told[3:] == ["rebalancing", "running"]

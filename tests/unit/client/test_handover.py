@@ -194,7 +194,7 @@ def test_should_ask_the_group_to_look_again_once_in_a_generation(world: World) -
     world.conductor.member = SimpleNamespace(  # type: ignore[assignment]
         is_leader=True, request_rejoin=lambda: asked.append(1), failure=None
     )
-    world.conductor._probe()
+    world.conductor.words.probe()
     assert not asked  # nothing waits
     world.conductor.assigned(Membership(2, b"", ("2_0",), probing=True))
     world.settle(5)

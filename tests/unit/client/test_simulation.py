@@ -250,7 +250,7 @@ def test_should_end_when_the_turns_that_run_are_accounted_for(clock: list[float]
 def end(world: World, chance: random.Random | None = None) -> None:
     """Close the instance: jobs and stages end one after the other until the loop does."""
     world.conductor.stop()
-    world.conductor._sleep = lambda: play(world, chance)  # type: ignore[method-assign]
+    world.conductor.notes.sleep = lambda seconds: play(world, chance)  # type: ignore[method-assign]
     world.conductor.run()
 
 

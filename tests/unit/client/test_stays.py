@@ -119,10 +119,10 @@ def test_should_call_a_lane_back_once_when_something_else_is_to_be_done(
 def test_should_plan_turns_after_a_stay_has_failed_and_count_what_it_had_committed(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.client.scheduling.conductor.PLANNED_SECONDS", 60.0)
+    monkeypatch.setattr("penstock.client.scheduling.lane_loop.PLANNED_SECONDS", 60.0)
     counted: list[int] = []
     world, turn = staying(clock)
-    world.conductor._events.on_account = lambda turn, answers, seconds: counted.append(turn.records)
+    world.events.on_account = lambda turn, answers, seconds: counted.append(turn.records)
     world.lane_jobs.fail(turn, committed=True)
     world.until(lambda: counted)
     assert counted == [3]  # half of it, rounded up: 2 of 3 orders, and 1 of 2 lines

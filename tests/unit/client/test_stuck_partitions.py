@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.scheduling import conductor as conductor_module
+from penstock.client.scheduling import lane_roster
 from penstock.client.scheduling.batch_sizer import BatchSizer
 from penstock.client.scheduling.failures import LaneLostError
 from penstock.client.scheduling.lane_changes import LaneChange
@@ -203,7 +203,7 @@ def test_should_end_what_a_lane_may_have_left_open_that_does_not_come_back(
 ) -> None:
     world = begin(clock, 2, **{"processing.guarantee": guarantee})
     fenced: list[str] = []
-    monkeypatch.setattr(conductor_module, "fence", lambda settings, transactional_id: fenced.append(transactional_id))
+    monkeypatch.setattr(lane_roster, "fence", lambda settings, transactional_id: fenced.append(transactional_id))
     world.conductor.change_lanes(LaneChange(1))
     world.settle(10)
     world.conductor.replace_lane(0, 2, "t3")

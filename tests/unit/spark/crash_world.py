@@ -17,8 +17,8 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from penstock import StreamsConfig, TaskId, TopicPartition
-from penstock.client.scheduling.conductor import Conductor
 from penstock.client.scheduling.positions import Positions
+from penstock.client.scheduling.shuffle_exit import leave_shuffle
 from penstock.client.scheduling.stages import StagePart, catch_up_window, front_window, plan_stage
 from penstock.client.scheduling.turns import Turn, account, plan_turn
 from penstock.clock import SystemClock
@@ -319,10 +319,9 @@ class Instance:
         """One commit by the group's leader, before anything is opened."""
         moved = self.positions.following_moves()
         assert not any(is_vector(committed) for committed in moved.values()), "nobody has moved an offset"
-        member = SimpleNamespace(is_leader=True, commit=lambda offsets, **_: self.brokers.offsets.update(offsets))
-        driver: Any = SimpleNamespace(member=member)
+        leader: Any = SimpleNamespace(is_leader=True, commit=lambda offsets, **_: self.brokers.offsets.update(offsets))
         if self.generation != self._left_shuffle_at:
-            assert Conductor._leave_shuffle(driver, self.positions, self.generation)
+            assert leave_shuffle(leader, self.positions, self.generation)
         self._left_shuffle_at = self.generation
 
     def restore(self, seconds: float = 60.0) -> bool:

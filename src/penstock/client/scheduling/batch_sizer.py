@@ -84,3 +84,7 @@ class BatchSizer:
         """So many records were found to be read."""
         if backlog > _SMALL:
             self.small_since = time.monotonic()
+
+    def next_poll(self, now: float, longest: float) -> float:
+        """When to look again where nothing was found: soon after there was much, `longest` seconds later when nothing comes."""
+        return now + min(longest, max(0.005, (now - self.small_since) / 20))

@@ -19,14 +19,14 @@ from __future__ import annotations
 import enum
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from penstock.client.scheduling.batch_sizer import BatchSizer
 from penstock.client.scheduling.health import Health
 from penstock.client.scheduling.stages import StagePart
-from penstock.client.scheduling.stays import StayPlan
+from penstock.client.scheduling.stays import PLANNED_SECONDS, StayPlan
 from penstock.client.scheduling.turns import Turn
 from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition
@@ -125,7 +125,7 @@ class LaneLoop:
         self.there: Mapping[TopicPartition, int] = {}
         """Where that ended which a stay was to read, when it began or a moment later."""
         self.plans_until = 0.0
-        """Until then its turns are planned one by one: its last stay has failed, or has not read what there was."""
+        """Until then its turns are planned one by one."""
         self.on_left: Callable[[], None] | None = None
         """Who is told when the lane is gone; it goes as soon as it has nothing open."""
 
@@ -188,6 +188,10 @@ class LaneLoop:
         self.become(LaneState.HEALING)
         self.forget()
 
+    def plan_for_a_while(self) -> None:
+        """Have its turns planned one by one: its last stay has failed, or has not read what there was."""
+        self.plans_until = time.monotonic() + PLANNED_SECONDS
+
     def begin_anew(self) -> None:
         """Nothing is known of the worker any more."""
         if not self.ends:
@@ -205,3 +209,8 @@ class LaneLoop:
         if tasks and self.parts:
             left = (part.without(tasks) for part in self.parts)
             self.parts = deque(part for part in left if part is not None)
+
+
+def runs_turns(lanes: Iterable[LaneLoop]) -> bool:
+    """Whether a turn is under way in any of these lanes."""
+    return any((job := lane.job) is not None and job.is_turn for lane in lanes)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future
 from typing import NamedTuple
 
+from penstock.client.scheduling.notes import Beside
 from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
 
@@ -29,13 +30,13 @@ class LogEnds:
     def __init__(
         self,
         admin: Admin,
-        executor: Executor,
+        beside: Beside,
         committed_only: bool,
         committed_globals: bool,
         on_ends: Callable[[Future[Ends]], None],
     ) -> None:
         self._admin = admin
-        self._executor = executor
+        self._beside = beside
         self._committed_only, self._committed_globals = committed_only, committed_globals
         self._on_ends = on_ends
         self._asking: Future[Ends] | None = None
@@ -50,7 +51,7 @@ class LogEnds:
     def ask(self, partitions: Iterable[TopicPartition], globals_: Iterable[TopicPartition]) -> None:
         """Ask for the ends of some partitions, and of global topics."""
         self.asked += 1
-        self._asking = self._executor.submit(self._ask, tuple(partitions), tuple(globals_))
+        self._asking = self._beside.submit(self._ask, tuple(partitions), tuple(globals_))
         self._asking.add_done_callback(self._on_ends)
 
     def _ask(self, partitions: tuple[TopicPartition, ...], globals_: tuple[TopicPartition, ...]) -> Ends:

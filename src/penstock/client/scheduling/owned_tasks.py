@@ -107,7 +107,7 @@ class OwnedTasks:
         self._lane_jobs = lane_jobs
         self._admin = admin
         self._events = events
-        self._spread = spread
+        self.spread = spread
         self.committed_only = reads_committed(consumer_config(config, "input"))
         """Whether input topics end at their last stable offsets: that is all the consumers see of them."""
         self.copies = StateReplicas(config, plan, units, lane_jobs, admin, events.standbys)
@@ -337,7 +337,7 @@ class OwnedTasks:
         """Put all tasks that have been read on lanes; those that have one stay there unless the load asks for something else."""
         tasks = [*self.owners, *(task for task in self._readings if task not in self.owners)]
         if tasks and self._lane_jobs.lanes.keys() - self.leaving:
-            spread = self._spread.wants(backlog, to_restore=to_restore, moves_are_dear=self._is_over_hosts)
+            spread = self.spread.wants(backlog, to_restore=to_restore, moves_are_dear=self._is_over_hosts)
             self._take_placement(self._placement(tasks, spread=spread))
         elif self.adopted is not None:
             self.copies.keep(self.adopted, self.owners)
@@ -353,9 +353,9 @@ class OwnedTasks:
         ):
             return
         self._placed_at = now
-        spread = self._spread.wants(self.backlog(), moves_are_dear=over_hosts)
+        spread = self.spread.wants(self.backlog(), moves_are_dear=over_hosts)
         placement = self._placement(list(self.owners), spread=spread)
-        self._take_placement(placement, f"{'over all lanes' if spread else 'together'} ({self._spread.reason})")
+        self._take_placement(placement, f"{'over all lanes' if spread else 'together'} ({self.spread.reason})")
 
     def backlog(self) -> int:
         """How many records wait, as far as is known where logs end."""
@@ -392,7 +392,7 @@ class OwnedTasks:
 
     def _placement(self, tasks: Sequence[TaskId], without: int | None = None, *, spread: bool | None = None) -> Placement:
         away = self.leaving if without is None else {*self.leaving, without}
-        return self.copies.placement(tasks, self._spread.is_spread if spread is None else spread, self.owners, away)
+        return self.copies.placement(tasks, self.spread.is_spread if spread is None else spread, self.owners, away)
 
     def lose_lane(self, index: int, successor: int | None = None) -> None:
         """A lane is gone; its tasks are opened in its successor, or wherever there is room."""

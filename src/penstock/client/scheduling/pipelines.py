@@ -98,6 +98,10 @@ class Pipelines:
         """Whether a stage runs: what it brings is for where tasks are now."""
         return any(pipeline.under_way for pipeline in self._known.values())
 
+    def forget(self) -> None:
+        """Nothing is under way any more."""
+        self._known = {}
+
     def forget_others(self) -> None:
         """Repartitions go another way: what is under way for pipelines that are none any more is of no use."""
         self._known = {unit: pipeline for unit, pipeline in self._known.items() if unit in self._tasks.units}

@@ -26,8 +26,8 @@ class RebalancePause:
     True
     """
 
-    def __init__(self, idle: Stopped, now: Callable[[], float] = time.monotonic) -> None:
-        self._idle, self._now = idle, now
+    def __init__(self, idle: Stopped, now: Callable[[], float] | None = None) -> None:
+        self._idle, self._now = idle, now or (lambda: time.monotonic())
         self._until = 0.0
 
     def begin(self) -> RebalancePause:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from penstock.ids import TopicPartition
+from penstock.kafka.fetch import Short
 
 _log = logging.getLogger(__name__)
 
@@ -22,8 +23,8 @@ class StuckPartitions:
     [TopicPartition(topic='orders', partition=0)]
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock or (lambda: time.monotonic())
         self._waits: dict[TopicPartition, tuple[float, float]] = {}
 
     def note(self, partition: TopicPartition, offset: int, reason: str) -> None:
@@ -31,6 +32,11 @@ class StuckPartitions:
         wait = min(_LONGEST, 2 * self._waits[partition][0]) if partition in self._waits else _FIRST
         self._waits[partition] = wait, self._clock() + wait
         _log.warning("%s cannot be read from offset %d on, and is tried again in %.1f s: %s", partition, offset, wait, reason)
+
+    def note_all(self, short: Mapping[TopicPartition, Short]) -> None:
+        """What a turn could not read."""
+        for partition, at in short.items():
+            self.note(partition, at.offset, at.reason)
 
     def moved(self, partitions: Iterable[TopicPartition]) -> None:
         """These have been read."""

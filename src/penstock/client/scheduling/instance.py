@@ -1,0 +1,19 @@
+"""What the rooms of the conductor have in common."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.client.scheduling.events import Events
+from penstock.client.scheduling.owned_tasks import OwnedTasks
+from penstock.config.streams_config import StreamsConfig
+from penstock.spark.driver.lane_jobs import LaneJobs
+
+
+class Instance(NamedTuple):
+    """One instance of the application: its settings, what it runs and where, and who is told."""
+
+    config: StreamsConfig
+    tasks: OwnedTasks
+    lane_jobs: LaneJobs
+    events: Events
