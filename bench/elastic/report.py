@@ -36,7 +36,8 @@ Below each picture stands what did not come about in the time it was given.
 
 Executors are a matter of Spark; beside them stands what is most like it in Kafka Streams, an instance: the figures of the rows
 above, not another run. Executors sit on hosts of their own (addresses and folders), and a host is lost with all that is on it.
-Only lanes that move pause: a lane that stays waits for nothing but a core. Of two cores here one is the broker's.
+Only lanes that move pause; those that stay wait for nothing but a core, of which there are two for all of it. Executors run with
+`spark.python.daemon.module=pyspark_penstock.daemon`, and with the archive of classes that `penstock warm-up` makes.
 """
 
 
