@@ -63,7 +63,7 @@ def main(application: str, brokers: str, folder: str, source: str, sink: str, *s
     }
     if not config["spark.master"].startswith("local"):
         config["task.spread"] = "always"  # so little load would stay together in one lane
-        config["spark.python.daemon.module"] = "penstock.spark.worker.daemon"  # executors run what is installed here
+        config["spark.python.daemon.module"] = "pyspark_penstock.daemon"  # executors run what is installed here
     words = config.pop("words", None) is not None
     streams = KafkaStreams(topology(source, sink, words=words), config)
     streams.set_global_state_restore_listener(Restored())
@@ -83,6 +83,7 @@ def main(application: str, brokers: str, folder: str, source: str, sink: str, *s
             "STANDBYS": tuple(sorted(str(task.task_id) for thread in threads for task in thread.standby_tasks)),
             "EXECUTORS": _executors(streams),
             "PLACES": _places(streams),
+            "JVM": (inside(streams).lane_jobs.jvm_pid,),
             "PROCESSED": _processed(streams) if words else (),
         }
         for what, words in now.items():

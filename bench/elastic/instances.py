@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -41,6 +43,7 @@ class Instance:
         self.standbys: frozenset[str] = frozenset()
         self.executors: list[str] = []
         self.processed = 0
+        self.jvm = 0
         self.is_gone = False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -64,6 +67,10 @@ class Instance:
         self._process.wait()
         self._reader.join(10)
 
+    def kill_jvm(self) -> None:
+        """kill -9 of the JVM of its Spark."""
+        os.kill(self.jvm, signal.SIGKILL)
+
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -80,6 +87,8 @@ class Instance:
                 self.standbys = frozenset(words)
             elif what == "EXECUTORS":
                 self.executors = words
+            elif what == "JVM":
+                self.jvm = int(words[0])
             elif what == "PROCESSED":
                 self.processed = int(words[0])
             elif what == "PLACES":

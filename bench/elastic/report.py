@@ -36,13 +36,14 @@ Below each picture stands what did not come about in the time it was given.
 
 Executors are a matter of Spark; beside them stands what is most like it in Kafka Streams, an instance: the figures of the rows
 above, not another run. Executors sit on hosts of their own (addresses and folders), and a host is lost with all that is on it.
-When executors come or go, all tasks of the instance wait until their lanes are open again: so there is silence, too.
+Only lanes that move pause; those that stay wait for nothing but a core, of which there are two for all of it. Executors run with
+`spark.python.daemon.module=pyspark_penstock.daemon`, and with the archive of classes that `penstock warm-up` makes.
 """
 
 
 def slug(name: str) -> str:
     """A scenario as a file name."""
-    return "elastic-" + name.replace(",", "").replace(" ", "-")
+    return "elastic-" + name.replace(",", "").replace("'", "").replace(" ", "-").lower()
 
 
 def keep(name: str, curves: Sequence[Curve], made: Mapping[str, str], load: Mapping[str, Any]) -> None:

@@ -148,6 +148,20 @@ def scaled_executors(stage: Stage) -> None:
         driver.stop()
 
 
+def lost_jvm(stage: Stage) -> None:
+    """One instance in a session of its own, whose JVM is killed."""
+    driver = stage.start()
+    stage.wait_for(lambda: len(driver.tasks) == _TASKS and driver.jvm > 0, "the tasks run")
+    stage.load.begin()
+    time.sleep(stage.pause)
+    at = stage.load.note("kill -9 of Spark's JVM")
+    driver.kill_jvm()
+    stage.wait_for(lambda: stage.load.all_flow(at + 1.0), "all partitions have output again")
+    time.sleep(stage.pause / 2)
+    stage.load.finish()
+    driver.stop()
+
+
 @dataclass(frozen=True)
 class Scenario:
     """What is done, with which settings; `java` says what Kafka Streams does beside it: itself, or what is most like it."""
@@ -184,6 +198,7 @@ SCENARIOS = {
     "1 to 3 to 1 executors": Scenario(
         scaled_executors, {"num.standby.replicas": 1, "num.stream.threads": 3}, "1 to 3 to 1 instances", only_penstock=True
     ),
+    "Spark's JVM killed": Scenario(lost_jvm, {"num.stream.threads": 2}, only_penstock=True),
 }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-_DAEMONS = ((b"-m", b"penstock.spark.worker.daemon"), (b"-m", b"pyspark.daemon"))
+_DAEMONS = ((b"-m", b"pyspark_penstock.daemon"), (b"-m", b"pyspark.daemon"))
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def test_should_send_functions_of_many_megabytes(context: Any) -> None:
 
 def test_should_fork_workers_from_penstocks_daemon_which_leads_their_process_group(context: Any) -> None:
     facts = facts_in(context, internals.worker_environment(context, {"PENSTOCK_TEST": "a"}))
-    assert facts["main"] == "penstock.spark.worker.daemon"
+    assert facts["main"] == "pyspark_penstock.daemon"
     assert facts["group"] == facts["parent"]
 
 

@@ -2,7 +2,8 @@
 
 Spark's public Python API runs functions over data and leaves to Spark where, in which process and with which environment. A lane
 needs to know all three. What follows is as much of Spark's inside as that takes. `tests/spark_versions` tries each of it on every
-minor version there is (`make test-spark-versions`); a name that moves is bridged here.
+minor version there is (`make test-spark-versions`); a name that moves is bridged here. Spark's daemon alone is elsewhere
+(`pyspark_penstock/daemon.py`): it must not wait for penstock to be imported.
 
 Two kinds of names count as private: what begins with an underscore in pyspark, and what pyspark itself reaches in the JVM, which
 is `private[spark]` in Scala and public only in the bytecode.
@@ -17,17 +18,14 @@ import socket
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import pyspark.daemon
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import RDD, SparkContext, cloudpickle
 from pyspark.core.rdd import _prepare_for_python_RDD
-from pyspark.daemon import manager
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import NoOpSerializer, PickleSerializer, pack_long
@@ -559,26 +557,6 @@ def _kept(spark: SparkContext) -> _Kept:
 
 
 # -- Python workers -----------------------------------------------------------------------------------------------------------
-
-
-class _Quiet:
-    """pyspark's daemon prints whatever ends a worker. That Spark does not want it any more is none of the user's business."""
-
-    def print_exc(self) -> None:
-        if not isinstance(sys.exc_info()[1], (EOFError, ConnectionError)):
-            traceback.print_exc()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(traceback, name)
-
-
-def run_daemon() -> None:
-    """Become Spark's Python daemon in this process, which forks the workers; returns when Spark has ended.
-
-    Without it each worker imports everything by itself, which takes a second. What the daemon prints goes through `_Quiet`.
-    """
-    pyspark.daemon.traceback = _Quiet()
-    manager()
 
 
 def own_daemon_id() -> int | None:

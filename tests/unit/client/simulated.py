@@ -147,6 +147,10 @@ class LaneJobs:
         """The stays that lanes were called back from."""
         self.done_so_far: dict[TopicPartition, OffsetAndMetadata] = {}
         self.deaf: set[int] = set()
+        """Lanes whose jobs take their time, until they are told to end, or cancelled."""
+        self.cancelled: list[tuple[int, str]] = []
+        self.restored_for: list[float] = []
+        """For how many seconds lanes were told to restore what they opened, in order."""
         self.opened: list[list[TaskId]] = []
         """What lanes were told to own, in order."""
         self.short: dict[TopicPartition, Short] = {}
@@ -208,6 +212,14 @@ class LaneJobs:
         assert not self.workers[index].tasks, "a lane moves that has something open"
         self.places = {lane: other for lane, other in self.places.items() if lane != index}
 
+    def doing(self, lane: int) -> str:
+        return f"task {max(self.workers[lane].tasks)} runs an operator"
+
+    def cancel(self, lane: int, reason: str) -> None:
+        self.cancelled.append((lane, reason))
+        self.deaf.discard(lane)
+        self.fail(self.pending[lane][0], lost=True)
+
     def check_session(self) -> None:
         """It is there."""
 
@@ -224,6 +236,7 @@ class LaneJobs:
 
     def open(self, lane: int, tasks: Mapping[TaskId, Committed], seconds: float = 2.0) -> Future[LaneAnswer]:
         self.opened.append(sorted(tasks))
+        self.restored_for.append(seconds)
         return self._ask(Pending(lane, lambda: self._open(lane, tasks)))
 
     def process(self, lane: int, work: LaneWork, rows: Any = None) -> Future[LaneAnswer]:

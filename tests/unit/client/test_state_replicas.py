@@ -9,6 +9,7 @@ import pytest
 
 from penstock.client.replicas.local_replicas import StandbyEvents
 from penstock.client.replicas.state_replicas import StateReplicas
+from penstock.client.scheduling.lane_placement import Placement
 from penstock.client.scheduling.units import units_of
 from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
@@ -87,3 +88,16 @@ def test_should_restore_aside_what_has_to_wait_for_an_open_transaction(
     assert copies.restoring == set()
     stable[TopicPartition("app-counts-changelog", 0)] = 5
     assert copies.to_restore_first(tasks) == set(), "what has been restored first is opened, and not restored once more"
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_should_look_often_only_while_a_task_waits_for_its_copy(copies: StateReplicas, waits: bool) -> None:
+    """Each look is a job: copies that only follow are looked at now and then."""
+    hurried: list[bool] = []
+    copies.standbys.hurry = hurried.append  # type: ignore[method-assign]
+    copies.standbys.want = lambda *_: None  # type: ignore[method-assign]
+    copies._lane_jobs.hosts = {0: "a", 1: "b"}  # type: ignore[misc]
+    task, membership = TaskId(0, 0), Membership(1, b"", ("0_0",))
+    copies.choose(Placement({task: 0}, {task: "b"}, is_waiting=waits), membership)
+    copies.keep(membership, {task: 0})
+    assert hurried == [waits]

@@ -1,4 +1,4 @@
-"""What is private in Spark is used in one module only, whose test runs on every version of Spark."""
+"""What is private in Spark is used in one module only, and by the daemon; their test runs on every version of Spark."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import pyspark
 import pytest
 
 import penstock
+import pyspark_penstock
 
 SOURCE = Path(penstock.__file__).parent
 INTERNALS = SOURCE / "spark" / "internals.py"
+BY_NAME = Path(pyspark_penstock.__file__).parent
 
 # What Spark documents for its users. Of `pyspark` itself, classes.
 PUBLIC = ("pyspark", "pyspark.sql", "pyspark.sql.datasource", "pyspark.sql.functions", "pyspark.sql.types", "pyspark.errors")
@@ -83,6 +85,9 @@ def test_should_use_private_names_of_spark_in_one_module_only() -> None:
         if path != INTERNALS:
             known = attributes if name.parts[0] in MEETS_SPARK else frozenset()  # others have underscores of their own
             found |= {(name.as_posix(), use) for use in private_uses(path.read_text(), known)}
+    for path in BY_NAME.glob("*.py"):
+        found |= {(path.name, use) for use in private_uses(path.read_text(), attributes)}
+    found.discard(("daemon.py", "pyspark.daemon"))  # it must not wait for penstock to be imported
     assert not found, f"move to spark/internals.py, with the reason, and try it in tests/spark_versions: {sorted(found)}"
 
 

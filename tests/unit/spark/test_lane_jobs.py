@@ -11,6 +11,7 @@ import pytest
 from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId
 from penstock.spark.driver import lane_jobs as module
+from penstock.spark.driver import state_updaters
 from penstock.spark.driver.lane_jobs import LaneJobs, LaneWork
 from penstock.spark.driver.placement import NoExecutorsError, SessionStoppedError
 from penstock.spark.messages import Application, LaneAnswer, TaskWork
@@ -28,6 +29,7 @@ class Lane:
         self.spark, self.forsaken = spark, 0
         self.answer: Future[Any] | None = None
         self.parts: list[tuple[Any, int]] = []
+        self.cancelled: list[str] = []
 
     def forsake(self) -> None:
         self.forsaken += 1
@@ -49,6 +51,9 @@ class Lane:
 
     def move(self, executor: str | None) -> None:
         self.executor = executor
+
+    def cancel(self, reason: str) -> None:
+        self.cancelled.append(reason)
 
 
 @pytest.fixture
@@ -170,6 +175,20 @@ def test_should_tell_which_lanes_have_lost_their_executors(make: Any, monkeypatc
     assert lane_jobs.lost_lanes() == {}
     monkeypatch.setattr(module, "executor_ids", lambda spark: frozenset({"1"}))
     assert lane_jobs.lost_lanes() == dict.fromkeys((0, 1), "executor_host_0")
+
+
+def test_should_not_have_spark_try_elsewhere_what_ran_on_a_lost_executor(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_updaters, "Lane", Lane)
+    monkeypatch.setattr(state_updaters, "executors", lambda spark: ["executor_host_0", "executor_other_1"])
+    monkeypatch.setattr(module, "is_cut_off", lambda spark: False)
+    monkeypatch.setattr(module, "executor_ids", lambda spark: frozenset({"1"}))
+    lane_jobs = make({})
+    lane_jobs.lanes[1].move("executor_other_1")
+    for host in ("host", "other"):
+        lane_jobs.updaters.update(host, [TASK])
+    lane_jobs.lost_lanes()
+    assert [lane.cancelled for lane in lane_jobs.lanes.values()] == [["executor_host_0 is gone"], []]
+    assert [lane.cancelled for lane in lane_jobs.updaters._lanes.values()] == [["executor_host_0 is gone"], []]
 
 
 def test_should_put_all_lanes_into_the_pool_under_names_that_last(make: Any) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from penstock.spark.driver import lanes as module
 from penstock.spark.driver.lanes import Lane, LaneCancelledError, close_lanes
+from penstock.spark.worker.lane_process import VARIABLE
 
 ANSWER = b"12 7 0 a.host\nsaid"
 
@@ -62,9 +62,9 @@ class Spark:
 @pytest.fixture
 def spark(monkeypatch: pytest.MonkeyPatch) -> Spark:
     played = Spark()
-    monkeypatch.setattr(module, "worker_environment", lambda *_: None)
+    monkeypatch.setattr(module, "worker_environment", lambda _, own: own)
     monkeypatch.setattr(module, "located", lambda *_: None)
-    monkeypatch.setattr(module, "bytes_in_environment", lambda *_: None)
+    monkeypatch.setattr(module, "bytes_in_environment", lambda _, function, environment: environment)
     monkeypatch.setattr(module, "first_of_partition", played.job)
     monkeypatch.setattr(module, "stop_workers", played.end)
     monkeypatch.setattr(module, "group_runs", lambda *_: played.worker_runs)
@@ -150,14 +150,16 @@ def test_should_end_a_worker_that_spark_does_not_end(lane: Lane, spark: Spark, m
     spark.master = "spark://host:7077"
     ended: list[str] = []
 
-    def collect() -> list[bytes]:
+    def run(_: Any, environment: dict[str, str], partition: int | None = None) -> bytes:
+        if environment == {VARIABLE: "app-1"}:
+            return spark.job()
         ended.append("executor_host_0")
         spark.worker_runs = False
-        return [b"ended"]
+        return b"ended"
 
     monkeypatch.setattr(module, "_SPARK_ENDS_IN", 0.05)
     monkeypatch.setattr(module, "executors", lambda _: ["executor_host_0"])
-    monkeypatch.setattr(module, "yielding_bytes", lambda *_: SimpleNamespace(collect=collect))
+    monkeypatch.setattr(module, "first_of_partition", run)
     spark.again(ANSWER)
     assert submitted(lane).result(60) == b"said"  # by now it is known which process it is
     lane.move("executor_host_0")

@@ -53,6 +53,8 @@ class StateReplicas:
         self._chosen: dict[TaskId, str] = {}
         """The host of the lane that each task was given: it may be on its way there."""
         self._own: dict[TaskId, str] = {}
+        self._moves_wait = False
+        """Whether a task waits for its copy to move: only then updaters are asked often, each time for a job."""
         self._expected: frozenset[TaskId] = frozenset()
         self._told_ready: frozenset[TaskId] = frozenset()
         self._missing = math.inf
@@ -134,12 +136,13 @@ class StateReplicas:
         hosts = self._lane_jobs.hosts
         own = {task: host for task, host in self._own.items() if task in owners and hosts.get(owners[task]) != host}
         self.standbys.want({**given, **own}, self.restoring, tasks_in(self._units, membership.units))
-        self.standbys.hurry(membership.probing or bool(own))
+        self.standbys.hurry(membership.probing or self._moves_wait)
 
     def choose(self, placement: Placement, membership: Membership | None) -> None:
         """Keep copies of our own tasks where a placement puts them, unless other instances have them."""
         elsewhere = set(tasks_in(self._units, membership.standbys)) if membership is not None else set()
         self._own = {task: host for task, host in placement.copies.items() if placement.is_waiting or task not in elsewhere}
+        self._moves_wait = placement.is_waiting
         hosts = self._lane_jobs.hosts
         self._chosen = {task: hosts[lane] for task, lane in placement.owners.items() if lane in hosts}
 

@@ -14,8 +14,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 
 from penstock.errors import StreamsError
 from penstock.spark.driver.lanes import Lane, close_lanes, shuffled_bytes
@@ -59,10 +63,25 @@ def main() -> None:
     rows = shuffled_bytes(context.parallelize(range(2), 2), _sent, 2)
     all_of_partition(context, rows, 1, _SECONDS)
     lane.submit_partition(rows, 0, _said, "warm up", bytes).result(_SECONDS)
+    _lose_a_row(context)
     close_lanes([lane], _SECONDS)
     gateway = running_gateway()
     context.stop()
     end_gateway(gateway, _SECONDS)
+
+
+def _lose_a_row(context: SparkContext) -> None:
+    """A task that fails for want of its row, as the first does on each executor that is left when another is lost.
+
+    To tell of it Spark reads all the messages it knows, for which it has to load a JSON library: half a second on a busy machine,
+    while lanes wait for the core.
+    """
+    rows = context.parallelize([0], 1)
+    rows.localCheckpoint()
+    rows.count()
+    rows.unpersist()
+    with suppress(Py4JJavaError):
+        rows.count()
 
 
 def _said(rows: Iterator[object]) -> Iterator[bytes]:

@@ -211,11 +211,22 @@ class LaneJobs:
         return is_local(self._spark) or self.lanes[index].executor in executors(self._spark)
 
     def lost_lanes(self) -> dict[int, str]:
-        """The lanes whose executors are gone, with those; quick to ask, however many executors there are."""
+        """The lanes whose executors are gone, with those; quick to ask, however many executors there are.
+
+        What ran there is cancelled: Spark would try it four times on the executors that are left, each of which takes a core from
+        those who work there, for a tenth of a second or two.
+        """
         if is_local(self._spark) or is_cut_off(self._spark):
             return {}
-        there, places = executor_ids(self._spark), {index: lane.executor for index, lane in list(self.lanes.items())}
-        return {index: place for index, place in places.items() if place is not None and split_place(place)[1] not in there}
+        places = {index: lane.executor for index, lane in list(self.lanes.items())}
+        there = executor_ids(self._spark)
+        lost = {index: place for index, place in places.items() if place is not None and split_place(place)[1] not in there}
+        for index, place in lost.items():
+            lane = self.lanes.get(index)
+            if lane is not None and lane.executor == place:
+                lane.cancel(f"{place} is gone")
+        self.updaters.cancel_lost(there)
+        return lost
 
     def better_places(self) -> dict[int, str | None]:
         """The lanes that should be elsewhere: an executor has come, or has gone, and another one is crowded.

@@ -51,6 +51,9 @@ from penstock.spark.worker.lane_process import (
 
 _log = logging.getLogger(__name__)
 
+# The worker that ends those of lanes, one on each executor that a lane has left.
+_ENDS_OTHERS = "penstock-ends-workers"
+
 # How often a daemon is looked for on its executor: Spark may put the job elsewhere when that has no core to spare.
 _ATTEMPTS = 3
 
@@ -310,13 +313,19 @@ class Lane:
                 end_daemon(self._worker_name, process.daemon)
 
     def _end_on(self, executor: str, daemon: int) -> None:
-        """A worker that is no lane's does it: this lane's own would end before it could answer."""
+        """A worker that is no lane's does it: this lane's own would end before it could answer.
+
+        It has an environment of its own, as lanes have: while Spark starts the daemon of everybody's workers, which imports all
+        that they need, the lanes that are there stand still.
+        """
         self._spark.setLocalProperty("spark.job.description", f"{self.name}: end its worker")
         ending = partial(end_daemon_on, executor, self._worker_name, daemon)
+        environment = worker_environment(self._spark, {VARIABLE: _ENDS_OTHERS})
         for _ in range(_ATTEMPTS):
             if executor not in executors(self._spark):
                 return
-            if b"ended" in yielding_bytes(located(self._spark, executor), ending).collect():
+            rows = bytes_in_environment(located(self._spark, executor), ending, environment)
+            if first_of_partition(self._spark, rows) == b"ended":
                 return
 
 

@@ -185,7 +185,7 @@ def _daemon(known: Mapping[str, str]) -> dict[str, str]:
     if not is_here or os.environ["PYSPARK_PYTHON"] != sys.executable or _DAEMON in known:
         return {}
     path = os.pathsep.join(filter(None, (known.get(_WORKER_PATH), str(Path(__file__).parents[3]))))
-    return {_DAEMON: "penstock.spark.worker.daemon", _WORKER_PATH: path}
+    return {_DAEMON: "pyspark_penstock.daemon", _WORKER_PATH: path}
 
 
 def lanes_of(context: SparkContext, wanted: int | None = None, tasks: int = 1) -> int:

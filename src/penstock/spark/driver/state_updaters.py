@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
@@ -15,6 +15,7 @@ from penstock.spark.driver.core_sharing import POOL
 from penstock.spark.driver.lanes import Lane, close_lanes
 from penstock.spark.driver.placement import NoExecutorsError, executors
 from penstock.spark.hosts import host_of, is_local
+from penstock.spark.internals import split_place
 from penstock.spark.messages import Application
 from penstock.spark.worker.standby_worker import UpdateAnswer, UpdateTurn, close_updater, read_update, run_updates
 
@@ -59,6 +60,14 @@ class StateUpdaters:
         lane = self._lane(host)
         turn = UpdateTurn(self._application.key, self._packed, tuple(tasks), dict(limits or {}), paused, lane.executor)
         return lane.submit(partial(run_updates, turn), f"copies of {', '.join(map(str, tasks)) or 'nothing'}", read_update)
+
+    def cancel_lost(self, there: Collection[str]) -> None:
+        """End the jobs of those whose executors are not there any more: Spark would try them elsewhere."""
+        with self._lock:
+            lanes = list(self._lanes.values())
+        for lane in lanes:
+            if lane.executor is not None and split_place(lane.executor)[1] not in there:
+                lane.cancel(f"{lane.executor} is gone")
 
     def close(self, timeout: float | None = None) -> None:
         """Close all copies, then the lanes."""

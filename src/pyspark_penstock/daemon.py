@@ -1,0 +1,54 @@
+"""Spark's Python daemon, which forks the workers, for sessions that penstock makes and for executors that have penstock.
+
+Spark starts a daemon for each environment. Until it has said where it listens no task of the same JVM gets a worker, not even one
+that is idle (`SparkEnv.createPythonWorker` is synchronized): whatever a daemon does before that, all lanes beside it wait for. So
+
+- that of a lane, which forks one worker, imports nothing: the worker does, and nobody waits but its own lane. 1.1 -> 0.2 s of CPU
+  before the others go on;
+- that of everybody else imports what all of its workers need, once.
+
+Spark puts its own zip of pyspark first on the path, which Python has to compile again in every process. Here it is the same
+pyspark as the one that is installed. It is outside of `penstock` because the package alone takes half a second to import, and the
+one place beside `penstock/spark/internals.py` with a private name of Spark (`tests/spark_versions` tries it).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import traceback
+from typing import Any
+
+LANE = "PENSTOCK_LANE"
+"""The variable by which the environments of lanes differ (`penstock/spark/worker/lane_process.py`)."""
+
+
+class _Quiet:
+    """pyspark's daemon prints whatever ends a worker. That Spark does not want it any more is none of the user's business."""
+
+    def print_exc(self) -> None:
+        if not isinstance(sys.exc_info()[1], (EOFError, ConnectionError)):
+            traceback.print_exc()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(traceback, name)
+
+
+def main() -> None:
+    """Become the daemon, until Spark has ended; Spark calls `python -m pyspark_penstock.daemon pyspark.worker`."""
+    sys.path[:] = [entry for entry in sys.path if not entry.endswith("pyspark.zip")]
+    if LANE not in os.environ:
+        import penstock.spark.worker.lane_worker  # noqa: F401  (for the workers)
+
+        gc.collect()
+        gc.freeze()  # what is shared with the workers stays shared
+
+    import pyspark.daemon
+
+    pyspark.daemon.traceback = _Quiet()
+    pyspark.daemon.manager()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Lanes that are lost, by a turn that does not end or with their executor: the others go on, and nothing is lost or repeated."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from penstock.ids import TaskId, TopicPartition
+from tests.unit.client.simulated import World
+from tests.unit.client.test_simulation import consumed_once
+
+GUARANTEES = pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+ORDERS = TaskId(2, 0), TaskId(2, 1)
+
+
+def running_world(clock: list[float], guarantee: str, **settings: object) -> World:
+    """Three lanes that work, with a task that reads by itself in two of them."""
+    world = World(clock, lanes=3, guarantee=guarantee, **{"task.spread": "always", **settings})
+    world.on_failure = lambda error, lane: True
+    world.assign()
+    world.settle(50)
+    assert len({world.conductor.owners[task] for task in ORDERS}) == 2
+    return world
+
+
+def work_on(world: World, task: TaskId, seconds: float) -> None:
+    """Records for one task, again and again for so long; each has to be consumed before the next."""
+    until = world.clock[0] + seconds
+    while world.clock[0] < until:
+        world.produce("orders", task.partition)
+        partition = TopicPartition("orders", task.partition)
+        world.settle(30)
+        assert world.brokers.consumed[partition, partition, world.brokers.ends[partition] - 1] == 1
+
+
+@GUARANTEES
+def test_should_end_a_turn_that_takes_longer_than_max_poll_interval_and_say_what_it_did(
+    clock: list[float], guarantee: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = running_world(clock, guarantee, **{"max.poll.interval.ms": 5_000})
+    stuck, _ = (world.conductor.owners[task] for task in ORDERS)
+    world.lane_jobs.deaf = {stuck}
+    world.produce("orders", 0, 3)
+    world.until(lambda: any(job.changes for job in world.lane_jobs.pending[stuck]))
+    work_on(world, ORDERS[1], 4.0)
+    assert not world.lane_jobs.cancelled
+    with caplog.at_level(logging.ERROR):
+        work_on(world, ORDERS[1], 4.0)
+    assert [lane for lane, _ in world.lane_jobs.cancelled] == [stuck]
+    said = world.lane_jobs.cancelled[0][1]
+    assert "orders-0[0..3)" in said
+    assert "max.poll.interval.ms (5 s)" in said
+    assert "task 2_0 runs an operator" in said
+    assert said in caplog.text
+    world.settle()
+    consumed_once(world)
+    assert {lane for _, lane in world.failures} <= {stuck}
+    assert world.told[-1] == "running"
+
+
+def test_should_not_end_a_turn_that_waits_for_a_core(clock: list[float]) -> None:
+    world = running_world(clock, "exactly_once_v2", **{"max.poll.interval.ms": 5_000})
+    waits, _ = (world.conductor.owners[task] for task in ORDERS)
+    world.lane_jobs.deaf = {waits}
+    world.lane_jobs.waits.seconds[world.lane_jobs.lanes[waits].name] = 1.0
+    world.produce("orders", 0, 3)
+    work_on(world, ORDERS[1], 8.0)
+    assert not world.lane_jobs.cancelled
+    world.lane_jobs.deaf = set()
+    world.settle()
+    consumed_once(world)
+
+
+@GUARANTEES
+def test_should_leave_lanes_alone_that_stay_when_an_executor_is_lost(clock: list[float], guarantee: str) -> None:
+    world = running_world(clock, guarantee)
+    lost, stays = (world.conductor.owners[task] for task in ORDERS)
+    kept = dict(world.lane_jobs.workers[stays].tasks)
+    world.lane_jobs.lose_executor(lost)
+    world.lane_jobs.deaf = {lost}  # its new worker takes its time
+    opened = len(world.lane_jobs.opened)
+    work_on(world, ORDERS[1], 8.0)
+    assert world.conductor.owners[ORDERS[0]] != lost, "the others have what it had"
+    still = world.lane_jobs.workers[stays].tasks
+    assert all(still[task] is positions for task, positions in kept.items()), "what stayed was never closed"
+    assert all(task in tasks for tasks in world.lane_jobs.opened[opened:] for task in kept if ORDERS[1] in tasks)
+    world.lane_jobs.deaf = set()
+    world.settle()
+    consumed_once(world)
+    assert world.told[-1] == "running"
+
+
+def test_should_restore_nothing_while_paused_and_go_on_with_it_afterwards(clock: list[float]) -> None:
+    world = World(clock, lanes=1)
+    world.lane_jobs.restores = 3
+    world.conductor.pause(True)
+    world.assign()
+    world.settle(50)
+    assert set(world.lane_jobs.restored_for) <= {0.0}
+    world.conductor.pause(False)
+    world.settle(50)
+    assert max(world.lane_jobs.restored_for) > 0.0
+    world.lane_jobs.restores = 0
+    world.settle(50)
+    assert world.told[-1] == "running"
