@@ -38,6 +38,7 @@ from penstock.client.scheduling.rebalance_pause import RebalancePause
 from penstock.client.scheduling.repartition_transports import Transports
 from penstock.client.scheduling.stages import Stage
 from penstock.client.scheduling.stays import (
+    FEWEST_RECORDS,
     LONGEST_INTERVAL_MS,
     LONGEST_SECONDS,
     MOST_RECORDS,
@@ -412,7 +413,9 @@ class Conductor:
 
     def _is_wanted_back(self, lane: LaneLoop) -> bool:
         leaves = lane.on_left is not None or lane.goes_to is not None or lane.is_doubted or lane.ends or lane.is_in_the_way
-        return leaves or self._closing or not self._may_work or set(self.tasks.wanted(lane)) != lane.holds.keys()
+        return (
+            leaves or lane.is_behind or self._closing or not self._may_work or set(self.tasks.wanted(lane)) != lane.holds.keys()
+        )
 
     def _level(self) -> None:
         """Go on until tasks behind a shuffle are level, as long as nothing is in the way of it (`levelling.py`)."""
@@ -732,9 +735,8 @@ class Conductor:
             self._end_of_job(lane, job, answer)
 
     def _end_of_job(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
-        if job.stay is not None and job.turn is not None:
-            self._tell_stay(lane, job.turn, answer)
         if answer.failure is not None or answer.lost:
+            self._tell_stay(lane, job, answer)
             self.tasks.failed(lane)
             lost = TaskMigratedError("a lane lost its worker; its tasks are opened again")
             error = lost if answer.failure is None else error_of(answer.failure)
@@ -742,6 +744,7 @@ class Conductor:
                 self.tasks.release(lane.index)  # a worker that fails keeps nothing open
             raise error
         self._free(lane, job, answer)
+        self._tell_stay(lane, job, answer)  # a hundred turns, while the lane begins its next job
 
     def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: int) -> None:
         assert self.member is not None
@@ -802,14 +805,15 @@ class Conductor:
             self.tasks.read_anew()
         self._note_stuck(turn, answer.short)
 
-    def _tell_stay(self, lane: LaneLoop, planned: Turn, answer: LaneAnswer) -> None:
+    def _tell_stay(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
         """Count the turns of a stay, all of which were committed, also where a later one has failed."""
-        for turn, alone, seconds in turns_of(planned, answer, time.monotonic()):
+        if job.stay is None or job.turn is None:
+            return
+        for turn, alone, seconds in turns_of(job.turn, answer, time.monotonic()):
             self._spread.turned(
-                *(turn.started, turn.started + seconds, {lane.index: alone.work_seconds}),
+                *(turn.started, turn.started + seconds, {lane.index: alone.own_seconds}),
                 records=turn.records,
                 left=0,
-                around={lane.index: alone.surrounding_seconds},
             )
             self._events.on_account(turn, {lane.index: alone}, seconds)
             self._events.on_turn(turn, {lane.index: alone}, seconds)
@@ -933,6 +937,7 @@ class Conductor:
             if lane.job is not None and lane.job.stay is not None and not lane.there:
                 positions = lane.job.stay.stay.positions
                 lane.there = {p: end for p, end in told.ends.items() if end > positions.get(p, end)}
+                lane.is_behind = sum(end - positions[p] for p, end in lane.there.items()) > MOST_RECORDS
 
     def _plan_turn(self, lane: LaneLoop, told: Ends, gone: Mapping[TopicPartition, OffsetOutOfRangeError]) -> None:
         """Start the next turn of a lane that is free, where there is anything to do."""
@@ -966,7 +971,7 @@ class Conductor:
             return False
         if (
             lane.batch_sizer.ceiling is not None
-            or self._config["batch.max.records"] < MOST_RECORDS
+            or self._config["batch.max.records"] < FEWEST_RECORDS
             or self._pipelines.is_under_way
         ):
             return False
@@ -978,7 +983,9 @@ class Conductor:
             return None
         seconds = min(LONGEST_SECONDS, self._longest_job / 4)
         commit_seconds = self._config["commit.interval.ms"] / 1000
-        plan = plan_stay(self.tasks.positions, tasks, self._stays + 1, seconds=seconds, commit_seconds=commit_seconds)
+        most = min(MOST_RECORDS, self._config["batch.max.records"])
+        given = {"seconds": seconds, "commit_seconds": commit_seconds, "most_records": most}
+        plan = plan_stay(self.tasks.positions, tasks, self._stays + 1, **given)
         self._stays += plan is not None
         return plan
 
@@ -997,7 +1004,7 @@ class Conductor:
             if turn.part.stage.backlog > turn.part.stage.records:
                 self._pipelines.has_moved(turn.part.stage.unit)
         lane.metrics_at = now if with_metrics else lane.metrics_at
-        lane.there, lane.is_in_the_way = {}, False
+        lane.there, lane.is_in_the_way, lane.is_behind = {}, False, False
         lane.global_ends = dict(global_ends)
         work = LaneWork(
             turn.work,
