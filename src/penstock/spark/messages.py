@@ -235,7 +235,7 @@ class LaneAnswer:
 
     @property
     def own_seconds(self) -> float:
-        """How long a turn of a stay kept the lane itself at work: its records had come before, and its commit waits for brokers."""
+        """How long a turn of a stay kept the lane itself at work: its records had come, and its commit waits for brokers."""
         return sum(self.seconds.get(step, 0.0) for step in ("fetch", "process", "store"))
 
     @property

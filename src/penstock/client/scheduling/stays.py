@@ -12,8 +12,8 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange
 from penstock.spark.messages import LaneAnswer, Stay
 
-# How long a lane stays, and how long where others wait for its core. Between two stays lies a job of Spark: under load that is 100 to
-# 200 ms in which nothing is done, of five seconds for 3 % of the records. What lanes measure is told at the end, so not for ever.
+# How long a lane stays, and how long where others wait for its core. Between two stays lies a job of Spark: under load these are
+# 100 to 200 ms in which nothing is done, of five seconds for 3 % of the records. What lanes measure is told at the end.
 LONGEST_SECONDS, STAY_SECONDS = 10.0, 2.0
 # When nothing has come for so long, it is cheaper to ask now and then where logs end.
 IDLE_SECONDS = 0.5
