@@ -22,8 +22,8 @@ TASK = TaskId(0, 0)
 class Follower:
     """Records come at the times that were given; waiting is what makes time pass."""
 
-    def __init__(self, arrivals: Iterable[float]) -> None:
-        self.now, self._arrivals, self._come = 0.0, sorted(arrivals), 0
+    def __init__(self, arrivals: Iterable[float], come: int = 0) -> None:
+        self.now, self._arrivals, self._come = 0.0, sorted(arrivals), come
         self.positions: dict[TopicPartition, int] = {}
         self.trouble, self.has_skipped, self.rests = "", False, False
         self.called_at = 1e9
@@ -222,6 +222,14 @@ def test_should_go_when_a_backlog_is_there_again_after_a_turn_of_all_it_could_ta
     assert follower.now < 2.0
     assert not total.goes_on
     assert 100 < total.records <= 300
+
+
+def test_should_go_where_few_records_wait_that_take_long() -> None:
+    follower = Follower([], come=2_000)
+    lane = Lane(follower, turn_seconds=5.0, work_seconds=5.0)  # 5 ms for each of the first 1,000: then a turn takes 100
+    total = stayed(lane, follower, most_records=100_000, seconds=600.0)
+    assert not total.goes_on
+    assert [records for _, records in lane.turns] == [1_000, 100, 10]
 
 
 def test_should_stay_where_one_turn_has_done_what_came_while_a_commit_took_long() -> None:

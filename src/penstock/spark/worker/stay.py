@@ -13,8 +13,8 @@ again later. So between a commit and the next records that are written lies as l
 longer than `commit.interval.ms`. A turn that has much to process begins so much sooner, and where many records come pauses are as
 short as brokers let them be: many share the commit.
 
-More records than a turn takes are a backlog only where they are there again after a turn that took all it could: a commit that
-once took a second leaves many, and the next turn has them done long before the driver has planned one.
+More records than a few turns take are a backlog only where they are there again after a turn that took all it could: a commit
+that once took a second leaves many, and the next turn has them done long before the driver has planned one.
 
 A lane whose time is up goes in between two turns and says that it could go on: what it has fetched is there when it comes back.
 One that goes for another reason first brings all tasks behind a shuffle to the same position, and so does the first turn of each
@@ -42,6 +42,8 @@ _MANY = 32
 _LISTENS_EVERY = 0.02
 # A turn should not process for longer than this; before anything is known of what records cost, one takes no more than so many.
 _TURN_SECONDS, _FIRST_RECORDS = 0.5, 1_000
+# What takes more turns than this is a backlog, however few records it is: two seconds of work are better shared with other lanes.
+_MOST_TURNS = 4
 
 
 class StayingWork(Protocol):
@@ -144,7 +146,8 @@ def stay(
     while not is_called():
         at, due, due_at = now(), work.due(now_ms()), work.next_timer_ms()
         waiting = follower.waiting
-        is_idle, is_crowded = not waiting and at - heard > asked.idle_seconds, waiting > asked.most_records
+        is_idle = not waiting and at - heard > asked.idle_seconds
+        is_crowded = waiting > min(asked.most_records, _MOST_TURNS * appetite.records)
         ends = is_idle or bool(follower.trouble) or (is_crowded and was_crowded)
         is_over, is_ready = at - started > asked.seconds, bool(waiting or due) and (ends or is_crowded or at >= free_at)
         if is_over and not ends and (is_late or not is_ready):
