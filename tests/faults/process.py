@@ -28,8 +28,9 @@ class ApplicationProcess(KillableProcess):
         folder: Path,
         log: Path,
         host: Apart | None = None,
+        resident: bool = False,
     ) -> None:
-        arguments = [bootstrap_servers, guarantee, str(folder), *names]
+        arguments = [bootstrap_servers, guarantee, "resident" if resident else "planned", str(folder), *names]
         super().__init__("tests.faults.process", arguments, log, None if host is None else host.environment)
         if host is not None:
             self._command = [*host.command, *self._command]
@@ -46,7 +47,7 @@ class ApplicationProcess(KillableProcess):
         return self.log.read_bytes().splitlines().count(STARTED.encode()) == self._starts
 
 
-def main(bootstrap_servers: str, guarantee: str, folder: str, *names: str) -> int:
+def main(bootstrap_servers: str, guarantee: str, turns: str, folder: str, *names: str) -> int:
     """Run the applications until told to stop; an application that fails ends the process."""
     from penstock import KafkaStreams
 
@@ -64,8 +65,8 @@ def main(bootstrap_servers: str, guarantee: str, folder: str, *names: str) -> in
             "state.dir": folder,
             "num.stream.threads": 2 if name.startswith(("word-count", "chain")) else 1,
             "commit.interval.ms": 20,
-            "task.spread": "always",  # tasks of one application in two lanes: one may commit and the other not
-            "batch.max.records": 300,
+            # Tasks of one application in two lanes: one may commit and the other not. Or one lane has all of them, and stays.
+            **({} if turns == "resident" else {"task.spread": "always", "batch.max.records": 300}),
             "statestore.cache.max.bytes": 0,
             "session.timeout.ms": 6_000,
             "heartbeat.interval.ms": 500,

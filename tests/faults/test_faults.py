@@ -29,7 +29,9 @@ def broker(tmp_path: Path) -> Iterator[DevBroker]:
 class Run:
     """Applications under fault: feed a bit, disturb, feed on, and compare at the end."""
 
-    def __init__(self, names: Sequence[str], guarantee: str, broker: DevBroker, folder: Path, seed: int) -> None:
+    def __init__(
+        self, names: Sequence[str], guarantee: str, broker: DevBroker, folder: Path, seed: int, resident: bool = False
+    ) -> None:
         self.exactly_once = guarantee == "exactly_once_v2"
         self.broker = broker
         self.kafka = Kafka(broker.bootstrap_servers)
@@ -38,7 +40,8 @@ class Run:
         self.inputs: dict[str, dict[str, list[Any]]] = {n: {t: [] for t in a.inputs} for n, a in self.applications.items()}
         self.folder = folder / "state"
         self.log = folder / "application.log"
-        self.process = ApplicationProcess(list(self.applications), broker.bootstrap_servers, guarantee, self.folder, self.log)
+        given = list(self.applications), broker.bootstrap_servers, guarantee, self.folder, self.log
+        self.process = ApplicationProcess(*given, resident=resident)
         self.fed = 0
         self.kills: list[str] = []
         topics = [f"{n}-{topic}" for n, a in self.applications.items() for topic in (*a.inputs, "out")]
@@ -117,8 +120,8 @@ class Run:
 def start(broker: DevBroker, tmp_path: Path) -> Iterator[Callable[..., Run]]:
     runs: list[Run] = []
 
-    def begin(names: Sequence[str], guarantee: str, seed: int = 1) -> Run:
-        run = Run(names, guarantee, broker, tmp_path, seed)
+    def begin(names: Sequence[str], guarantee: str, seed: int = 1, resident: bool = False) -> Run:
+        run = Run(names, guarantee, broker, tmp_path, seed, resident)
         runs.append(run)
         run.feed()
         run.process.start()
@@ -142,6 +145,13 @@ def disturb(run: Run, kills: Sequence[str]) -> None:
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
 def test_should_survive_kills_of_worker_driver_and_broker(guarantee: str, start: Callable[..., Run]) -> None:
     disturb(start(list(APPLICATIONS), guarantee), ["worker", "driver", "broker", "worker"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_should_survive_kills_of_everything_while_lanes_stay(guarantee: str, start: Callable[..., Run]) -> None:
+    run = start(list(APPLICATIONS), guarantee, resident=True)
+    disturb(run, ["worker", "worker", "driver", "worker", "jvm", "broker", "worker"])
 
 
 @pytest.mark.slow

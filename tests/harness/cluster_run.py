@@ -176,6 +176,11 @@ class ClusterRun:
             found[message.key.decode()].append(struct.unpack(">q", message.value)[0])
         assert found == {word: list(range(1, count + 1)) for word, count in self.expected.items()}
 
+    def has_counted_all(self) -> bool:
+        """Whether each word was counted as often as it was written at least."""
+        found = {m.key.decode(): struct.unpack(">q", m.value)[0] for m in self._kafka.read(self.counts) if m.key and m.value}
+        return all(found.get(word, 0) >= count for word, count in self.expected.items())
+
     def ask(self, what: str, **details: Any) -> Any:
         """What the application answers from its state."""
         before = len(self._of("answer"))

@@ -68,6 +68,34 @@ def test_should_go_on_from_the_changelog_when_an_executor_is_lost(grown: Cluster
         run.wait_for_counts()
 
 
+@pytest.mark.slow  # two starts on the cluster
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_should_stay_on_an_executor_for_turn_after_turn_be_read_and_go_on_when_it_is_lost(
+    grown: Cluster, kafka: Any, tmp_path: Path, guarantee: str
+) -> None:
+    together = {"task.spread": "auto", "batch.max.records": 500_000, "processing.guarantee": guarantee}
+    with ClusterRun(grown, kafka, tmp_path, "in_memory", config=together) as run:
+
+        def stays_again() -> bool:
+            run.feed(5)
+            return bool(run.ask("stays") > before)
+
+        before = 0
+        run.wait(stays_again, "a lane stays", interval=0.1)
+        assert sum(run.ask("store", stale=False).values()) <= sum(run.expected.values())  # of the lane's own process
+        run.wait_for_counts()
+        ((executor, _),) = run.turns[-1]["lanes"].values()
+        before = run.ask("stays")
+        run.wait(stays_again, "it stays once more", interval=0.1)
+        grown.kill_executor(executor)
+        before = run.ask("stays")
+        run.wait(stays_again, "it stays on another", interval=0.1)
+        if guarantee == "exactly_once_v2":
+            run.wait_for_counts()
+        else:
+            run.wait(run.has_counted_all, "nothing is lost")
+
+
 @pytest.mark.slow  # a driver and executors of its own; what it shows is played in tests/unit/spark/test_recomputed.py
 def test_should_take_what_is_computed_again_only_if_it_is_the_same(grown: Cluster) -> None:
     """One lane has its part of a stage when an executor dies; Spark computes what that had again for the other lane."""

@@ -214,7 +214,7 @@ def settings(setup: Setup) -> dict[str, Any]:
         "commit.interval.ms": 100,
         # Either one lane has all tasks and stays, or they are in two lanes: one may commit and the other not.
         "task.spread": "auto" if setup.resident else "always",
-        "batch.max.records": 300,
+        "batch.max.records": 5_000 if setup.resident else 300,  # who has fewer in a turn has all turns planned
         "statestore.cache.max.bytes": 0,
         "session.timeout.ms": 6_000,
         "heartbeat.interval.ms": 500,

@@ -27,7 +27,7 @@ _SETTINGS = {
     "fetch.queue.backoff.ms": 1,
     "fetch.message.max.bytes": 1 << 20,
 }
-_AT_ONCE = 5_000
+_AT_ONCE = 20_000
 
 
 class Taken(NamedTuple):

@@ -36,8 +36,11 @@ class Position:
     def of(cls, offsets: Mapping[TopicPartition, int]) -> Position:
         """The position with these offsets by topic partition."""
         position = cls()
-        for partition, offset in offsets.items():
-            position.with_component(partition.topic, partition.partition, offset)
+        topics = position._topics
+        for (topic, partition), offset in offsets.items():
+            if topic not in topics:
+                topics[topic] = {}
+            topics[topic][partition] = offset
         return position
 
     def with_component(self, topic: str, partition: int, offset: int) -> Position:

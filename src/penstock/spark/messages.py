@@ -234,6 +234,11 @@ class LaneAnswer:
         return sum(self.seconds.get(step, 0.0) for step in ("stage", "process"))
 
     @property
+    def own_seconds(self) -> float:
+        """How long a turn of a stay kept the lane itself at work: its records had come, and its commit waits for brokers."""
+        return sum(self.seconds.get(step, 0.0) for step in ("fetch", "process", "store"))
+
+    @property
     def surrounding_seconds(self) -> float:
         """How long it took to fetch, to write and to commit: some of that for a single record too."""
         return sum(self.seconds.get(step, 0.0) for step in ("fetch", "commit", "store"))

@@ -66,6 +66,10 @@ def answer(streams: KafkaStreams, question: dict[str, Any]) -> None:
     try:
         if ask == "server":
             found = str(streams.server_host)
+        elif ask == "stays":
+            jobs = inside(streams).session.context._jsc.sc().statusStore().jobsList(None)
+            told = (jobs.apply(number).description() for number in range(jobs.size()))
+            found = sum("turn after turn" in text.get() for text in told if text.isDefined())
         elif ask == "listeners":
             found = inside(streams).listening
         elif ask == "store":

@@ -73,6 +73,17 @@ def test_should_give_way_to_others_that_wait_for_a_core_when_it_has_stayed_for_a
     assert world.lane_jobs.called == [1]
 
 
+def test_should_call_a_lane_back_that_went_on_where_more_waits_than_it_takes_in(clock: list[float]) -> None:
+    world, turn = staying(clock)
+    world.lane_jobs.stays_go_on = 1
+    world.lane_jobs.finish(turn)
+    world.produce("orders", 1, 30_000)
+    world.until(lambda: world.lane_jobs.called)
+    assert world.lane_jobs.called == [2]
+    world.settle()
+    consumed_once(world)
+
+
 @pytest.mark.parametrize("settings", [{"commit.interval.ms": 1000}, {"batch.max.records": 100}])
 def test_should_plan_turns_where_commits_are_to_be_few_or_turns_small(clock: list[float], settings: dict[str, Any]) -> None:
     world, turn = staying(clock, **settings)
@@ -84,7 +95,7 @@ def test_should_plan_turns_where_commits_are_to_be_few_or_turns_small(clock: lis
 def test_should_plan_turns_for_a_backlog_and_where_tasks_are_in_several_lanes(clock: list[float]) -> None:
     world, turn = staying(clock)
     world.lane_jobs.finish(turn)
-    world.produce("orders", 1, 20_000)
+    world.produce("orders", 1, 30_000)
     world.until(world.turns)
     assert [turn.stays for turn in world.turns()] == [False]
     spread, _ = staying(clock, **{"task.spread": "always"})

@@ -380,7 +380,7 @@ class Instance:
                 mine = {task: fed for task, fed in stage.feeds.items() if self._owners[task] == lane}
                 if mine and lane not in parts:
                     fed = {partition for some in mine.values() for partition in some}
-                    batches = (self._stage.upstream(work)[0] for work in stage.upstream)
+                    batches = (self._stage.upstream([work])[0] for work in stage.upstream)
                     rows = [batch_blob(target, batch) for some in batches for target, batch in some.items() if target in fed]
                     parts[lane] = StagePart(stage, mine, rows)
         return parts

@@ -124,7 +124,7 @@ class World:
 
     def _run_stage(self, upstream: Iterable[UpstreamWork], fed: Collection[TopicPartition]) -> Iterator[bytes]:
         for work in upstream:
-            batches, consumed = self._stage.upstream(work)
+            batches, consumed = self._stage.upstream([work])
             yield from (batch_blob(target, batch) for target, batch in batches.items() if target in fed)
             counts = self._stage.take_counts(TaskId(work.subtopology, work.partition), consumed, 0.5)
             if side_target(self.plan, work) in fed:

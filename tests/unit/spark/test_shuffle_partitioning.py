@@ -15,7 +15,7 @@ from penstock.ids import TopicPartition
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.messages import UpstreamWork
 from penstock.spark.plan import Plan
-from penstock.spark.worker.upstream import sort_by_target
+from penstock.spark.worker.upstream import SortedByTarget, sort_by_target
 from penstock.topology.specs import Subtopology
 
 PARTITIONS = 3
@@ -53,14 +53,17 @@ def as_text(made: ProducedColumns) -> ProducedColumns:
 
 def sort(made: list[ProducedColumns], skip: dict[int, int], counted: bool, columns: bool) -> dict[Any, ShuffledBatch]:
     work = UpstreamWork(0, 0, (), {TopicPartition("words", p): {SOURCES[0]: at} for p, at in skip.items()})
+    found = SortedByTarget(plan(counted).counted)
     if columns:
-        return sort_by_target(plan(counted), work, made, [None] * len(made))
+        sort_by_target(plan(counted), work, made, [None] * len(made), found)
+        return found.batches()
     records = [
         (record, (TopicPartition("lines", columns.origin.partition), offset))  # type: ignore[union-attr]
         for columns in made
         for record, offset in zip(records_of([columns]), columns.offsets or ())
     ]
-    return sort_by_target(plan(counted), work, [record for record, _ in records], [origin for _, origin in records])
+    sort_by_target(plan(counted), work, [record for record, _ in records], [origin for _, origin in records], found)
+    return found.batches()
 
 
 def rows_of(batch: ShuffledBatch) -> list[Any]:

@@ -22,10 +22,12 @@ TASK = TaskId(0, 0)
 class Follower:
     """Records come at the times that were given; waiting is what makes time pass."""
 
-    def __init__(self, arrivals: Iterable[float]) -> None:
-        self.now, self._arrivals, self._come = 0.0, sorted(arrivals), 0
+    def __init__(self, arrivals: Iterable[float], come: int = 0) -> None:
+        self.now, self._arrivals, self._come = 0.0, sorted(arrivals), come
         self.positions: dict[TopicPartition, int] = {}
         self.trouble, self.has_skipped, self.rests = "", False, False
+        self.called_at = 1e9
+        """When the lane is called back, which wakes it from its pause."""
 
     def follow(self, positions: dict[TopicPartition, int]) -> None:
         self.positions = dict(positions)
@@ -43,7 +45,7 @@ class Follower:
         return self._come
 
     def wait_apart(self, seconds: float, sleep: object = None) -> None:
-        until = self.now + max(seconds, 0.001)
+        until = max(self.now + 0.001, min(self.now + seconds, self.called_at))
         while self.now < until:
             self.wait(until - self.now)
 
@@ -95,7 +97,7 @@ def stayed(lane: Lane, follower: Follower, called_at: float = 1e9, **given: Any)
         "commit_seconds": 0.1,
         "most_records": 100,
     }
-    total = LaneAnswer("worker")
+    total, follower.called_at = LaneAnswer("worker"), called_at
     stay(lane, follower, Stay(**{**asked, **given}), total, lambda: follower.now >= called_at, lambda: follower.now)  # type: ignore[arg-type]
     return total
 
@@ -139,6 +141,24 @@ def test_should_go_at_once_when_it_is_called_and_leave_what_has_come_to_the_next
     assert total.reached == {LINES: 7 + total.records}
     assert total.records + follower.waiting <= 11
     assert 0.7 <= follower.now < 0.73
+
+
+@pytest.mark.parametrize("called_at", [0.11, 0.3, 0.705, 1.0, 1.31])
+def test_should_be_gone_within_50_ms_of_a_call_wherever_it_is_but_in_a_turn(called_at: float) -> None:
+    """In a pause of 100 ms, with nothing to do, or with a pause behind it that is over."""
+    follower = Follower([0.1, 0.105, 0.7, 0.701, 1.3])
+    lane = Lane(follower, turn_seconds=0.004)
+    stayed(lane, follower, called_at=called_at, idle_seconds=5.0)
+    assert called_at <= follower.now < called_at + 0.05
+    assert all(at < called_at for at, _ in lane.turns)
+
+
+def test_should_be_gone_with_the_turn_it_is_in_when_it_is_called() -> None:
+    follower = Follower(number * 0.002 for number in range(1, 2000))
+    lane = Lane(follower, turn_seconds=0.2)
+    stayed(lane, follower, called_at=0.5, most_records=10_000)
+    assert all(at < 0.5 for at, _ in lane.turns)
+    assert follower.now < max(0.5, lane.turns[-1][0] + 0.2) + 0.05
 
 
 def test_should_bring_tasks_to_the_same_position_with_its_last_turn_also_where_nothing_comes() -> None:
@@ -187,12 +207,47 @@ def test_should_go_when_nothing_comes(given: dict[str, float], latest: float) ->
     assert not total.goes_on
 
 
-def test_should_go_when_a_backlog_has_come() -> None:
+def test_should_not_take_a_commit_that_took_long_for_a_time_in_which_nothing_came() -> None:
+    follower = Follower(number * 0.02 for number in range(1, 200))
+    lane = Lane(follower, turn_seconds=0.6)
+    total = stayed(lane, follower)
+    assert total.goes_on
+    assert follower.now > 2.0
+
+
+def test_should_go_when_a_backlog_is_there_again_after_a_turn_of_all_it_could_take() -> None:
     follower = Follower([0.1] * 500)
     lane = Lane(follower, turn_seconds=0.3)
     total = stayed(lane, follower)
     assert follower.now < 2.0
-    assert total.records > 100
+    assert not total.goes_on
+    assert 100 < total.records <= 300
+
+
+def test_should_go_where_few_records_wait_that_take_long() -> None:
+    follower = Follower([], come=2_000)
+    lane = Lane(follower, turn_seconds=5.0, work_seconds=5.0)  # 5 ms for each of the first 1,000: then a turn takes 100
+    total = stayed(lane, follower, most_records=100_000, seconds=600.0)
+    assert not total.goes_on
+    assert [records for _, records in lane.turns] == [1_000, 100, 10]
+
+
+def test_should_stay_where_one_turn_has_done_what_came_while_a_commit_took_long() -> None:
+    follower = Follower([*[0.1] * 150, *(0.2 + number * 0.02 for number in range(200))])
+    lane = Lane(follower)
+    total = stayed(lane, follower)
+    assert max(records for _, records in lane.turns) == 100
+    assert total.goes_on
+
+
+def test_should_pause_less_where_many_records_come() -> None:
+    apart = {}
+    for rate in (100, 5_000):
+        follower = Follower(number / rate for number in range(1, 2 * rate))
+        lane = Lane(follower, turn_seconds=0.02)
+        stayed(lane, follower, most_records=10_000)
+        apart[rate] = min(later - earlier for (earlier, _), (later, _) in zip(lane.turns[1:], lane.turns[2:]))
+    assert apart[5_000] < 0.05 < apart[100]
 
 
 def test_should_tell_what_was_done_before_a_turn_failed() -> None:

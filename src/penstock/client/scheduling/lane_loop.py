@@ -122,6 +122,8 @@ class LaneLoop:
         self.progress_at = 0.0
         self.is_in_the_way = False
         """Whether others wait for its core, and it has stayed for long."""
+        self.is_behind = False
+        """Whether a backlog waits for a lane that stays: it takes in a part of it at a time, and does not see the rest."""
         self.there: Mapping[TopicPartition, int] = {}
         """Where that ended which a stay was to read, when it began or a moment later."""
         self.plans_until = 0.0

@@ -77,7 +77,7 @@ class LaneRunner:
             if turn.part.stage.backlog > turn.part.stage.records:
                 self._pipelines.has_moved(turn.part.stage.unit)
         lane.metrics_at = now if with_metrics else lane.metrics_at
-        lane.there, lane.is_in_the_way = {}, False
+        lane.there, lane.is_in_the_way, lane.is_behind = {}, False, False
         lane.global_ends = dict(global_ends)
         work = LaneWork(
             turn.work,
@@ -126,9 +126,8 @@ class LaneRunner:
             self._recovery.guarded(lane, end)
 
     def _end(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
-        if job.stay is not None and job.turn is not None:
-            self._accounts.tell_stay(lane, job.turn, answer)
         if answer.failure is not None or answer.lost:
+            self._accounts.tell_stay(lane, job, answer)
             self._tasks.failed(lane)
             lost = TaskMigratedError("a lane lost its worker; its tasks are opened again")
             error = lost if answer.failure is None else error_of(answer.failure)
@@ -136,6 +135,7 @@ class LaneRunner:
                 self._tasks.release(lane.index)  # a worker that fails keeps nothing open
             raise error
         self._free(lane, job, answer)
+        self._accounts.tell_stay(lane, job, answer)  # a hundred turns, while the lane begins its next job
 
     def _free(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
         """A job has gone well: the lane is free for the next."""

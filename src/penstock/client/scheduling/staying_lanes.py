@@ -13,6 +13,7 @@ from penstock.client.scheduling.notes import TICK, Beside
 from penstock.client.scheduling.pipelines import Pipelines
 from penstock.client.scheduling.run_state import RunState
 from penstock.client.scheduling.stays import (
+    FEWEST_RECORDS,
     LONGEST_INTERVAL_MS,
     LONGEST_SECONDS,
     MOST_RECORDS,
@@ -45,6 +46,7 @@ class StayingLanes:
         self._words, self._run, self._beside = words, run, beside
         self._pipelines, self._stuck = pipelines, stuck
         self._commit_seconds = self._config["commit.interval.ms"] / 1000
+        self._most_records = min(MOST_RECORDS, self._config["batch.max.records"])
         self._seconds = min(LONGEST_SECONDS, max_poll_seconds(self._config) / 4)
         self._last = 0
 
@@ -55,7 +57,12 @@ class StayingLanes:
         if not self._may_stay(lane, turn, tasks):
             return None
         return self._counted(
-            plan_stay(self._tasks.positions, tasks, self._last + 1, seconds=self._seconds, commit_seconds=self._commit_seconds)
+            plan_stay(
+                *(self._tasks.positions, tasks, self._last + 1),
+                seconds=self._seconds,
+                commit_seconds=self._commit_seconds,
+                most_records=self._most_records,
+            )
         )
 
     def again(
@@ -76,7 +83,7 @@ class StayingLanes:
             return False
         if turn.backlog > MOST_RECORDS or turn.started < lane.plans_until or self._stuck.any:
             return False
-        if self._config["commit.interval.ms"] > LONGEST_INTERVAL_MS or self._config["batch.max.records"] < MOST_RECORDS:
+        if self._config["commit.interval.ms"] > LONGEST_INTERVAL_MS or self._config["batch.max.records"] < FEWEST_RECORDS:
             return False
         if lane.batch_sizer.ceiling is not None or self._pipelines.is_under_way:
             return False
@@ -87,7 +94,7 @@ class StayingLanes:
     def is_wanted_back(self, lane: LaneLoop) -> bool:
         """Whether something else is to be done in a lane, or it is to be elsewhere."""
         leaves = lane.on_left is not None or lane.goes_to is not None or lane.is_doubted or lane.ends or lane.is_in_the_way
-        if leaves or self._run.is_closing or not self._run.may_work:
+        if leaves or lane.is_behind or self._run.is_closing or not self._run.may_work:
             return True
         return set(self._tasks.wanted(lane)) != lane.holds.keys()
 
@@ -137,3 +144,4 @@ class StayingLanes:
             if lane.job is not None and lane.job.stay is not None and not lane.there:
                 positions = lane.job.stay.stay.positions
                 lane.there = {p: end for p, end in ends.items() if end > positions.get(p, end)}
+                lane.is_behind = sum(end - positions[p] for p, end in lane.there.items()) > MOST_RECORDS

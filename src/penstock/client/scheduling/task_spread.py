@@ -205,6 +205,6 @@ class TaskSpread:
         recent = [turns for turns in self._turns if turns.records and turns.ended > now - _IDLE_WINDOW]
         beyond = [(turns.work - turns.count * _ANY_TURN, turns.records) for turns in recent]
         telling = [work / records for work, records in beyond if work >= _TELLING]
-        if len(telling) < _TELLING_TIMES:
-            return _GUESS
+        if len(telling) < _TELLING_TIMES:  # with all that any turn takes they took so much, which is more than a record costs
+            return min((_GUESS, *(turns.work / turns.records for turns in recent)))
         return min(*telling, *(turns.work / turns.records for turns in recent))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 
 from penstock.client.scheduling.instance import Instance
-from penstock.client.scheduling.lane_loop import LaneLoop
+from penstock.client.scheduling.lane_loop import Job, LaneLoop
 from penstock.client.scheduling.positions import OffsetOutOfRangeError
 from penstock.client.scheduling.stays import StayPlan, account_stay, turns_of
 from penstock.client.scheduling.stuck_partitions import StuckPartitions
@@ -59,14 +59,15 @@ class TurnAccounts:
         if gone:
             raise OffsetOutOfRangeError(f"offsets are out of range: {gone}")
 
-    def tell_stay(self, lane: LaneLoop, planned: Turn, answer: LaneAnswer) -> None:
+    def tell_stay(self, lane: LaneLoop, job: Job, answer: LaneAnswer) -> None:
         """Count the turns of a stay, all of which were committed, also where a later one has failed."""
-        for turn, alone, seconds in turns_of(planned, answer, time.monotonic()):
+        if job.stay is None or job.turn is None:
+            return
+        for turn, alone, seconds in turns_of(job.turn, answer, time.monotonic()):
             self._tasks.spread.turned(
-                *(turn.started, turn.started + seconds, {lane.index: alone.work_seconds}),
+                *(turn.started, turn.started + seconds, {lane.index: alone.own_seconds}),
                 records=turn.records,
                 left=0,
-                around={lane.index: alone.surrounding_seconds},
             )
             self._events.on_account(turn, {lane.index: alone}, seconds)
             self._events.on_turn(turn, {lane.index: alone}, seconds)

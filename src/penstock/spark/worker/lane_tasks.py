@@ -41,13 +41,13 @@ from penstock.runtime.task import StreamTask, TaskCommit, TaskEnvironment
 from penstock.runtime.task_metrics import TaskCounts, TaskMetrics
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.messages import Application, Committed, LaneAnswer, RestoreProgress, TaskWork, UpstreamWork
-from penstock.spark.vectors import Vector, is_vector, without_vector
+from penstock.spark.vectors import is_vector, without_vector
 from penstock.spark.worker import step_sizes
 from penstock.spark.worker.global_tables import LaneGlobalTables
 from penstock.spark.worker.lane_metrics import share_processing, take_punctuations, watch_task
 from penstock.spark.worker.shuffle_input import ShuffleInput
 from penstock.spark.worker.shuffled_before import ShuffledBefore, SkippingCollector
-from penstock.spark.worker.upstream import TracingCollector, run_upstream, sources_of, upstream_inputs
+from penstock.spark.worker.upstream import SortedByTarget, TracingCollector, run_upstream, sources_of, upstream_inputs
 from penstock.state.cache import RecordCache
 from penstock.state.directory import StateDirectory, state_dir_here
 from penstock.state.store import StateStore
@@ -57,6 +57,11 @@ _STAGE_PATIENCE = 10.0
 # While a transaction is open: how often it is looked at, and how long after its timeout it is taken for one that never ends.
 # Brokers look for transactions that have timed out every ten seconds.
 _DECIDED_EVERY, _DECIDED_AFTER = 0.1, 30.0
+
+
+def _furthest(before: Mapping[TopicPartition, int], read: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """The further of both for each source: 64 sources for each of 64 tasks in every turn, so nothing of it is Python's own."""
+    return dict(zip(before, map(max, before.values(), map(read.get, before, before.values()))))
 
 
 class _OpenTask:
@@ -96,7 +101,7 @@ class _OpenTask:
             if fed is None:
                 self.position[partition] = offset.offset - 1
             else:
-                self.position.update({source: at - 1 for source, at in Vector.of(offset, fed.sources).positions.items()})
+                self.position.update({source: at - 1 for source, at in fed.committed.positions.items()})
 
     def save_position(self) -> None:
         """Let the next commit of the stores say what of the input it reflects."""
@@ -340,17 +345,23 @@ class LaneTasks:
 
     # -- feed and run --------------------------------------------------------------------------------------------------
 
-    def upstream(self, work: UpstreamWork) -> tuple[dict[TopicPartition, ShuffledBatch], int]:
-        """Run one task before a shuffle."""
-        task_id = TaskId(work.subtopology, work.partition)
-        task = self._before_shuffle.get(task_id)
-        if task is None:
-            task = self._before_shuffle[task_id] = self._open_upstream(task_id)
-        try:
-            return run_upstream(self._plan, work, task, self._taken or self._fetcher)
-        except BaseException:
-            del self._before_shuffle[task_id]
-            raise
+    def upstream(self, works: Iterable[UpstreamWork]) -> tuple[dict[TopicPartition, ShuffledBatch], int]:
+        """Run tasks before a shuffle; what they have for each target together, and how many records it was made of.
+
+        Where 64 of them have a few records each for 64 targets, a batch for each of both would cost more than all the rest.
+        """
+        found, consumed = SortedByTarget(self._plan.counted), 0
+        for work in works:
+            task_id = TaskId(work.subtopology, work.partition)
+            task = self._before_shuffle.get(task_id)
+            if task is None:
+                task = self._before_shuffle[task_id] = self._open_upstream(task_id)
+            try:
+                consumed += run_upstream(self._plan, work, task, self._taken or self._fetcher, found)
+            except BaseException:
+                del self._before_shuffle[task_id]
+                raise
+        return found.batches(), consumed
 
     def _open_upstream(self, task_id: TaskId) -> StreamTask:
         subtopology = self._plan.subtopologies[task_id.subtopology]
@@ -471,12 +482,10 @@ class LaneTasks:
         opened = self.running[task_id]
         task = opened.task
         started, counted = time.perf_counter(), 0
+        if self.short:
+            read = {source: self._reached(source, end) for source, end in read.items()}
         for partition in work.fed:
-            before = opened.fed[partition].positions
-            reached = {
-                source: max(before[source], self._reached(source, end)) for source, end in read.items() if source in before
-            }
-            counted += self._feed(opened, partition, fed.get(partition), reached)
+            counted += self._feed(opened, partition, fed.get(partition), _furthest(opened.fed[partition].positions, read))
         unread = {
             TopicPartition(r.topic, r.partition): r.end - self._reached(TopicPartition(r.topic, r.partition), r.end)
             for r in work.ranges

@@ -118,7 +118,7 @@ def run_stage(
         stage, side = _stage_lane(application).tasks, side_target(unpacked(application).plan, work)
         with _no_collections():
             started = time.perf_counter()
-            batches, consumed = stage.upstream(work)
+            batches, consumed = stage.upstream([work])
             blobs = [(lanes[target], batch_blob(target, batch)) for target, batch in batches.items() if target in lanes]
             counts = stage.take_counts(TaskId(work.subtopology, work.partition), consumed, time.perf_counter() - started)
             if side in lanes:
@@ -340,11 +340,10 @@ class LaneWorker:
     ) -> dict[TopicPartition, ShuffledBatch]:
         parts = {target: [batch] for target, batch in fed.items()}
         self.tasks.catch_up_globals(turn.global_ends)
-        for work in turn.upstream:
-            batches, consumed = self.tasks.upstream(work)
-            self._count(consumed, answer)
-            for target, batch in batches.items():
-                parts.setdefault(target, []).append(batch)
+        batches, consumed = self.tasks.upstream(turn.upstream)
+        self._count(consumed, answer)
+        for target, batch in batches.items():
+            parts.setdefault(target, []).append(batch)
         answer.records += self.tasks.fetch(turn.work)
         wanted = {partition for work in turn.work.values() for partition in work.fed}
         whole = {target: ShuffledBatch.concat(batches) for target, batches in parts.items() if target in wanted}

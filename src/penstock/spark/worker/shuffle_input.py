@@ -26,8 +26,9 @@ class ShuffleInput:
 
     def __init__(self, sources: Sequence[TopicPartition], committed: OffsetAndMetadata | None) -> None:
         self._sources = self.sources = sources
-        self._committed = Vector.of(committed, sources)
-        self._handed_over = self._committed
+        self.committed = Vector.of(committed, sources)
+        """How far each source was consumed when the task last committed, or was opened."""
+        self._handed_over = self.committed
         self._times = committed.metadata.split("|")[0] if committed is not None else ""
         self._topic_read_to = committed.offset if committed is not None else 0
         self._waiting: list[ShuffledBatch] = []
@@ -66,7 +67,7 @@ class ShuffleInput:
         handed_over = self._handed_over
         if not left:
             self._waiting = []
-            self._committed = handed_over
+            self.committed = handed_over
         else:
             handed = ShuffledBatch.concat(self._waiting)
             cut = len(handed) - left
@@ -75,14 +76,14 @@ class ShuffleInput:
             done = origins[:cut]
             first = dict(reversed(origins[cut:]))  # the first that waits of each source
             positions = {**handed_over.positions, **first}
-            self._committed = Vector(handed_over.number - left, positions, {**handed_over.begun, **self._begun(done, first)})
-        return self._committed.committed(self._times, self._sources, self._topic_read_to)
+            self.committed = Vector(handed_over.number - left, positions, {**handed_over.begun, **self._begun(done, first)})
+        return self.committed.committed(self._times, self._sources, self._topic_read_to)
 
     def take_side_outputs(self) -> list[ProducedColumns]:
         """What rode along with records before the vector that is committed now, to be written with it; each once."""
         if not self._riding:
             return []
-        riding, positions = ShuffledBatch.concat(self._riding), self._committed.positions
+        riding, positions = ShuffledBatch.concat(self._riding), self.committed.positions
         passed = riding.offsets < np.array([positions.get(source, 0) for source in self._sources], np.int64)[riding.sources]
         self._riding = [] if passed.all() else [riding.take(np.flatnonzero(~passed))]
         return riding.take(np.flatnonzero(passed)).side_outputs()
@@ -91,7 +92,7 @@ class ShuffleInput:
         self, done: Sequence[tuple[TopicPartition, int]], first: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
         """How many of the records made of the first waiting offset were consumed, in this turn and in those before it."""
-        before = self._committed
+        before = self.committed
         found = {s: before.begun.get(s, 0) if before.positions.get(s) == offset else 0 for s, offset in first.items()}
         for source, offset in done:
             if first.get(source) == offset:

@@ -10,7 +10,11 @@ turn. It follows its partitions itself, fires its timers, and commits turn by tu
 
 Commits that follow too closely cost more than they bring: brokers answer that the last one is not over yet, and the producer asks
 again later. So between a commit and the next records that are written lies as long as the commit took, and no result waits
-longer than `commit.interval.ms`. A turn that has much to process begins so much sooner.
+longer than `commit.interval.ms`. A turn that has much to process begins so much sooner, and where many records come pauses are as
+short as brokers let them be: many share the commit.
+
+More records than a few turns take are a backlog only where they are there again after a turn that took all it could: a commit
+that once took a second leaves many, and the next turn has them done long before the driver has planned one.
 
 A lane whose time is up goes in between two turns and says that it could go on: what it has fetched is there when it comes back.
 One that goes for another reason first brings all tasks behind a shuffle to the same position, and so does the first turn of each
@@ -32,10 +36,14 @@ from penstock.spark.messages import LaneAnswer, ProcessTurn, Stay, TaskWork, Tur
 # The least time from a commit to the next records that are written; and where it is to be as short as brokers let it be: closer
 # than this commits take longer by what is saved (12 ms each when they are 20 ms apart, 19 at 5).
 _SHORTEST_PAUSE, _CLOSEST = 0.04, 0.02
+# So many records a turn are worth commits that are as close as that.
+_MANY = 32
 # So soon a lane that waits hears that it is called back.
 _LISTENS_EVERY = 0.02
 # A turn should not process for longer than this; before anything is known of what records cost, one takes no more than so many.
 _TURN_SECONDS, _FIRST_RECORDS = 0.5, 1_000
+# What takes more turns than this is a backlog, however few records it is: two seconds of work are better shared with other lanes.
+_MOST_TURNS = 4
 
 
 class StayingWork(Protocol):
@@ -56,29 +64,33 @@ class StayingWork(Protocol):
 
 
 class Pause:
-    """How long to wait after a commit, by what turns took of late: to process, and to commit.
+    """How long to wait after a commit, by what turns took of late: how many records, and how long to process and to commit.
 
     >>> pause = Pause(longest=0.1)
     >>> pause.seconds
     0.04
-    >>> pause.took(0.0, 0.06); round(pause.seconds, 3)
+    >>> pause.took(1, 0.0, 0.06); round(pause.seconds, 3)
     0.06
-    >>> pause.took(0.1, 0.06); round(pause.seconds, 3)
+    >>> pause.took(1, 0.1, 0.06); round(pause.seconds, 3)
     0.03
-    >>> pause.took(0.1, 0.9); round(pause.seconds, 3)
+    >>> pause.took(1, 0.1, 0.9); round(pause.seconds, 3)
     0.049
     >>> Pause(longest=0.0).seconds
     0.02
+    >>> busy = Pause(longest=0.1)
+    >>> busy.took(200, 0.005, 0.01); round(busy.seconds, 3)
+    0.015
     """
 
     def __init__(self, longest: float) -> None:
         self._longest = max(longest, _CLOSEST)
-        self._work = self._commit = 0.0
+        self._records = self._work = self._commit = 0.0
         self._turns = 0
 
-    def took(self, work: float, commit: float) -> None:
-        """A turn took so long until it wrote, and then until it was committed."""
+    def took(self, records: int, work: float, commit: float) -> None:
+        """A turn took so many records, so long until it wrote, and then until it was committed."""
         share = 0.3 if self._turns else 1.0
+        self._records += share * (records - self._records)
         self._work += share * (work - self._work)
         self._commit += share * (commit - self._commit)
         self._turns += 1
@@ -86,7 +98,8 @@ class Pause:
     @property
     def seconds(self) -> float:
         """From the end of a commit to the beginning of the next turn."""
-        return max(0.0, min(self._longest, max(_SHORTEST_PAUSE, self._commit)) - self._work)
+        shortest = _SHORTEST_PAUSE if self._records < _MANY else _CLOSEST
+        return max(0.0, min(self._longest, max(shortest, self._commit)) - self._work)
 
 
 class Appetite:
@@ -127,27 +140,31 @@ def stay(
     `sleep` returns early where the lane is called back.
     """
     started = heard = free_at = now()
-    is_late = False
+    is_late = was_crowded = False
     pause, appetite = Pause(asked.commit_seconds), Appetite(asked.most_records)
     follower.follow(asked.positions)
     while not is_called():
         at, due, due_at = now(), work.due(now_ms()), work.next_timer_ms()
-        is_idle = at - heard > asked.idle_seconds
-        ends = is_idle or bool(follower.trouble) or follower.waiting > asked.most_records
-        is_over, is_ready = at - started > asked.seconds, bool(follower.waiting or due) and (ends or at >= free_at)
+        waiting = follower.waiting
+        is_idle = not waiting and at - heard > asked.idle_seconds
+        is_crowded = waiting > min(asked.most_records, _MOST_TURNS * appetite.records)
+        ends = is_idle or bool(follower.trouble) or (is_crowded and was_crowded)
+        is_over, is_ready = at - started > asked.seconds, bool(waiting or due) and (ends or is_crowded or at >= free_at)
         if is_over and not ends and (is_late or not is_ready):
             total.goes_on, total.reached = True, dict(follower.positions)
             return
         if is_ready or (ends and (follower.has_skipped or work.is_uneven)):
+            was_crowded = is_crowded
             is_late = is_over  # what could be done at once is done before it goes, and the pause behind it is spent on the way
             taken = follower.take(appetite.records)
-            heard = at if taken.records else heard
             answer = work.turn(taken, due, ends or not total.turns)
             ended = now()
+            heard = ended if taken.records else heard
             add(total, answer, taken, at - started, ended - at)
             total.reached = dict(follower.positions)
-            pause.took(answer.seconds.get("fetch", 0.0) + answer.work_seconds, answer.seconds.get("commit", 0.0))
-            appetite.took(taken.records, answer.work_seconds)
+            work_seconds = answer.seconds.get("fetch", 0.0) + answer.work_seconds
+            pause.took(taken.records, work_seconds, answer.seconds.get("commit", 0.0))
+            appetite.took(taken.records, work_seconds)
             free_at = ended + pause.seconds
             due, due_at = [], work.next_timer_ms()
         if ends:

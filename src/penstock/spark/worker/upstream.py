@@ -114,10 +114,8 @@ class TracingCollector(RecordCollector):
         return outputs, origins
 
 
-def run_upstream(
-    plan: Plan, work: UpstreamWork, task: StreamTask, fetcher: RangeFetcher | Taken
-) -> tuple[dict[TopicPartition, ShuffledBatch], int]:
-    """The records for each repartition partition, and how many input records they were made of."""
+def run_upstream(plan: Plan, work: UpstreamWork, task: StreamTask, fetcher: RangeFetcher | Taken, found: SortedByTarget) -> int:
+    """Add the records for each repartition partition to what was found; returns how many input records they were made of."""
     collector = task.collector
     assert isinstance(collector, TracingCollector)
     collector.current = task.context
@@ -128,7 +126,8 @@ def run_upstream(
         consumed += task.process_all()
     task.metrics.processed(consumed, time.perf_counter() - started)
     outputs, origins = collector.drain_traced()
-    return sort_by_target(plan, work, outputs, origins), consumed
+    sort_by_target(plan, work, outputs, origins, found)
+    return consumed
 
 
 Row = tuple["bytes | None", "bytes | None", int, Headers, int, int]
@@ -137,14 +136,17 @@ _HERE: Side = (None, None)
 
 
 def sort_by_target(
-    plan: Plan, work: UpstreamWork, outputs: Sequence[RecordOrColumns], origins: Sequence[tuple[TopicPartition, int] | None]
-) -> dict[TopicPartition, ShuffledBatch]:
+    plan: Plan,
+    work: UpstreamWork,
+    outputs: Sequence[RecordOrColumns],
+    origins: Sequence[tuple[TopicPartition, int] | None],
+    found: SortedByTarget,
+) -> None:
     """Each output to the partition it belongs to, except what that partition has consumed before."""
     sources = sources_of(plan, work.subtopology)
     index_of = {source: index for index, source in enumerate(sources)}
     targets = [topic for topic, upstream in plan.shuffled.items() if upstream == work.subtopology]
     side = side_target(plan, work)
-    found = _Sorted(plan.counted)
     for output, origin in zip(outputs, origins):
         if isinstance(output, ProducedColumns):
             assert isinstance(output.origin, RawColumns)  # nothing with a store runs before a shuffle
@@ -166,7 +168,6 @@ def sort_by_target(
             if offset >= work.skip.get(target, {}).get(source, 0):
                 row = (output.key, output.value, output.timestamp, output.headers, index_of[source], offset)
                 found.add_row(target, row, (output.topic, output.partition) if is_side else _HERE)
-    return found.batches()
 
 
 def side_target(plan: Plan, work: UpstreamWork) -> TopicPartition:
@@ -181,24 +182,27 @@ def _target(output: ProducedRecord, offset: int, plan: Plan) -> TopicPartition:
     return TopicPartition(output.topic, shuffle_target(output.key, offset, plan.partitions[output.topic]))
 
 
-class _Sorted:
-    """What goes to each target, in the order in which it came, whether as rows or as batches."""
+class SortedByTarget:
+    """What goes to each target, in the order in which it came, whether as rows or as batches; from one source or from many."""
 
     def __init__(self, counted: frozenset[str]) -> None:
         self._counted = counted
         self._parts: dict[TopicPartition, list[ShuffledBatch | list[tuple[Row, Side]]]] = {}
 
     def add_row(self, target: TopicPartition, row: Row, side: Side) -> None:
+        """One row; rows that follow each other become one batch."""
         parts = self._parts.setdefault(target, [])
         if not parts or isinstance(parts[-1], ShuffledBatch):
             parts.append([])
         parts[-1].append((row, side))  # type: ignore[union-attr]
 
     def add_batch(self, target: TopicPartition, batch: ShuffledBatch) -> None:
+        """Rows that are a batch already."""
         if len(batch):
             self._parts.setdefault(target, []).append(batch)
 
     def batches(self) -> dict[TopicPartition, ShuffledBatch]:
+        """A batch for each target that something goes to."""
         return {
             target: ShuffledBatch.concat(
                 [part if isinstance(part, ShuffledBatch) else self._of_rows(target, part) for part in parts]
