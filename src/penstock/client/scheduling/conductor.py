@@ -691,7 +691,7 @@ class Conductor:
             self._open(lane, {})
             return
         wanted = self.tasks.to_own(lane)
-        if lane.goes_to is not None and not lane.holds and not self.tasks.wanted(lane):
+        if lane.goes_to is not None and self._may_leave(lane):
             self._lane_jobs.move_lane(lane.index, lane.goes_to)
             lane.goes_to = None
             lane.begin_anew()
@@ -767,6 +767,7 @@ class Conductor:
                 self.tasks.release(lane.index)
                 lane.become(LaneState.OPENING)
                 lane.has_begun = True
+                self._last["places"] = 0.0  # another lane may wait for this one to be in its place
                 if lane.on_left is None and lane.goes_to is None:
                     self.tasks.stay_away(lane.index, away=False)
             self.tasks.opened(lane, job, answer)
@@ -1281,12 +1282,25 @@ class Conductor:
                 lane.is_in_the_way = True
 
     def _on_better_places(self, places: Mapping[int, str | None]) -> None:
-        """Executors came or went: lanes that should be elsewhere go there when the others have what they had."""
-        for index, lane in self.tasks.lanes.items():
-            if lane.on_left is None and not lane.ends:
-                lane.goes_to = places.get(index)
-                if lane.goes_to is not None or lane.is_open:
-                    self.tasks.stay_away(index, away=lane.goes_to is not None)
+        """Executors came or went: lanes that should be elsewhere go there, when the others have what they had.
+
+        One after the other: a worker takes a second of a core to start, which those who have its tasks meanwhile need.
+        """
+        lanes = {index: lane for index, lane in self.tasks.lanes.items() if lane.on_left is None and not lane.ends}
+        moving = next((index for index, lane in lanes.items() if lane.goes_to is not None and index in places), None)
+        if moving is None and all(lane.is_open for lane in lanes.values()):
+            moving = next((index for index in lanes if index in places), None)
+        for index, lane in lanes.items():
+            lane.goes_to = places.get(index) if index == moving else None
+            if lane.goes_to is not None or lane.is_open:
+                self.tasks.stay_away(index, away=lane.goes_to is not None)
+
+    def _may_leave(self, lane: LaneLoop) -> bool:
+        """Whether a lane that goes elsewhere has nothing any more, and the others work on what it had, or take too long."""
+        if lane.holds or self.tasks.wanted(lane):
+            return False
+        waited = time.monotonic() - lane.free_since
+        return waited > _OTHERS_FIRST or all(self.tasks.is_ready(task) for task in self.tasks.owners)
 
     def _tell_state(self) -> None:
         """The state of the instance follows from those of its lanes."""
