@@ -1,4 +1,4 @@
-"""Lanes that are lost, by a turn that does not end or with their executor: the others go on, and nothing is lost or repeated."""
+"""Lanes that are lost, by a turn that does not end or with their executor, or that move: the others go on, nothing is lost."""
 
 from __future__ import annotations
 
@@ -89,6 +89,29 @@ def test_should_leave_lanes_alone_that_stay_when_an_executor_is_lost(clock: list
     world.settle()
     consumed_once(world)
     assert world.told[-1] == "running"
+
+
+@GUARANTEES
+def test_should_move_one_lane_after_the_other_when_others_work_on_its_tasks(clock: list[float], guarantee: str) -> None:
+    world = running_world(clock, guarantee)
+    tasks, move = world.conductor.tasks, world.lane_jobs.move_lane
+    moved: list[int] = []
+
+    def move_lane(index: int, place: str) -> None:
+        assert all(map(tasks.is_ready, tasks.owners)), "nobody works on what it had"
+        assert all(lane.is_open for lane in tasks.lanes.values()), "another is on its way"
+        moved.append(index)
+        move(index, place)
+
+    world.lane_jobs.move_lane = move_lane  # type: ignore[method-assign]
+    world.lane_jobs.places = {1: "executor_host_7", 2: "executor_host_8"}
+    world.clock[0] += 6.0
+    for task in ORDERS:
+        work_on(world, task, 3.0)
+    assert moved == [1, 2]
+    world.settle()
+    assert set(tasks.owners.values()) == {0, 1, 2}
+    consumed_once(world)
 
 
 def test_should_restore_nothing_while_paused_and_go_on_with_it_afterwards(clock: list[float]) -> None:

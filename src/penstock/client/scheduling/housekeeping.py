@@ -27,6 +27,8 @@ LAG = "lag"
 """The name under which the lag is shown, beside all else."""
 
 _SESSION_EVERY, _LOST_EVERY, _OTHERS_EVERY, _LOOK_EVERY, _LAG_EVERY, _PLACES_EVERY = 0.2, 0.2, 0.5, 1.0, 1.0, 5.0
+# While lanes move, one after the other: so soon the next one goes.
+_MOVES_EVERY = 0.5
 
 
 def show_lag(words: GroupWords, shown: Mapping[TopicPartition, OffsetAndMetadata], generation: int) -> None:
@@ -84,6 +86,7 @@ class Housekeeping:
         self._config, self._tasks, self._lane_jobs, self._events = instance
         self._words, self._run, self._beside, self._admin = words, run, beside, admin
         self._transports, self._recovery, self._stays = transports, recovery, stays
+        self._lanes_move = False
         self._intervals = Intervals(lambda: time.monotonic(), begun=("purge", "places"))
 
     def look(self) -> None:
@@ -107,7 +110,7 @@ class Housekeeping:
             self._beside.do("lost", jobs.lost_lanes, self._take_lost)
         if self._stays.long() and is_time("others", _OTHERS_EVERY):
             self._beside.do("others", jobs.waits.anybody_waits, self._stays.give_way)
-        if is_time("places", _PLACES_EVERY):
+        if is_time("places", _MOVES_EVERY if self._lanes_move else _PLACES_EVERY):
             self._beside.do("places", jobs.better_places, self._take_places)
         now = time.monotonic()
         late = [
@@ -139,9 +142,16 @@ class Housekeeping:
                 self._recovery.lane_failed(lane, LaneLostError(f"{executor} is gone, where the worker of a lane was"))
 
     def _take_places(self, places: Mapping[int, str | None]) -> None:
-        """Executors came or went: lanes that should be elsewhere go there when the others have what they had."""
-        for index, lane in self._tasks.lanes.items():
-            if lane.on_left is None and not lane.ends:
-                lane.goes_to = places.get(index)
-                if lane.goes_to is not None or lane.is_open:
-                    self._tasks.stay_away(index, away=lane.goes_to is not None)
+        """Executors came or went: lanes that should be elsewhere go there, when the others have what they had.
+
+        One after the other: a worker takes a second of a core to start, which those who have its tasks meanwhile need.
+        """
+        lanes = {index: lane for index, lane in self._tasks.lanes.items() if lane.on_left is None and not lane.ends}
+        moving = next((index for index, lane in lanes.items() if lane.goes_to is not None and index in places), None)
+        if moving is None and all(lane.is_open for lane in lanes.values()):
+            moving = next((index for index in lanes if index in places), None)
+        for index, lane in lanes.items():
+            lane.goes_to = places.get(index) if index == moving else None
+            if lane.goes_to is not None or lane.is_open:
+                self._tasks.stay_away(index, away=lane.goes_to is not None)
+        self._lanes_move = bool(places)

@@ -9,6 +9,7 @@ from penstock.client.scheduling.job_watch import JobWatch
 from penstock.client.scheduling.lane_loop import LaneLoop, LaneState
 from penstock.client.scheduling.lane_roster import LaneRoster
 from penstock.client.scheduling.lane_runner import LaneRunner
+from penstock.client.scheduling.recovery import OTHERS_FIRST
 from penstock.client.scheduling.run_state import RunState
 
 # Spark ends workers that are idle for a minute, and with them what they hold in memory.
@@ -42,10 +43,17 @@ class LaneDriver:
             self._runner.open(lane, {})
             return
         wanted = self._tasks.to_own(lane)
-        if lane.goes_to is not None and not lane.holds and not self._tasks.wanted(lane):
+        if lane.goes_to is not None and self._may_leave(lane):
             self._roster.move(lane, lane.goes_to)
         elif wanted.keys() != lane.holds.keys() or lane.is_doubted or self._is_idle(lane) or self._restores_only(lane):
             self._runner.open(lane, wanted)
+
+    def _may_leave(self, lane: LaneLoop) -> bool:
+        """Whether a lane that goes elsewhere has nothing any more, and the others work on what it had, or take too long."""
+        if lane.holds or self._tasks.wanted(lane):
+            return False
+        waited = time.monotonic() - lane.free_since
+        return waited > OTHERS_FIRST or all(self._tasks.is_ready(task) for task in self._tasks.owners)
 
     def _is_idle(self, lane: LaneLoop) -> bool:
         """Whether a lane has to be asked for a sign of life, so that its worker stays."""

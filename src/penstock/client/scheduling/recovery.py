@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 _FLUSH_MS = 60_000  # so long a producer waits for what it has written
 # A lane that has lost its executor rests this long where others take what it had: its new worker would cost them their cores.
-_OTHERS_FIRST = 5.0
+OTHERS_FIRST = 5.0
 
 
 class Recovery:
@@ -96,7 +96,7 @@ class Recovery:
         exactly-once its transactional id is fenced before anybody reads where its tasks go on.
         """
         if self._tasks.stay_away(lane.index, away=True):
-            lane.health.rest(_OTHERS_FIRST)
+            lane.health.rest(OTHERS_FIRST)
 
         def release() -> None:
             if lane.state in (LaneState.HEALING, LaneState.CREATED):  # else it has begun anew, and has fenced it itself

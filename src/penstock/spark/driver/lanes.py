@@ -54,6 +54,9 @@ _log = logging.getLogger(__name__)
 # The worker that ends those of lanes, one on each executor that a lane has left.
 _ENDS_OTHERS = "penstock-ends-workers"
 
+# So long after a lane has moved its old worker is ended, in which nothing is open any more.
+_LEFT_SECONDS = 10.0
+
 # How often a daemon is looked for on its executor: Spark may put the job elsewhere when that has no core to spare.
 _ATTEMPTS = 3
 
@@ -138,7 +141,7 @@ class Lane:
         self.executor = executor
         self._base, self._anchored_at = located(self._spark, executor), None
         if left is not None and left != executor and self._process is not None:
-            threading.Thread(target=self._end_process, args=(left, self._process), name=f"{self.name}-left", daemon=True).start()
+            threading.Thread(target=self._end_left, args=(left, self._process), name=f"{self.name}-left", daemon=True).start()
 
     def submit(self, function: LaneFunction, description: str, read: Callable[[bytes], T]) -> Future[T]:
         """Run `function` as one Spark job of one task in this lane's worker; the future holds the first thing it yields, read."""
@@ -301,6 +304,12 @@ class Lane:
                 self._end_on(executor, process.daemon)
         except Exception as exc:  # noqa: BLE001 - with the session, or its executor, the worker ends too
             _log.debug("the worker of %s could not be ended: %s", self.name, exc)
+
+    def _end_left(self, executor: str, process: LaneProcess) -> None:
+        """End the worker of a lane that has moved: not at once, since whoever ends it has to be started beside those who work."""
+        time.sleep(_LEFT_SECONDS)
+        if self.executor != executor:
+            self._end_process(executor, process)
 
     def _end_here(self, process: LaneProcess | None) -> None:
         stopped = 0
