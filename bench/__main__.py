@@ -10,12 +10,12 @@ from pathlib import Path
 
 from bench import others, profile, report
 from bench.job import Bench
-from bench.jobs import JOBS
-from bench.jobs.operators import LINES
+from bench.jobs import JOBS, latency, operators
 from bench.runner import Result, run_jobs
 
 _RESULTS = Path(__file__).parent / "results"
 _QUICK_SCALE = 0.5
+_LINES = {5: latency.LINES, 9: tuple(operators.LINES)}
 
 
 def main() -> None:
@@ -27,7 +27,8 @@ def main() -> None:
         "--only",
         type=_lines,
         default=frozenset(),
-        help=f"some lines of job 9, beside what is there of the others: {', '.join(LINES)}",
+        help="some lines of a job, beside what is there of the others: "
+        + "; ".join(f"of job {number} {', '.join(lines)}" for number, lines in _LINES.items()),
     )
     parser.add_argument("--rounds", type=int, default=3, help="how often each side runs each job")
     parser.add_argument("--scale", type=float, default=1.0, help="sizes of the inputs, as a factor; results go to results/trial")
@@ -66,15 +67,16 @@ def main() -> None:
         report.write(result, folder)
         print(report.page(result), flush=True)
 
-    if arguments.only and numbers != [9]:
-        parser.error("--only takes lines of job 9: give it with --jobs 9")
+    if arguments.only and not any(numbers == [number] and arguments.only <= {*lines} for number, lines in _LINES.items()):
+        parser.error("--only takes lines of one job: give it with --jobs 5 or --jobs 9")
     run_jobs(numbers, rounds, scale, arguments.quick, finished, log, arguments.only)
     log(f"results are in {folder}")
 
 
 def _lines(text: str) -> frozenset[str]:
-    if unknown := [name for name in text.split(",") if name not in LINES]:
-        raise argparse.ArgumentTypeError(f"there is no line {unknown[0]}; there are {', '.join(LINES)}")
+    known = [name for lines in _LINES.values() for name in lines]
+    if unknown := [name for name in text.split(",") if name not in known]:
+        raise argparse.ArgumentTypeError(f"there is no line {unknown[0]}; there are {', '.join(known)}")
     return frozenset(text.split(","))
 
 

@@ -73,7 +73,7 @@ class Bench:
     bootstrap: str
     scale: float = 1.0
     quick: bool = False
-    only: frozenset[str] = frozenset()  # the lines of job 9 to take; empty: all
+    only: frozenset[str] = frozenset()  # the lines of job 5 or 9 to take; empty: all
 
     def scaled(self, number: int, at_least: int = 1) -> int:
         return max(at_least, round(number * self.scale))

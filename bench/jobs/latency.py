@@ -40,6 +40,9 @@ _VARIANTS = {
 }
 
 
+LINES = tuple(_VARIANTS)
+
+
 class Latency(Job):
     """WordCount of lines with one word each, all different: every record has a result of its own. Then a count by key of them.
 
@@ -58,7 +61,8 @@ class Latency(Job):
         )
 
     def variants(self) -> list[str]:
-        return [name for name, variant in _VARIANTS.items() if variant.partitions <= 4 or not self.bench.quick]
+        only = self.bench.only or LINES
+        return [name for name in only if _VARIANTS[name].partitions <= 4 or not self.bench.quick]
 
     def run(self, side: Side, variant: str) -> Measures:
         self.runs += 1
@@ -86,11 +90,14 @@ class Latency(Job):
                 *(runs, variant, f"{rate}/s {name}", f"{rate:,} records/s{_VARIANTS[variant].label}, {name}", "ms", goal),
                 headline=goal is not None,
             )
-            for variant in self.variants()
+            for variant in LINES
+            if any(run.variant == variant for run in runs)
             for rate in RATES
             for name, goal in _VARIANTS[variant].goals.items()
         ]
-        variant = self.variants()[0]
+        variant = LINES[0]
+        if not any(run.variant == variant for run in runs):
+            return rows
         rows.append(size_row(runs, variant, "100/s cpu", "CPU at 100 records/s", "% of a core", 1.0, headline=True))
         rows.append(size_row(runs, variant, "5000/s cpu", "CPU at 5,000 records/s", "% of a core"))
         rows.append(size_row(runs, variant, "idle cpu", "CPU when idle", "% of a core", headline=True))

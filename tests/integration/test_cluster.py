@@ -84,6 +84,7 @@ def test_should_stay_on_an_executor_for_turn_after_turn_be_read_and_go_on_when_i
         run.wait(stays_again, "a lane stays", interval=0.1)
         assert sum(run.ask("store", stale=False).values()) <= sum(run.expected.values())  # of the lane's own process
         run.wait_for_counts()
+        run.wait(lambda: run.turns, "its turns are told when it has left")
         ((executor, _),) = run.turns[-1]["lanes"].values()
         before = run.ask("stays")
         run.wait(stays_again, "it stays once more", interval=0.1)

@@ -15,7 +15,7 @@ from penstock import Consumed, Grouped, Materialized, Produced, Serdes, StreamsB
 from penstock.client.inside import inside
 from tests.faults.dying import STEPS, Words
 from tests.harness.kafka import Kafka, unique, wait_until
-from tests.integration.helpers import counts, texts, topics
+from tests.integration.helpers import counts, owned, texts, topics
 from tests.integration.query_topologies import NamesAndTicks
 
 Run = Callable[..., Any]
@@ -115,6 +115,31 @@ def test_should_fire_timers_and_see_changes_of_global_tables_while_it_stays(kafk
     assert b"nobody" not in values(b"w0")
     named = values(b"w0")
     assert named == sorted(named)  # Ada, and from one record on Ida
+
+
+@pytest.mark.slow  # two instances, one of which leaves again
+def test_should_hand_tasks_over_and_keep_standbys_while_lanes_stay(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+    source, out = topics(kafka, "in", "out", partitions=2)
+    quick = {"heartbeat.interval.ms": 300, "session.timeout.ms": 6_000, "repartition.transport": "topic"}
+    config = {"application.id": unique("stays-group"), "processing.guarantee": "exactly_once_v2", "num.standby.replicas": 1}
+
+    def start(number: int) -> Any:
+        return run(word_count(source, out, str.split), {**config, **quick, "state.dir": str(tmp_path / str(number))})
+
+    def wait_for_stays(streams: Any) -> None:
+        before = stays(streams)  # of all that share the session
+        wait_until(lambda: stays(streams) > before + 1, "lanes stay")
+
+    with streaming(kafka, source) as stream:
+        first = start(1)
+        wait_for_stays(first)
+        second = start(2)
+        wait_until(lambda: len(owned(first)) == len(owned(second)) == 2, "each has its part")
+        wait_for_stays(first)
+        second.close(60_000)
+        wait_until(lambda: len(owned(first)) == 4, "the other has taken it over")
+        wait_for_stays(first)
+    wait_until(lambda: is_exact(kafka, out, stream.sent), "every word is counted once")
 
 
 @pytest.mark.parametrize("transport", ["shuffle", pytest.param("topic", marks=pytest.mark.slow)])

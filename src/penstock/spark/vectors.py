@@ -10,7 +10,7 @@ topic has been read to: it gets nothing while there is a shuffle, and lag tools 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from types import MappingProxyType
@@ -78,6 +78,22 @@ class Vector(NamedTuple):
         """A position as text."""
         begun = self.begun.get(source)
         return f"{self.positions[source]}+{begun}" if begun else str(self.positions[source])
+
+
+def distinct(positions: Iterable[Mapping[TopicPartition, int]]) -> list[Mapping[TopicPartition, int]]:
+    """Positions without those that equal the ones before them, as those of tasks that are level do.
+
+    Who looks at 64 partitions for each of 64 tasks ten times a second looks at 64 then.
+
+    >>> line = TopicPartition("lines", 0)
+    >>> len(distinct([{line: 1}, {line: 1}, {line: 2}]))
+    2
+    """
+    found: list[Mapping[TopicPartition, int]] = []
+    for some in positions:
+        if not found or some != found[-1]:
+            found.append(some)
+    return found
 
 
 def is_vector(committed: OffsetAndMetadata | None) -> bool:

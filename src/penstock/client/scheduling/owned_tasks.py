@@ -36,6 +36,7 @@ from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.spark.messages import LaneAnswer, RestoreProgress
 from penstock.spark.plan import Plan
+from penstock.spark.vectors import distinct
 
 _log = logging.getLogger(__name__)
 
@@ -360,7 +361,7 @@ class OwnedTasks:
     def backlog(self) -> int:
         """How many records wait, as far as is known where logs end."""
         starts: dict[TopicPartition, int] = dict(self.positions.fetched)
-        for vector in self.positions.vectors.values():
+        for vector in distinct(self.positions.vectors.values()):
             for source, at in vector.items():
                 starts[source] = min(at, starts.get(source, at))
         return sum(max(0, self.ends[partition] - start) for partition, start in starts.items() if partition in self.ends)

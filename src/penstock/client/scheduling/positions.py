@@ -15,7 +15,7 @@ from penstock.kafka.admin import Admin
 from penstock.log_bounds import LogBounds
 from penstock.runtime.carry_over import OffsetAndMetadata, is_anothers, logs_of, with_logs, with_own_offset
 from penstock.spark.plan import Plan
-from penstock.spark.vectors import Vector, is_vector
+from penstock.spark.vectors import Vector, distinct, is_vector
 from penstock.spark.worker.shuffled_before import ShuffledBefore, committed_with_had
 from penstock.spark.worker.upstream import sources_of
 from penstock.topology.builder import InternalTopologyBuilder
@@ -117,7 +117,7 @@ class Positions:
 
     def out_of_range(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetOutOfRangeError]:
         """The partitions whose logs end before what was read of them: they were made anew, or records were lost."""
-        positions = [*self.fetched.items(), *(entry for vector in self.vectors.values() for entry in vector.items())]
+        positions = [*self.fetched.items(), *(entry for vector in distinct(self.vectors.values()) for entry in vector.items())]
         at = {partition: position for partition, position in positions if position > ends.get(partition, position)}
         # The end may be that of what is committed, and the position one from before only that was read.
         whole = self._admin.log_ends(at, False) if at else {}
@@ -321,7 +321,7 @@ class Positions:
 
     def sources(self) -> list[TopicPartition]:
         """All partitions to be read: tasks' own, and those before a shuffle."""
-        return [*self.fetched, *dict.fromkeys(source for vector in self.vectors.values() for source in vector)]
+        return [*self.fetched, *dict.fromkeys(source for vector in distinct(self.vectors.values()) for source in vector)]
 
     def lowest(self, source: TopicPartition) -> int:
         """The position of a partition before a shuffle: that of the task furthest behind."""

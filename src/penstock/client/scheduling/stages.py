@@ -18,6 +18,7 @@ from penstock.ids import TaskId, TopicPartition, UnitId
 from penstock.kafka.fetch import FetchRange
 from penstock.spark.messages import UpstreamWork, read_by
 from penstock.spark.plan import Plan
+from penstock.spark.vectors import distinct
 
 Vectors = Mapping[TopicPartition, Mapping[TopicPartition, int]]
 """For each partition that a shuffle feeds, how far each source was read for it."""
@@ -102,8 +103,8 @@ def shown(ranges: Sequence[FetchRange]) -> str:
 def front_of(feeds: Feeds, vectors: Vectors) -> dict[TopicPartition, int]:
     """How far each source was read for the task that is furthest ahead in it."""
     front: dict[TopicPartition, int] = {}
-    for partition in (partition for fed in feeds.values() for partition in fed):
-        for source, at in vectors[partition].items():
+    for vector in distinct(vectors[partition] for fed in feeds.values() for partition in fed):
+        for source, at in vector.items():
             front[source] = max(at, front.get(source, at))
     return front
 
@@ -112,7 +113,7 @@ def front_window(feeds: Feeds, vectors: Vectors, ends: Mapping[TopicPartition, i
     """What is new for the tasks at the front; None where nothing is, or nobody is there."""
     front = front_of(feeds, vectors)
     there = {task: fed for task, fed in feeds.items() if not _is_behind(fed, vectors, front)}
-    sources = {source for fed in there.values() for partition in fed for source in vectors[partition]}
+    sources = {s for vector in distinct(vectors[p] for fed in there.values() for p in fed) for s in vector}
     return _window(there, {source: (front[source], ends[source]) for source in sources if source in ends})
 
 
@@ -192,7 +193,7 @@ def _window(feeds: Feeds, bounds: Mapping[TopicPartition, tuple[int, int]]) -> R
 
 
 def _is_behind(fed: Sequence[TopicPartition], vectors: Vectors, front: Mapping[TopicPartition, int]) -> bool:
-    return any(at < front[source] for partition in fed for source, at in vectors[partition].items())
+    return any(at < front[s] for p in fed if vectors[p] != front for s, at in vectors[p].items())
 
 
 def _is_within(fed: Sequence[TopicPartition], vectors: Vectors, starts: Mapping[TopicPartition, int]) -> bool:
