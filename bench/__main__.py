@@ -44,7 +44,7 @@ def main() -> None:
     # A request to end is an exception, so that everything that was started is ended on the way out.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if arguments.profile is not None:
-        page = profile.run(arguments.profile, arguments.scale)
+        page = profile.run(arguments.profile, arguments.scale, arguments.only)
         folder = arguments.results or _RESULTS / ("trial" if arguments.scale != 1 else "")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"profile-{JOBS[arguments.profile].name}.md").write_text(page)

@@ -20,19 +20,20 @@ from bench.job import Bench
 from bench.jobs import JOBS
 from bench.penstock_app import TURNS_FILE
 from bench.processes import ProcessStat, session_of
+from bench.runner import BROKER_SETTINGS
 from penstock.kafka.dev_broker import DevBroker
 
 _RATE = 100
 _SHOWN = 15
 
 
-def run(number: int, scale: float) -> str:
-    """Run a job's first variant on penstock; the breakdown as a page."""
-    with tempfile.TemporaryDirectory(prefix="bench-profile-") as name, DevBroker().start(300) as broker:
+def run(number: int, scale: float, only: frozenset[str] = frozenset()) -> str:
+    """Run a job's first variant on penstock, of those that are wanted; the breakdown as a page."""
+    with tempfile.TemporaryDirectory(prefix="bench-profile-") as name, DevBroker(overrides=BROKER_SETTINGS).start(300) as broker:
         folder = Path(name)
         (folder / "events").mkdir()
         os.environ[TURNS_FILE] = str(folder / "turns.jsonl")
-        job = JOBS[number](Bench(broker.bootstrap_servers, scale, quick=True))
+        job = JOBS[number](Bench(broker.bootstrap_servers, scale, quick=True, only=only))
         job.extra_settings = {
             "spark.eventLog.enabled": "true",
             "spark.eventLog.compress": "false",

@@ -11,6 +11,9 @@ from bench.job import Bench, Job, Row, Run
 from bench.jobs import JOBS
 from penstock.kafka.dev_broker import DevBroker
 
+# What jobs write has times of years ago, which a broker would delete before it is read.
+BROKER_SETTINGS = {"log.retention.ms": "-1"}
+
 
 @dataclass
 class Result:
@@ -39,7 +42,7 @@ def run_jobs(
     """Each job with a broker of its own, so that none inherits the other's topics; `finished` is called after each."""
     for number in numbers:
         job_type = JOBS[number]
-        with DevBroker(overrides={"log.retention.ms": "-1"}).start(300) as broker:
+        with DevBroker(overrides=BROKER_SETTINGS).start(300) as broker:
             bench = Bench(broker.bootstrap_servers, scale, quick, only)
             job = job_type(bench)
             log(f"job {number}: {job.title}")

@@ -244,12 +244,6 @@ class ProducedColumns:
     def __iter__(self) -> Iterator[ProducedRecord]:
         return self.records()
 
-    def add(self, key: bytes | None, value: bytes | None, timestamp: int) -> None:
-        """One record more, without headers; for who has made these columns of lists."""
-        self.keys.append(key)  # type: ignore[attr-defined]
-        self.values.append(value)  # type: ignore[attr-defined]
-        self.timestamps.append(timestamp)
-
     def records(self, start: int = 0) -> Iterator[ProducedRecord]:
         """The records, from the one at `start` on."""
         topic, partition = self.topic, self.partition

@@ -14,6 +14,8 @@ from typing import Any
 from penstock.columns.text import LateColumn, TextColumn
 from penstock.record import Headers
 from penstock.serdes.codecs import (
+    NotPlainJson,
+    decode_json,
     deserialize_bytes,
     deserialize_double,
     deserialize_integer,
@@ -21,7 +23,6 @@ from penstock.serdes.codecs import (
     deserialize_long,
     deserialize_string,
     encode_json,
-    parse_json,
     serialize_bytes,
     serialize_double,
     serialize_integer,
@@ -171,7 +172,10 @@ def _write_json(values: Sequence[Any]) -> Sequence[Any]:
 
 
 def _read_json(data: Sequence[Any]) -> Sequence[Any]:
-    return list(map(parse_json, map(bytes.decode, data)))
+    try:
+        return list(map(decode_json, data))
+    except NotPlainJson as exc:
+        raise ValueError("not all can be read at once") from exc
 
 
 def _packing(letter: str, size: int) -> _Column:

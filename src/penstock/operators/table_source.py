@@ -10,7 +10,7 @@ from penstock.columns.columns import Columns
 from penstock.columns.operator import Operator
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
-from penstock.operators.table_columns import DistinctKeys, TableColumns
+from penstock.operators.table_columns import ChangeColumn, DistinctKeys, TableColumns
 from penstock.processor import Processor
 from penstock.record import Record
 from penstock.state.value_and_timestamp import Row
@@ -65,6 +65,21 @@ class _KTableSourceProcessor(TableColumns, Processor[Any, Any, Any, Change[Any]]
                 self._store.store, context, TimestampedCacheFlushListener(context), self._send_old_values
             )
             self._take_columns(self._store.store)
+        else:
+            self.takes_columns = True
+
+    @property
+    def waits_for_flush(self) -> bool:
+        """Whether rows stay in the cache; without a store there is none."""
+        return self._store is not None and super().waits_for_flush
+
+    def process_columns(self, columns: Columns) -> None:
+        """Keep many records, or without a store only turn them into changes."""
+        if self._store is not None:
+            super().process_columns(columns)
+            return
+        columns = self._complete(columns)
+        self._context.forward_columns(columns.with_values(ChangeColumn(columns.values, None)))
 
     def process(self, record: Record[Any, Any]) -> None:
         key, value = record.key, record.value

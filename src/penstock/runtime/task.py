@@ -425,7 +425,9 @@ class StreamTask:
         processed = 0
         context.system_time_ms = now
         for (queue, raw), columns in zip(runs, read):
-            run, source, topic, partition = queue.source.run, queue.source, raw.topic, raw.partition
+            source, topic, partition = queue.source, raw.topic, raw.partition
+            only = source.children[0] if len(source.children) == 1 else None
+            run = source.run if only is None else only.run
             headers_of = [()] * len(raw) if raw.headers is None else raw.headers
             rows = zip(columns.keys, columns.values, raw.timestamps, headers_of, raw.offsets, raw.keys, raw.values)
             self._commit_needed = True
@@ -436,8 +438,19 @@ class StreamTask:
                     if timestamp > group.stream_time:
                         group.stream_time = timestamp
                     context.record_context = RecordContext(timestamp, offset, partition, topic, headers, raw_key, raw_value)
-                    context.current_node = source
-                    run(Record(key, value, timestamp, headers))
+                    record = Record(key, value, timestamp, headers)
+                    if only is None:
+                        context.current_node = source
+                        run(record)
+                    else:  # what `context.forward` would do for the source, in a third of the time
+                        context.current_node = only
+                        source.forwarded += 1
+                        try:
+                            run(record)
+                        except Exception as exc:
+                            if not only.on_error(exc, record):
+                                context.current_node = source
+                                raise
                     queue.consumed_offset = offset
                     if timers.stream_time.next_due <= group.stream_time:
                         context.current_node = None

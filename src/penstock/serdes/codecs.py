@@ -13,6 +13,8 @@ from collections.abc import Callable
 from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]  # None where Python has no C
 from typing import Any, Final, NoReturn
 
+import msgspec
+
 from penstock.errors import SerializationError
 
 Serializer = Callable[[str, Any], "bytes | None"]
@@ -291,6 +293,23 @@ _decode_json: Final = _json_decoder.decode
 _scan_json: Final = _json_decoder.scan_once  # type: ignore[attr-defined]  # public, and missing in the stubs
 
 
+# 1.1 instead of 2.7 us for an order of 80 bytes. What it takes it reads as `parse_json` does, which is asked about all the rest.
+decode_json: Final = msgspec.json.Decoder().decode
+NotPlainJson: Final = msgspec.DecodeError
+
+
+def read_json(data: bytes) -> Any:
+    """`parse_json` of UTF-8; raises ValueError or RecursionError.
+
+    >>> read_json(b'{"a":[1.5]}')
+    {'a': [1.5]}
+    """
+    try:
+        return decode_json(data)
+    except (NotPlainJson, UnicodeDecodeError, RecursionError):
+        return parse_json(str(data, "utf-8"))
+
+
 def parse_json(text: str) -> Any:
     """What JSON says, and nothing that cannot be written again; raises ValueError.
 
@@ -318,6 +337,18 @@ def parse_json(text: str) -> Any:
     return value
 
 
+def _as_python_writes(text: str) -> float:
+    number = float(text)
+    if repr(number) != text:
+        raise ArithmeticError  # seen by nobody; a ValueError would be dressed up on the way, in 3 us
+    return number
+
+
+# It writes more than JSON can hold: dates, bytes, keys that are numbers, `null` for NaN. What comes back as it was has the bytes
+# that Python's own would write, as long as floats look as they do there. 0.8 us for an order of 80 bytes, Python's own 2.2.
+_encode_fast: Final = msgspec.json.Encoder().encode
+_decode_again: Final = msgspec.json.Decoder(float_hook=_as_python_writes).decode
+
 _may_be_changed: Final = re.compile(r'"(?:-?[0-9][-+.0-9e]*|true|false|null)":').search
 _CONTAINERS: Final = (dict, list, tuple)
 
@@ -334,6 +365,12 @@ def encode_json(value: Any) -> bytes:
         ...
     TypeError: the key None (NoneType) of a dict would come back as text; make it a str
     """
+    try:
+        data = _encode_fast(value)
+        if _decode_again(data) == value:
+            return data
+    except Exception:  # noqa: BLE001, S110  (whatever it does not take: the other one writes it, or says what is wrong)
+        pass
     if type(value) is dict and _encode_parts is not None:
         try:
             text = "".join(_encode_parts(value, 0))
@@ -385,7 +422,7 @@ def deserialize_json(topic: str, data: bytes | None) -> Any:
     if data is None:
         return None
     try:
-        return parse_json(str(data, "utf-8"))
+        return read_json(data)
     except (ValueError, RecursionError) as exc:
         unreadable(topic, "the JSON deserializer", f"data received by the JSON deserializer is not JSON: {exc}", exc)
 

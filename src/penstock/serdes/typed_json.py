@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.errors import SerializationError
-from penstock.serdes.codecs import encode_json, parse_json, unreadable
+from penstock.serdes.codecs import encode_json, read_json, unreadable
 from penstock.serdes.json_types import JsonType, Library, json_type, library_of
 
 
@@ -82,7 +82,7 @@ class TypedJsonDeserializer(_TypedJson):
         else:
             assert self._type is not None
             read = self._type.read
-            self._call = lambda data: read(parse_json(str(data, "utf-8")))
+            self._call = lambda data: read(read_json(data))
 
     def __call__(self, topic: str, data: bytes | None) -> Any:
         """An object of the type; fields that it does not have are left out, fields that are missing take their defaults."""
@@ -101,5 +101,5 @@ class TypedJsonDeserializer(_TypedJson):
 def _json_only(data: bytes) -> bytes:
     """The same bytes; ValueError where they hold numbers that JSON does not have, which pydantic reads."""
     if b"NaN" in data or b"Infinity" in data:
-        parse_json(str(data, "utf-8"))
+        read_json(data)
     return data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ class StoreCapabilities:
         """
         return None
 
+    put_at: Callable[[int, bytes, bytes | None], None] | None = None
+    """Where the keys of a window store are those of its changelog: sets the value of such a key, whose time is given too."""
+
     @property
     def takes_table_rows(self) -> bool:
         """Whether the rows of a table are read and written many at once: `raw_keys`, `rows_of`, `write_rows_through`."""
@@ -61,6 +64,11 @@ class StoreCapabilities:
     @property
     def takes_duplicates(self) -> bool:
         """Whether many values can be put and found at once where a key and a time may have several, as joins of streams need."""
+        return False
+
+    @property
+    def observes_deletions(self) -> bool:
+        """Whether a put of None moves stream time also where it changes nothing, since duplicates are kept."""
         return False
 
     @property

@@ -91,6 +91,52 @@ class PeekingIterator(StoreIterator[tuple[K, V]]):
         raise InvalidStateStoreError(f"Iterator for store {self._store_name} has already been closed.")
 
 
+class FewEntries(PeekingIterator[K, V]):
+    """Entries that were read before somebody asks for them, so that there is nothing to let go of.
+
+    It is `opened`, by its id, until it has ended or is closed. Made for each record that a processor looks something up for: a
+    third of what a `PeekingIterator` takes.
+
+    >>> opened = {}
+    >>> with FewEntries([(1, b"a")], bytes.decode, "store", opened, 5) as entries:
+    ...     list(opened.values()), list(entries), opened
+    ([5], [(1, 'a')], {})
+    """
+
+    __slots__ = ("_left", "_opened", "_value_from")
+
+    def __init__(
+        self, entries: list[tuple[K, bytes]], value_from: Callable[[bytes], V], store_name: str, opened: dict[int, int], now: int
+    ) -> None:
+        if len(entries) > 1:
+            entries.reverse()
+        self._left, self._value_from, self._opened = entries, value_from, opened
+        self._store_name = store_name
+        self._peeked: Any = _NOTHING
+        self._closed = False
+        opened[id(self)] = now
+
+    def __next__(self) -> tuple[K, V]:
+        entry: tuple[K, V] = self._peeked
+        if entry is not _NOTHING:
+            self._peeked = _NOTHING
+            return entry
+        if self._left:
+            key, raw = self._left.pop()
+            return key, self._value_from(raw)
+        if self._closed:
+            self._raise_closed()
+        self._opened.pop(id(self), None)
+        raise StopIteration
+
+    def close(self) -> None:
+        """Forget what is left; calling it twice is fine."""
+        self._closed = True
+        self._peeked = _NOTHING
+        self._left = []
+        self._opened.pop(id(self), None)
+
+
 def empty_iterator(store_name: str) -> PeekingIterator[Any, Any]:
     """An iterator over nothing."""
     return PeekingIterator((), store_name)

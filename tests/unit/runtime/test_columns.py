@@ -154,11 +154,13 @@ def join_streams(
     after: Callable[[Any], Any] = lambda s: s,
     windows: JoinWindows = NEAR,
     serde: Any = STRING,
+    in_memory: bool = False,
 ) -> Build:
     def build(builder: StreamsBuilder) -> None:
         left = before(builder.stream("in", Consumed(STRING, STRING)))
         right = builder.stream("rows", Consumed(STRING, STRING))
-        joined = getattr(left, kind)(right, joiner, windows, StreamJoined(STRING, serde, serde))
+        store_type = "in_memory" if in_memory else None
+        joined = getattr(left, kind)(right, joiner, windows, StreamJoined(STRING, serde, serde, store_type=store_type))
         after(joined).to("out", TEXT)
 
     return build
@@ -262,6 +264,8 @@ CASES: dict[str, Build] = {
     "session picky lists": listed(SessionWindows(3, grace=3), picky_append),
     "session picky lists on close": listed(SessionWindows(3, grace=0), picky_append, EmitStrategy.on_window_close()),
     "stream-table": stream_table,
+    "table without a store": lambda b: b.table("in", Consumed(STRING, STRING)).to_stream().map_values(lambda v: v and picky(v))
+    .to("out", TEXT),
     "merged": lambda b: merged(b).map_values(picky).to("out", TEXT),
     "merged and counted": lambda b: merged(b).group_by_key(Grouped(None, STRING, STRING)).count(table())
     .to_stream().to("out", Produced(STRING, LONG)),
@@ -275,6 +279,12 @@ CASES: dict[str, Build] = {
     "inner join of records out of order": join_streams(windows=JoinWindows(0, grace=0, before=20, after=-3)),
     "inner join before others": join_streams(after=lambda s: count_text(s.map_values(picky))),
     "inner join with a picky joiner": join_streams(joiner=lambda a, b: picky(a) + picky(b), serde=JSON),
+    "inner join in memory": join_streams(in_memory=True),
+    "inner join in memory of records out of order": join_streams(
+        windows=JoinWindows(0, grace=0, before=20, after=-3), in_memory=True
+    ),
+    "left join in memory": join_streams("left_join", in_memory=True),
+    "outer join in memory": join_streams("outer_join", in_memory=True),
     "joined tables": join_tables("join"),
     "joined tables with a store": join_tables("join", table(STRING)),
     "joined lists": join_aggregates(lambda grouped, name: grouped.aggregate(list, append, Materialized(name, STRING, JSON))),

@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 
 from penstock import Consumed, Processor, Produced, PunctuationType, Record, Serde, Stores, StreamsBuilder
 from penstock.columns.columns import RawColumns, records_of
+from penstock.errors import ProcessingError
 from penstock.ids import TopicPartition
 from penstock.metrics.registry import Metrics
 from penstock.record import RawRecord
+from penstock.topology.column_plan import Way
 from tests.unit.runtime.harness import LONG, STRING, TASK, Harness, config, set_threshold
+
+_SEGMENT = 60_000  # a segment of a window store is no shorter: thirty milliseconds of a record's time go into one
 
 
 class Watching(Processor[str, str, str, str]):
@@ -23,11 +27,13 @@ class Watching(Processor[str, str, str, str]):
     stores = (
         Stores.key_value_store_builder(Stores.persistent_key_value_store("counts"), STRING, LONG),
         Stores.window_store_builder(Stores.persistent_window_store("seen", 40, 10), STRING, STRING),
+        Stores.window_store_builder(Stores.persistent_window_store("segments", 100_000, 10), STRING, STRING),
     )
 
     def init(self, context: Any) -> None:
         self.context = context
         self.counts, self.seen = context.get_state_store("counts"), context.get_state_store("seen")
+        self.segments = context.get_state_store("segments")
         context.schedule(7, PunctuationType.STREAM_TIME, self.punctuate)
 
     def punctuate(self, timestamp: int) -> None:
@@ -41,6 +47,9 @@ class Watching(Processor[str, str, str, str]):
         with self.seen.fetch(record.key, record.timestamp - 10, record.timestamp + 10) as found:
             windows = list(found)
         self.seen.put(record.key, None if record.value == "gone" else record.value, record.timestamp)
+        at = _SEGMENT // 30 * record.timestamp
+        windows += self.segments.fetch(record.key, at - _SEGMENT // 2, at + _SEGMENT // 2)
+        self.segments.put(record.key, None if record.value == "gone" else record.value, at)
         origin = self.context.record_metadata
         seen = f"{count} {windows} {origin} {self.context.current_stream_time_ms()} {self.context.current_system_time_ms()}"
         self.context.forward(record.with_value(seen))
@@ -52,8 +61,9 @@ def read(topic: str, data: bytes) -> str:
 
 STRICT = Serde(STRING.serializer, read)  # Java's own reads anything as text
 HOSTILE = "\udcff"
+_AS_BYTES = "utf-8", "surrogateescape"
 ROWS = st.tuples(
-    st.sampled_from(["a", "b", "ab", "aa"]),
+    st.sampled_from(["a", "b", "ab", "aa", None]),
     st.sampled_from(["1", "1", "22", "22", "x", "gone", HOSTILE]),
     st.integers(0, 90),
     st.sampled_from([(), (("h", b"1"),)]),
@@ -86,7 +96,7 @@ def run(turns: Any, together: bool) -> Any:
             for topic, rows in zip(at, turn):
                 partition = TopicPartition(topic, TASK.partition)
                 raw = [
-                    RawRecord(*partition, at[topic] + i, time, key.encode(), value.encode("utf-8", "surrogateescape"), headers)
+                    RawRecord(*partition, at[topic] + i, time, key and key.encode(), value.encode(*_AS_BYTES), headers)
                     for i, (key, value, time, headers) in enumerate(rows)
                 ]
                 at[topic] += len(raw)
@@ -96,8 +106,9 @@ def run(turns: Any, together: bool) -> Any:
             commit = task.prepare_commit()
             shown.append((processed, by_topic(commit.outputs), by_topic(commit.changelogs), commit.offsets))
             task.post_commit({})
-        with task.state_manager.store("seen").all() as windows:
-            shown.append(list(windows))
+        for store in ("seen", "segments"):
+            with task.state_manager.store(store).all() as windows:
+                shown.append(list(windows))
         task.suspend()
         task.close_dirty()
         return shown
@@ -120,6 +131,49 @@ def test_should_leave_out_a_hostile_record_and_nothing_else() -> None:
     turns = [(hostile, rows), (rows, hostile)]
     together = run(turns, together=True)
     assert together == run(turns, together=False)
-    assert [processed for processed, *_ in together[:-1]] == [80, 80]
-    written = [sum(record.key == b"a" for sent in outputs.values() for record in sent) for _, outputs, *_ in together[:-1]]
+    assert [processed for processed, *_ in together[:2]] == [80, 80]
+    written = [sum(record.key == b"a" for sent in outputs.values() for record in sent) for _, outputs, *_ in together[:2]]
     assert written == [80, 80]
+
+
+def test_should_take_large_values_and_no_keys_among_others() -> None:
+    rows = [(None if time % 7 == 3 else "a", "1" * 2_000_000 if time == 9 else str(time), time, ()) for time in range(40)]
+    together = run([(rows, [])], together=True)
+    assert together == run([(rows, [])], together=False)
+    (written,) = (sent for topic, sent in together[0][1].items() if topic == "out")
+    assert max(len(record.value) for record in written) > 2_000_000
+
+
+def failed_midway(together: bool, folder: Path) -> tuple[str, dict[str, Any], list[Any]]:
+    """What is told of a record that fails in the second of three turns, and what the task has when it is opened again."""
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed(STRING, STRING)).process(Watching).to("out", Produced(STRING, STRING))
+    harness = Harness(builder.build(), folder)
+    harness.metrics = Metrics("INFO", clock=harness.clock)
+    partition, told = TopicPartition("in", TASK.partition), ""
+    rows = [RawRecord(*partition, offset, offset, b"a", b"x" if offset == 61 else b"1") for offset in range(80)]
+    for turn in (rows[:40], rows[40:]):
+        task = harness.open()
+        set_threshold(task, 1 if together else 1_000_000)
+        assert task.column_plan.way is Way.ROWS
+        task.add_records(partition, RawColumns.of(*partition, turn))
+        try:
+            task.process_all()
+            task.prepare_commit()
+            task.post_commit({})
+            task.suspend()
+        except ProcessingError as exc:
+            told = str(exc)
+        task.close_dirty()
+    task = harness.open()
+    counts, windows = task.state_manager.store("counts"), task.state_manager.store("segments")
+    with counts.all() as all_counts, windows.all() as all_windows:
+        return told, dict(all_counts), list(all_windows)
+
+
+def test_should_forget_what_a_turn_did_before_a_record_failed(tmp_path: Path) -> None:
+    together = failed_midway(True, tmp_path / "together")
+    assert "offset=61" in together[0]
+    assert "does not like x" in together[0]
+    assert together[1] == {"a": 40}
+    assert together == failed_midway(False, tmp_path / "alone")

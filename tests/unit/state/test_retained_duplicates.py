@@ -10,7 +10,8 @@ import pytest
 from penstock.ids import TopicPartition
 from penstock.serdes.serde import Serdes
 from penstock.state.restore import StoreRestorer
-from penstock.state.windowed_builders import WindowStoreBuilder
+from penstock.state.value_timestamp_headers import ValueTimestampHeaders
+from penstock.state.windowed_builders import TimestampedWindowStoreWithHeadersBuilder, WindowStoreBuilder
 from penstock.state.windowed_suppliers import in_memory_window_store, persistent_window_store
 from penstock.windows import TimeWindow, Windowed
 from tests.unit.state.contexts import FakeStoreContext
@@ -65,6 +66,30 @@ def test_should_log_each_value_under_a_sequence_number(supplier: Any, tmp_path: 
         ("000000000000000500000003", None),
         ("000000000000000500000004", b"c"),
     ]
+
+
+@suppliers
+def test_should_count_on_where_single_values_and_many_at_once_alternate(supplier: Any, tmp_path: Path) -> None:
+    context = FakeStoreContext(tmp_path)
+    store: Any = TimestampedWindowStoreWithHeadersBuilder(supplier, Serdes.string(), Serdes.string()).build()
+    store.init(context, store)
+    assert store.takes_duplicates
+    store.put("k", ValueTimestampHeaders("a", 5, ()), 5)
+    store.put_duplicates([b"k", b"k", b"l"], [b"b", None, b"c"], [5, 6, 2000], None)
+    store.put("k", None, 2000)
+    store.put_duplicates([b"l", b"k"], [b"d", b"late"], [2000, 5], [(("h", b"1"),), ()])
+    store.put("l", ValueTimestampHeaders("e", 2001, ()), 2001)
+    numbers = [int.from_bytes(change.key[-4:], "big") for change in context.changes]
+    assert numbers == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [change.value for change in context.changes] == [b"a", b"b", None, b"c", None, b"d", b"late", b"e"]
+    assert context.changes[5].headers == (("h", b"1"),)
+    assert store.fetch_duplicates([b"k", b"l", b"m"], 0, 3000) == {b"l": [(2000, b"c"), (2000, b"d"), (2001, b"e")]}
+    with store.fetch("l", 2000, 2001) as found:
+        assert [(time, value.value, value.headers) for time, value in found] == [
+            (2000, "c", ()),
+            (2000, "d", (("h", b"1"),) if supplier is SUPPLIERS["in-memory"] else ()),
+            (2001, "e", ()),
+        ]
 
 
 @suppliers

@@ -133,7 +133,8 @@ class _Arrivals:
 
     def _stream_times(self, side: Rows, times: Numbers, of_side: Flags) -> Numbers:
         """How far stream time of a side has come when each row has been put."""
-        put = np.where(of_side & self.kept, times, side.store.observed_stream_time)
+        moves = of_side if side.store.observes_deletions else of_side & self.kept
+        put = np.where(moves, times, side.store.observed_stream_time)
         return np.maximum.accumulate(np.maximum(put, side.store.observed_stream_time))
 
 

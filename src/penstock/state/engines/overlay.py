@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.state.iterators import ByteEntry
 from penstock.state.sorted_keys import SortedKeys
+
+_NONE: tuple[tuple[bytes, bytes | None], ...] = ()
 
 
 class Overlay:
@@ -26,12 +28,13 @@ class Overlay:
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Set or (None) delete a key."""
-        if key not in self.entries:
+        entries, by_stem = self.entries, self._by_stem
+        if key not in entries:
             if self._sorted is not None:
                 self._sorted.add(key)
-            if self._by_stem is not None:
-                self._add_to_stem(self._by_stem, key)
-        self.entries[key] = value
+            if by_stem is not None:
+                self._add_to_stem(by_stem, key)
+        entries[key] = value
 
     def put_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Set or (None) delete many keys."""
@@ -59,21 +62,20 @@ class Overlay:
         entries = self.entries
         return [(key, entries[key]) for key in self._keys(key_from, key_to, to_inclusive)]
 
-    def scan_stem(self, stem: bytes, first: bytes, last: bytes) -> list[tuple[bytes, bytes | None]]:
+    def scan_stem(self, stem: bytes, first: bytes, last: bytes) -> Sequence[tuple[bytes, bytes | None]]:
         """Ending and value, deletes included, of the keys that are `stem` and an ending between two others of the same length.
 
         Single windows of a key are asked for so: to sort all keys after every put would cost more than all the rest.
         """
-        if not self.entries:
-            return []
-        if self._by_stem is None or self._ending != len(first):
-            self._by_stem, self._ending = {}, len(first)
-            for key in self.entries:
-                self._add_to_stem(self._by_stem, key)
-        endings = self._by_stem.get(stem)
+        entries, by_stem = self.entries, self._by_stem
+        if by_stem is None or self._ending != len(first):
+            by_stem, self._by_stem, self._ending = {}, None, len(first)
+            for key in entries:
+                self._add_to_stem(by_stem, key)
+            self._by_stem = by_stem
+        endings = by_stem.get(stem)
         if endings is None:
-            return []
-        entries = self.entries
+            return _NONE
         return [(ending, entries[stem + ending]) for ending in endings[bisect_left(endings, first) : bisect_right(endings, last)]]
 
     def _add_to_stem(self, by_stem: dict[bytes, list[bytes]], key: bytes) -> None:

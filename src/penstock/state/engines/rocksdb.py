@@ -295,19 +295,13 @@ class RocksDBStore(KeyValueBytesStore):
         What is committed is read with one iterator until the next commit: to seek is a third of what it takes to open one. An
         iterator has one place, so it serves the thread that has opened it; readers beside the task have their own.
         """
-        held, thread = self._cursor, get_ident()
-        if held is None:
-            self._validate_open()
-            try:
-                held = self._cursor = thread, self._database().iter()
-            except Exception as exc:
-                raise self._failed("open an iterator on", exc) from exc
-        if held[0] != thread:
+        thread, cursor = self._cursor or self._open_cursor()
+        if thread != get_ident():
             return None
-        cursor = held[1]
         found: list[ByteEntry] = []
         cursor.seek(stem + first)
-        if cursor.valid() and (key := cursor.key()) <= (key_to := stem + last):
+        # Nearly always the next entry is another key's; at the end of all, and of the store, there is none.
+        if (key := cursor.key()) is not None and key <= (key_to := stem + last):
             size, ends, hides = len(key_to), len(stem), self._overlay.hides if self._overlay.deleted_ranges else None
             passed = 0
             while key <= key_to:
@@ -317,13 +311,20 @@ class RocksDBStore(KeyValueBytesStore):
                 if len(key) == size and (hides is None or not hides(key)):
                     found.append((key[ends:], cursor.value()))
                 cursor.next()
-                if not cursor.valid():
+                if (key := cursor.key()) is None:
                     break
-                key = cursor.key()
         uncommitted = self._overlay.scan_stem(stem, first, last)
         if uncommitted:
             found = list(overlay(uncommitted, found))
         return found if len(found) <= most else None
+
+    def _open_cursor(self) -> tuple[int, Any]:
+        self._validate_open()
+        try:
+            opened = self._cursor = get_ident(), self._database().iter()
+        except Exception as exc:
+            raise self._failed("open an iterator on", exc) from exc
+        return opened
 
     def scan_many(self, bounds: Iterable[tuple[bytes, bytes]]) -> Iterator[Sequence[ByteEntry]]:
         """The entries of many ranges, both ends included; one iterator serves all, fastest where they are in order."""

@@ -13,6 +13,7 @@ from penstock.state.iterators import ByteEntry, PeekingIterator, empty_iterator,
 from penstock.state.keys.schema import ACCEPT, SKIP, KeySchema, Matcher
 from penstock.state.keys.session import SUFFIX_SIZE as SESSION_SUFFIX_SIZE
 from penstock.state.keys.window import MAX_SEQNUM, SUFFIX_SIZE, WindowKeySchema, window_suffix
+from penstock.state.store import StateStore, StateStoreContext
 from penstock.windows import MAX_TIMESTAMP
 
 K = TypeVar("K")
@@ -21,6 +22,9 @@ K = TypeVar("K")
 _SCANNED_FOR_A_SEEK = 3
 # Up to so many windows of a key are read at once, without an iterator that could be left open.
 _FEW_SEGMENTS, _FEW_WINDOWS = 3, 16
+# A segment: its prefix (None where it is too old), its first and last time, and the stream time at which another one expires.
+_Segment = tuple[bytes | None, int, int, int]
+_NO_SEGMENT: _Segment = (None, 0, -1, -1)
 
 
 class AbstractSegmentedBytesStore(SegmentedEngine):
@@ -49,6 +53,7 @@ class AbstractSegmentedBytesStore(SegmentedEngine):
         self._schema = key_schema
         self._is_window = is_window
         self._min_age = min_age
+        self._live = _NO_SEGMENT
 
     def to_store_key(self, changelog_key: bytes) -> bytes:
         """The key of the store that stands for a key of the changelog."""
@@ -66,12 +71,28 @@ class AbstractSegmentedBytesStore(SegmentedEngine):
         """The same where the time of the key is known."""
         if timestamp > self._observed_stream_time:
             self._observed_stream_time = timestamp
-        segments = self._segments
-        prefix = segments.get_or_create_if_live(segments.segment_id(timestamp), self._observed_stream_time)
+        # Most puts go to the segment of the one before.
+        prefix, first, last, until = self._live
+        if not first <= timestamp <= last or self._observed_stream_time >= until:
+            prefix = self._live_segment(timestamp)
         if prefix is None:
             self._expired.record("Skipping record for expired segment.")
         else:
             self._put(prefix, key, value)
+
+    def _live_segment(self, timestamp: int) -> bytes | None:
+        """The prefix of the segment of a time, which is kept with its bounds and the stream time at which others expire."""
+        segments, observed = self._segments, self._observed_stream_time
+        segment_id, interval = segments.segment_id(timestamp), segments.segment_interval
+        prefix = segments.get_or_create_if_live(segment_id, observed)
+        until = ((observed - self._retention_period) // interval + 1) * interval + self._retention_period
+        self._live = prefix, max(0, segment_id * interval), (segment_id + 1) * interval - 1, until
+        return prefix
+
+    def init(self, context: StateStoreContext, root: StateStore) -> None:
+        """See `SegmentedEngine.init`."""
+        self._live = _NO_SEGMENT
+        super().init(context, root)
 
     def remove(self, key: bytes) -> None:
         """Delete a key of the schema."""
@@ -147,23 +168,19 @@ class AbstractSegmentedBytesStore(SegmentedEngine):
 
     def put_all(self, entries: Iterable[tuple[bytes, bytes | None, int]]) -> None:
         """Set many keys, each with its time, in their order; None deletes, expired ones are counted and dropped."""
-        segments, observed = self._segments, self._observed_stream_time
-        interval, retention = segments.segment_interval, self._retention_period
+        observed = self._observed_stream_time
         live: list[tuple[bytes, bytes | None]] = []
-        prefix, first, last, until = None, 0, -1, -1  # of a segment, while stream time has not come so far that others expire
+        prefix, first, last, until = self._live
         for key, value, timestamp in entries:
             if timestamp > observed:
-                observed = timestamp
+                observed = self._observed_stream_time = timestamp
             if not first <= timestamp <= last or observed >= until:
-                segment_id = segments.segment_id(timestamp)
-                prefix = segments.get_or_create_if_live(segment_id, observed)
-                first, last = max(0, segment_id * interval), (segment_id + 1) * interval - 1
-                until = ((observed - retention) // interval + 1) * interval + retention
+                self._live_segment(timestamp)
+                prefix, first, last, until = self._live
             if prefix is None:
                 self._expired.record("Skipping record for expired segment.")
             else:
                 live.append((prefix + key, value))
-        self._observed_stream_time = observed
         self._put_live(live)
 
     def _put_live(self, entries: list[tuple[bytes, bytes | None]]) -> None:
@@ -284,23 +301,38 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
 
     def few_windows(self, key: bytes, time_from: int, time_to: int) -> list[tuple[int, bytes]] | None:
         """`(window_start, value)` of one record key in a range of time that lies in few segments; None where there are many."""
-        if not self._is_window:
+        if not self._is_window or not self._open:
+            self._validate_open()
             return None
-        self._validate_open()
-        actual_from = max(0, self._actual_from_of_key(time_from))
+        observed, actual_from = self._observed_stream_time, self._found_from
+        if actual_from is None:
+            actual_from = observed - self._retention_period + self._min_age
+        if actual_from < time_from:
+            actual_from = time_from
+        if actual_from < 0:
+            actual_from = 0
         if time_to < actual_from:
             return []
-        prefixes = self._segments.search(actual_from, time_to)
+        first_ending, last_ending = window_suffix(actual_from, 0), window_suffix(time_to, MAX_SEQNUM)
+        live, first, last, until = self._live
+        # Most reads go to the segment of the last put, and most find nothing.
+        if live is not None and first <= actual_from and time_to <= last and observed < until:
+            found = self._db.few(live + key, first_ending, last_ending, _FEW_WINDOWS)
+        else:
+            found = self._few_of(self._segments.search(actual_from, time_to), key, first_ending, last_ending)
+        if found is None:
+            return None
+        return [(WindowKeySchema.extract_store_timestamp(ending), value) for ending, value in found]
+
+    def _few_of(self, prefixes: list[bytes], key: bytes, first_ending: bytes, last_ending: bytes) -> list[ByteEntry] | None:
         if len(prefixes) > _FEW_SEGMENTS:
             return None
-        first, last, few = window_suffix(actual_from, 0), window_suffix(time_to, MAX_SEQNUM), self._db.few
-        found: list[tuple[int, bytes]] = []
+        found: list[ByteEntry] = []
         for prefix in prefixes:
-            entries = few(prefix + key, first, last, _FEW_WINDOWS)
+            entries = self._db.few(prefix + key, first_ending, last_ending, _FEW_WINDOWS)
             if entries is None:
                 return None
-            for suffix, value in entries:
-                found.append((WindowKeySchema.extract_store_timestamp(suffix), value))
+            found += entries
         return found
 
     def fetch_many(self, keys: Iterable[bytes], from_: int, to: int) -> dict[bytes, list[tuple[int, bytes]]]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from penstock.record import RawRecord
+from penstock.record import Headers, RawRecord
 from penstock.state.engines.base import InMemorySegments
 from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
 from penstock.state.keys.schema import in_key_range
-from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema, time_window_for_size
+from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema, time_window_for_size, window_suffix
 from penstock.state.parts import Orders
 from penstock.state.store import WindowStore
 from penstock.windows import MAX_TIMESTAMP, Windowed
@@ -36,7 +36,7 @@ class InMemoryWindowStore(InMemorySegments, WindowStore[bytes, bytes]):
         self._times_of_key: dict[bytes, list[int]] = {}
         self._seqnum = 0
         self.changelog_seqnum = 0
-        """The sequence number of the last changelog record that was put back."""
+        """The sequence number of the last change in the changelog, which counts on from there."""
 
     def close(self) -> None:
         """Forget everything."""
@@ -50,6 +50,8 @@ class InMemoryWindowStore(InMemorySegments, WindowStore[bytes, bytes]):
 
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
         """Set the value of a key's window; None deletes, but not where duplicates are kept."""
+        if value is not None and self._retain_duplicates:
+            self.changelog_seqnum = (self.changelog_seqnum + 1) & MAX_SEQNUM
         if window_start > self._observed_stream_time:
             self._observed_stream_time = window_start
             self._remove_expired_segments()
@@ -63,6 +65,49 @@ class InMemoryWindowStore(InMemorySegments, WindowStore[bytes, bytes]):
             self._segment_for(key, window_start)[key] = value
         else:
             self._delete(key, window_start)
+
+    @property
+    def takes_duplicates(self) -> bool:
+        """Whether one key and start can have many values."""
+        return self._retain_duplicates
+
+    @property
+    def observes_deletions(self) -> bool:
+        """True: the time of whatever is put counts."""
+        return True
+
+    def put_duplicates(
+        self,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[Headers] | None,
+        logged: bool = False,
+    ) -> list[bytes]:
+        """Add the values of many records in their order; returns the bytes of their keys with time and sequence number."""
+        put, store_keys = self.put, []
+        for key, value, timestamp in zip(keys, values, timestamps):
+            put(key, value, timestamp)
+            if value is None and logged:
+                self.changelog_seqnum = (self.changelog_seqnum + 1) & MAX_SEQNUM
+            store_keys.append(key + window_suffix(timestamp, self.changelog_seqnum))
+        return store_keys
+
+    def fetch_duplicates(self, keys: Iterable[bytes], time_from: int, time_to: int) -> dict[bytes, list[tuple[int, bytes]]]:
+        """All values of many keys in a range of time, in the order of times and of puts; keys without any are left out."""
+        found = {}
+        for key in self._times_of_key.keys() & keys:
+            if entries := self._of_key(key, time_from, time_to):
+                found[key] = entries
+        return found
+
+    def oldest(self, stream_time: int) -> int:
+        """The lowest time that can be found when stream time has come this far."""
+        return stream_time - self._retention_period + 1
+
+    def is_kept(self, timestamp: int, stream_time: int) -> bool:
+        """Whether a put at a time is kept when stream time has come this far."""
+        return timestamp >= self.oldest(stream_time)
 
     def fetch(self, key: bytes, time: int) -> bytes | None:  # type: ignore[override]  # single windows: see WindowStore
         """The value of the window that starts at `time`; with duplicates there is no such single value."""

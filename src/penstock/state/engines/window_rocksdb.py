@@ -21,7 +21,10 @@ class RocksDBWindowStore(SegmentedWindowStore):
     def __init__(self, bytes_store: SegmentedBytesStore, retain_duplicates: bool, window_size: int) -> None:
         super().__init__(bytes_store, retain_duplicates, window_size)
         self._keeps_values_alone = not bytes_store.timestamped and not bytes_store.with_headers
-        self.few_windows = bytes_store.few_windows  # type: ignore[method-assign]  # each window that is asked for goes here
+        # Each window that is asked for, or put, goes here.
+        self.few_windows = bytes_store.few_windows  # type: ignore[method-assign]
+        if not retain_duplicates:
+            self.put_at = bytes_store.put_at
 
     @property
     def takes_duplicates(self) -> bool:

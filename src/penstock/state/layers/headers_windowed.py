@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 from penstock.record import Headers
@@ -28,6 +29,30 @@ class InMemoryHeadersWindowMarker(WrappedWindowStore):
     passes_bytes = True
     timestamped = True
     with_headers = True
+
+    def put_duplicates(
+        self,
+        keys: Sequence[bytes],
+        values: Sequence[bytes | None],
+        timestamps: Sequence[int],
+        headers: Sequence[Headers] | None,
+        logged: bool = False,
+    ) -> list[bytes]:
+        """Add the values of many records, each with its timestamp and headers in front."""
+        fronts = repeat(serialize_headers(())) if headers is None else map(serialize_headers, headers)
+        carried = [
+            None if value is None else front + time.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + value
+            for value, time, front in zip(values, timestamps, fronts)
+        ]
+        return super().put_duplicates(keys, carried, timestamps, headers, logged)
+
+    def fetch_duplicates(self, keys: Iterable[bytes], time_from: int, time_to: int) -> dict[bytes, list[Entry]]:
+        """The values alone of many keys in a range of time."""
+        found = super().fetch_duplicates(keys, time_from, time_to)
+        return {
+            key: [(time, split_headers(carried)[1][TIMESTAMP_SIZE:]) for time, carried in entries]
+            for key, entries in found.items()
+        }
 
 
 class InMemoryHeadersSessionMarker(WrappedSessionStore):

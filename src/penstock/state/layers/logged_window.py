@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema
+from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema, window_suffix
 from penstock.state.layers.wrapped_window import Place, WrappedWindowStore
 from penstock.state.store import StateStore, StateStoreContext
 from penstock.state.value_and_timestamp import TIMESTAMP_SIZE
@@ -36,9 +36,15 @@ class ChangeLoggingWindowStore(WrappedWindowStore):
         self._seqnum = None
         super().init(context, root)
         self.few_windows = self._wrapped.few_windows  # type: ignore[method-assign]  # reads are not this layer's business
+        self._put_at = self._wrapped.put_at
 
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
         """Set the value of a key's window; None deletes."""
+        if self._put_at is not None:
+            store_key = key + window_suffix(window_start, 0)
+            self._put_at(window_start, store_key, value)
+            self._log(store_key, value)
+            return
         seqnum = self._next_seqnum() if self._retain_duplicates else 0
         self._wrapped.put(key, value, window_start)
         self._log(_to_store_key(key, window_start, seqnum), value)
@@ -47,7 +53,9 @@ class ChangeLoggingWindowStore(WrappedWindowStore):
             self._wrapped.changelog_seqnum = seqnum
 
     def _log(self, key: bytes, value: bytes | None) -> None:
-        self._log_change(self._name, key, value, self._record_timestamp())
+        record_context = self._context.record_context
+        timestamp = self._context.current_system_time_ms() if record_context is None else record_context.timestamp
+        self._log_change(self._name, key, value, timestamp)
 
     def _record_timestamp(self) -> int:
         record_context = self._context.record_context

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, overload
 from penstock.change import Change
 from penstock.record import Record
 from penstock.state.engines.window_memory import InMemoryWindowStore
-from penstock.state.iterators import PeekingIterator
+from penstock.state.iterators import FewEntries, PeekingIterator
 from penstock.state.keys.window import WindowKeySchema
 from penstock.state.layers.metrics import StoreMetrics
 from penstock.state.layers.serdes import StoreSerdes
@@ -58,6 +58,8 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
         with self._metrics.restoring():
             super().init(context, root)
         self._few = self._wrapped.few_windows
+        self._context = context
+        self._times_iterators = self._metrics.times_iterators
 
     def close(self) -> None:
         """Close the wrapped store; what was not committed is gone."""
@@ -101,7 +103,10 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
         if key is None:
             self._refuse_none_key()
         if time_to is not None:
-            return self.fetch_range(key, time, time_to)
+            # As `fetch_range` does it, without another call for each record that asks.
+            raw = self._raw_key(key)
+            few = self._few(raw, time, time_to)
+            return self._values(self._wrapped.fetch_range(raw, time, time_to)) if few is None else self._read_already(few)
         value: V | None = self._value_from_raw(self._wrapped.fetch(self._raw_key(key), time))
         return value
 
@@ -111,11 +116,12 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
             self._refuse_none_key()
         raw = self._raw_key(key)
         few = self._few(raw, time_from, time_to)
-        if few is None:
-            return self._values(self._wrapped.fetch_range(raw, time_from, time_to))
-        value_from = self._value_from_raw
-        typed: Iterable[tuple[int, V]] = ((start, value_from(value)) for start, value in few) if few else ()
-        return PeekingIterator(typed, self._name, self._metrics.iterator_opened("fetch"))
+        return self._values(self._wrapped.fetch_range(raw, time_from, time_to)) if few is None else self._read_already(few)
+
+    def _read_already(self, few: list[tuple[int, bytes]]) -> StoreIterator[tuple[int, V]]:
+        if self._times_iterators:
+            return self._values(PeekingIterator(few, self._name))
+        return FewEntries(few, self._value_from_raw, self._name, self._metrics.opened, self._context.current_system_time_ms())
 
     def backward_fetch_range(self, key: K, time_from: int, time_to: int) -> StoreIterator[tuple[int, V]]:
         """The same, newest first."""

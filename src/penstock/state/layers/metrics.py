@@ -42,7 +42,8 @@ class StoreMetrics:
         }
         self._now_ms = context.current_system_time_ms
         self._context = context
-        self._opened: dict[int, int] = {}
+        self.opened: dict[int, int] = {}
+        """Since when each open iterator is open, by its id."""
         self._latencies: dict[str, Sensor] = {}
         self._iterator_duration: Sensor | None = None
         if self._registry is not None:
@@ -97,10 +98,15 @@ class StoreMetrics:
 
     def iterator_opened(self, operation: str) -> Callable[..., None]:
         """Count an iterator as open until the returned function is called, with whatever."""
-        opened = self._opened
+        opened = self.opened
         finished = _Finish(opened, self._latencies.get(operation), self._iterator_duration)
         opened[id(finished)] = self._now_ms()
         return finished
+
+    @property
+    def times_iterators(self) -> bool:
+        """Whether it is measured how long iterators are open, and not only how many are."""
+        return "fetch" in self._latencies or self._iterator_duration is not None
 
     def close(self) -> None:
         """Take the store's metrics out of the registry."""
@@ -108,11 +114,11 @@ class StoreMetrics:
             self._registry.remove_with_tags(self._tags)
 
     def _register_iterator_metrics(self) -> None:
-        self.gauge("num-open-iterators", "The current number of iterators on the store", lambda: len(self._opened))
+        self.gauge("num-open-iterators", "The current number of iterators on the store", lambda: len(self.opened))
         self.gauge(
             "oldest-iterator-open-since-ms",
             "The UNIX timestamp in milliseconds the oldest still open iterator was created",
-            lambda: next(iter(self._opened.values()), 0),
+            lambda: next(iter(self.opened.values()), 0),
         )
         for operation in _ITERATOR_OPERATIONS:
             self._latency(operation)

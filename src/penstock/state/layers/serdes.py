@@ -13,7 +13,7 @@ from penstock.serdes.codecs import (
     deserialize_long,
     deserialize_string,
     encode_json,
-    parse_json,
+    read_json,
     serialize_boolean,
     serialize_bytes,
     serialize_double,
@@ -202,7 +202,7 @@ def _json_from_bytes(whole: _Half) -> _Half:
     def from_bytes(raw: Any) -> Any:
         if type(raw) is bytes:
             try:
-                return parse_json(str(raw, "utf-8"))
+                return read_json(raw)
             except (ValueError, RecursionError):
                 pass
         return whole(raw)

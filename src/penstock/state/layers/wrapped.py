@@ -102,6 +102,11 @@ class WrappedStateStore(StateStore):
         return bool(self._wrapped.takes_duplicates)
 
     @property
+    def observes_deletions(self) -> bool:
+        """Whether the store below takes note of the time of None."""
+        return bool(self._wrapped.observes_deletions)
+
+    @property
     def changelog_seqnum(self) -> int:
         """The sequence number that the engine keeps of its changelog."""
         return int(self._wrapped.changelog_seqnum)
