@@ -68,6 +68,7 @@ def _read_beside(streams: KafkaStreams, rate: float) -> None:
 def main(arguments: list[str]) -> None:
     topology, application_id, bootstrap, state_dir, source, other, sink, *settings = arguments
     config = {"application.id": application_id, "bootstrap.servers": bootstrap, "state.dir": state_dir}
+    config["class.archive.enabled"] = "false"  # nothing else beside what is measured
     config |= dict(setting.split("=", 1) for setting in settings)
     restored, done = _Restored(), threading.Event()
     with KafkaStreams(topologies.named(topology, source, other, sink), config) as streams:

@@ -222,6 +222,8 @@ class KafkaStreams(QueryMethods):
         prepared = self._prepared = prepare(self._topology, config, self._admin)
         self._say_starting("Spark: a session is made, or taken")
         self._session = take_session(config["application.id"], config.spark_configs, self._given_spark)
+        if config["class.archive.enabled"]:
+            self._session.archive_classes()
         context = self._session.context
         self._identity = identity_for(context)
         self._say_starting("Spark: executors are looked for, and worker processes started")

@@ -83,6 +83,15 @@ class RawColumns:
         """What is known of a record, with the time and headers that were made of it."""
         return RecordContext(timestamp, self.offsets[row], self.partition, self.topic, headers, self.keys[row], self.values[row])
 
+    def extend(self, more: RawColumns) -> None:
+        """Put the rows of others behind these."""
+        if self.headers is not None or more.headers is not None:
+            self.headers = (self.headers or [()] * len(self)) + (more.headers or [()] * len(more))
+        self.offsets = [*self.offsets, *more.offsets] if len(self) else more.offsets
+        self.timestamps += more.timestamps
+        self.keys += more.keys
+        self.values += more.values
+
     def rows(self, start: int, stop: int) -> RawColumns:
         """Some of the rows, in their order."""
         if start == 0 and stop == len(self):

@@ -376,6 +376,8 @@ def _keys() -> tuple[ConfigKey, ...]:
             "The port on which metrics are served for Prometheus; 0: one that is free; default: none.", between(0, 65535)),
         key("metrics.host", Type.STRING, "127.0.0.1", _LOW,
             "The address on which metrics are served; one that others reach needs application.server.token."),
+        key("class.archive.enabled", Type.BOOLEAN, True, _LOW,
+            "Whether an archive of Spark's classes is made in the background, for the next start on this machine."),
         key("tracing.enabled", Type.BOOLEAN, False, _LOW,
             "Whether turns are told to OpenTelemetry as traces; needs the extra otel."),
     )  # fmt: skip

@@ -160,6 +160,14 @@ class Admin:
                     found[TopicPartition(name, partition.id)] = frozenset(racks)
         return found
 
+    def leader(self, partition: TopicPartition) -> tuple[str, int]:
+        """Where the broker listens that leads a partition."""
+        for _, topic in self._described([partition.topic]):
+            for found in topic.partitions:
+                if found.id == partition.partition and found.leader is not None:
+                    return str(found.leader.host), int(found.leader.port)
+        raise BrokerError(f"{partition} has no leader at the moment")
+
     def _described(self, topics: Iterable[str], leave_out: Collection[int] = ()) -> Iterator[tuple[str, Any]]:
         """What the brokers tell of each topic; one that they refuse with such a code is left out, any other refusal is raised."""
         names = sorted(set(topics))

@@ -79,6 +79,11 @@ def restore_consumer_config(config: StreamsConfig, client_id: str) -> dict[str, 
     return {**given, "group.id": config["application.id"], "enable.auto.commit": False, "auto.offset.reset": "error"}
 
 
+def log_reader_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
+    """For a `LogReader` beside these consumers, in kafka-python's names."""
+    return _kafka_python(config.restore_consumer_configs(client_id))
+
+
 def global_consumer_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     """For the consumers of global tables."""
     given = _consumer(config.global_consumer_configs(client_id))

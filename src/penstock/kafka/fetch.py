@@ -36,7 +36,7 @@ _SHORT_READS = {
 _LONG_READS = {
     "queued.min.messages": 100_000,
     "queued.max.messages.kbytes": 16 << 10,
-    "fetch.wait.max.ms": 100,
+    "fetch.wait.max.ms": 10,  # while a broker waits at the end of one log, nothing of the next is fetched: 240 -> 130 ms
     "fetch.queue.backoff.ms": 5,
     "fetch.message.max.bytes": 4 << 20,
 }

@@ -8,6 +8,7 @@ from operator import add
 from typing import Any
 
 TIMESTAMP_SIZE = 8
+_stamp = struct.Struct(">q").pack
 UNKNOWN_TIMESTAMP = b"\xff" * TIMESTAMP_SIZE
 
 Row = tuple[Any, int]
@@ -29,8 +30,7 @@ def timestamped_column(raw_values: Sequence[bytes | None], timestamps: Sequence[
     >>> [one and one.hex() for one in timestamped_column([b"v", None], [50, 51])]
     ['000000000000003276', None]
     """
-    packed = struct.pack(f">{len(timestamps)}q", *timestamps)
-    stamps = [packed[at : at + TIMESTAMP_SIZE] for at in range(0, len(packed), TIMESTAMP_SIZE)]
+    stamps = map(_stamp, timestamps)
     if None in raw_values:
         return [None if raw is None else stamp + raw for stamp, raw in zip(stamps, raw_values)]
     return list(map(add, stamps, raw_values))

@@ -245,7 +245,8 @@ class Lane(LaneWorker):
 def lane_tasks(application: Application, brokers: Any) -> LaneTasks:
     """The tasks of a lane, or of the stage, that read from these brokers."""
     tasks = LaneTasks(application, "client")
-    tasks._fetcher = tasks._restorer = tasks._admin_client = brokers
+    tasks._fetcher = tasks._admin_client = brokers
+    tasks._restorer._fetcher = brokers
     return tasks
 
 

@@ -172,7 +172,7 @@ class World:
 
     def _lane(self) -> LaneTasks:
         lane = LaneTasks(self._application, "client")
-        lane._fetcher = lane._restorer = lane._admin_client = self.logs  # type: ignore[assignment]
+        lane._fetcher = lane._restorer._fetcher = lane._admin_client = self.logs  # type: ignore[assignment]
         return lane
 
     def _open(self, task: TaskId) -> None:

@@ -1,8 +1,9 @@
 """An archive of the classes that Spark's JVM loads at a start, in the form it can map into memory (class data sharing).
 
 A JVM reads thousands of classes from jars, checks them and lays them out, at every start anew: about half of the CPU that Spark's
-start takes. An archive of them is made once for a Spark and a Java (`penstock warm-up`), about 80 MB in the user's cache folder,
-and is used by every session that penstock makes from then on. One that does not fit is left alone by the JVM.
+start takes. An archive of them is made once for a Spark and a Java, about 80 MB in the user's cache folder, by `penstock warm-up`
+or beside an application that runs (`archive_maker.py`). Every session that penstock makes from then on uses it. One that does not
+fit is left alone by the JVM.
 
 Runs as a program of its own (`python -m penstock.spark.driver.class_archive FILE`): a JVM writes the archive at its end.
 """
@@ -10,9 +11,10 @@ Runs as a program of its own (`python -m penstock.spark.driver.class_archive FIL
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -22,30 +24,36 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 
 from penstock.errors import StreamsError
+from penstock.kafka.guard import GuardedProcess
 from penstock.spark.driver.lanes import Lane, close_lanes, shuffled_bytes
 from penstock.spark.driver.session import class_archive, make_context
 from penstock.spark.internals import all_of_partition, end_gateway, running_gateway
 
 # A JVM that writes an archive takes some seconds longer to start and to end; far longer where others have the cores.
 _SECONDS: Final = 600.0
+_LOOKS_EVERY: Final = 0.2
+_ASIDE: Final = "--aside"
 
 
-def make_archive() -> Path:
-    """Make the archive for this Spark and this Java, in the place of one that is there; returns where it is."""
+def make_archive(aside: bool = False, given_up: threading.Event | None = None) -> Path:
+    """Make the archive for this Spark and this Java, in the place of one that is there; returns where it is.
+
+    `aside`: with what others leave of the processors. It ends when it is given up, and with this process.
+    """
     file = class_archive()
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    given_up = threading.Event() if given_up is None else given_up
     with tempfile.TemporaryDirectory(dir=file.parent, prefix="making-") as folder:
-        made = Path(folder) / file.name
-        done = subprocess.run(  # noqa: S603 - this interpreter, with names of our own
-            [sys.executable, "-m", "penstock.spark.driver.class_archive", str(made)],
-            env={**os.environ, "PYTHONSAFEPATH": "1"},
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-        if done.returncode or not made.exists():
-            said = (done.stderr.strip() or done.stdout.strip() or "it has said nothing").splitlines()[-1]
+        made, output = Path(folder) / file.name, Path(folder) / "output"
+        command = [sys.executable, "-m", "penstock.spark.driver.class_archive", str(made), *([_ASIDE] if aside else [])]
+        process, deadline = GuardedProcess(command, output, {**os.environ, "PYTHONSAFEPATH": "1"}), time.monotonic() + _SECONDS
+        try:
+            while process.is_running and time.monotonic() < deadline and not given_up.wait(_LOOKS_EVERY):
+                continue
+        finally:
+            process.kill()
+        if not made.exists():
+            said = (output.read_text(errors="replace").strip() or "it has said nothing").splitlines()[-1]
             raise StreamsError(f"the JVM has not made an archive of Spark's classes at {file}: {said}")
         made.chmod(0o600)
         made.replace(file)
@@ -54,6 +62,8 @@ def make_archive() -> Path:
 
 def main() -> None:
     """Start Spark, have it do once what it does for lanes, and end it: its JVM writes the archive then."""
+    if _ASIDE in sys.argv:
+        step_aside()
     context = make_context(
         "penstock-warm-up",
         {"spark.master": "local[2]", "spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={sys.argv[1]}"},
@@ -82,6 +92,14 @@ def _lose_a_row(context: SparkContext) -> None:
     rows.unpersist()
     with suppress(Py4JJavaError):
         rows.count()
+
+
+def step_aside() -> None:
+    """Leave the processors to everybody else, with all that is started from here."""
+    os.nice(19)
+    if hasattr(os, "SCHED_IDLE"):
+        with suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def _said(rows: Iterator[object]) -> Iterator[bytes]:

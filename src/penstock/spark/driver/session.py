@@ -151,12 +151,17 @@ def class_archive() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / f"spark-classes-{name}.jsa"
 
 
+def takes_archive(options: str) -> bool:
+    """Whether options of a JVM do not say what is to be done about shared classes."""
+    return not any(option in options for option in ("-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-Xshare"))
+
+
 def _archive_options(wanted: str) -> str:
     """Have the JVM use the archive of its classes, where there is one that only this user can have written.
 
     One that does not fit, since the class path is another, is left alone without a word.
     """
-    if "-XX:SharedArchiveFile" in wanted or "-XX:ArchiveClassesAtExit" in wanted or "-Xshare" in wanted:
+    if not takes_archive(wanted):
         return ""
     file = class_archive()
     try:

@@ -15,17 +15,21 @@ from penstock.columns.columns import RawColumns, RecordOrColumns
 from penstock.errors import BrokerError, StateStoreNotAvailableError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
+from penstock.kafka.changelog_reader import ChangelogReader
 from penstock.kafka.client_metrics import CONSUMER, ClientMetrics
 from penstock.kafka.clients import (
     admin_config,
     consumer_config,
     global_consumer_config,
+    log_reader_config,
     producer_config,
     reads_committed,
     restore_consumer_config,
 )
 from penstock.kafka.fetch import FetchRange, LenientFetcher, RangeFetcher, Short
 from penstock.kafka.follow import Follower, Taken
+from penstock.kafka.log_reader import LogReader
+from penstock.kafka.log_transport import log_transport
 from penstock.kafka.produce import LaneProducer
 from penstock.log_bounds import LogBounds
 from penstock.metrics.registry import Metrics
@@ -127,7 +131,10 @@ class LaneTasks:
         self._taken: Taken | None = None
         restoring = restore_consumer_config(self._config, restorer_id)
         self._restores_committed = reads_committed(restoring)
-        self._restorer = RangeFetcher(restoring, metrics=None if in_stage else self.client_metrics(CONSUMER, restorer_id))
+        self._restorer = ChangelogReader(
+            RangeFetcher(restoring, metrics=None if in_stage else self.client_metrics(CONSUMER, restorer_id)),
+            partial(self._log_reader, restorer_id),
+        )
         self._admin_client: Admin | None = None
         self.short: dict[TopicPartition, Short] = {}
         """The ranges of this turn of which not all could be read."""
@@ -151,6 +158,10 @@ class LaneTasks:
         self._before_shuffle: dict[TaskId, StreamTask] = {}
         self._counted_before: dict[TaskId, TaskMetrics] = {}
         """The metrics of tasks before a shuffle, whether they run here or tell what they counted elsewhere."""
+
+    def _log_reader(self, client_id: str) -> LogReader:
+        settings, committed_only = log_reader_config(self._config, client_id), self._restores_committed
+        return LogReader(log_transport(settings, self._admin.leader, committed_only), committed_only)
 
     def client_metrics(self, kind: str, client_id: str) -> ClientMetrics:
         """Where a client of this lane tells its statistics."""
@@ -212,10 +223,12 @@ class LaneTasks:
     def _expect_next(self, restoring: Sequence[RestoreProgress]) -> None:
         """Begin to fetch what the next call restores first: it comes while the driver hears how far this one got."""
         first = min(self._restoring.items(), key=lambda entry: entry[1].left)[0]
+        opened, left = self._restoring[first], sum(progress.end - progress.position for progress in restoring)
         for progress in restoring:
             if progress.task_id == first and progress.hidden_from is None:
-                until = self._restoring[first].logs[progress.partition].stable_end
-                self._restorer.expect(FetchRange(*progress.partition, progress.position, min(progress.end, until)))
+                until = min(progress.end, opened.logs[progress.partition].stable_end)
+                headers = opened.task.state_manager.restores_headers(progress.partition)
+                self._restorer.expect(FetchRange(*progress.partition, progress.position, until), headers, left)
                 return
 
     def _await_decisions(self, deadline: float) -> None:
@@ -314,13 +327,13 @@ class LaneTasks:
             readable = min(end, log.stable_end)
             start = position = max(position, log.start)
             restored = 0
-            if end - position > step_sizes.RESTORE and partition not in opened.announced:
+            if end - position > step_sizes.MUCH_TO_RESTORE and partition not in opened.announced:
                 opened.announced.add(partition)
                 deadline = 0.0  # who waits is told first what there is to do
             while position < readable and time.monotonic() < deadline:
                 until = min(readable, position + step_sizes.RESTORE)
                 wanted = FetchRange(partition.topic, partition.partition, position, until)
-                records = self._restorer.fetch([wanted], headers=state.restores_headers(partition))[partition]
+                records = self._restorer.fetch(wanted, readable, state.restores_headers(partition))
                 state.restore(partition, records, until)
                 restored += len(records)
                 position = until

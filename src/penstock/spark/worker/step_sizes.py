@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-RESTORE: Final = 200_000
-"""Of a changelog, for a task that waits for its state: a long range is read fastest, and nothing else runs in its task."""
+RESTORE: Final = 50_000
+"""Of a changelog, for a task that waits for its state: the next records are fetched while these are put into the store."""
+
+MUCH_TO_RESTORE: Final = 200_000
+"""Where there is more than this of a changelog, who waits is told before it begins."""
 
 GLOBAL_TABLE: Final = 50_000
 """Of a global topic, before a turn that reads it: the lane's other tasks wait meanwhile."""

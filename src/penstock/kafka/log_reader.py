@@ -1,0 +1,73 @@
+"""Reads long stretches of a log as it lies there: record batches from the leader of a partition, which become columns at once.
+
+librdkafka makes an object of each message, and confluent-kafka another: 0.75 µs of CPU a record before it is a column, where this
+takes 0.35. It opens connections of its own, which is worth it where there is much to read. It does not wait, look for another
+leader or try again: who asks has another way to read when it gives up.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+
+from penstock.columns.columns import RawColumns
+from penstock.ids import TopicPartition
+from penstock.kafka.fetch import FetchRange
+from penstock.kafka.log_transport import ANSWER_SECONDS, LogTransport, LogUnreadableError
+from penstock.kafka.record_batches import ReadBatches, offset_behind, read_batches
+
+
+class LogReader:
+    """One range after the other, with the next answer on its way while the last one is used."""
+
+    def __init__(self, transport: LogTransport, reads_committed: bool) -> None:
+        self._transport, self._reads_committed = transport, reads_committed
+        self._asked: tuple[TopicPartition, int] | None = None
+        self._ahead: dict[tuple[TopicPartition, int], ReadBatches] = {}
+        """What was read beyond the end of a range, by where that is."""
+
+    def ask(self, wanted: FetchRange) -> None:
+        """Have what a range begins with on its way; LogUnreadableError where that cannot be."""
+        partition = TopicPartition(wanted.topic, wanted.partition)
+        try:
+            self._ask(partition, wanted.start)
+        except Exception as exc:
+            raise LogUnreadableError(f"{partition}: {exc}") from exc
+
+    def read(self, wanted: FetchRange, until: int) -> RawColumns:
+        """The records of a range; what comes next, before `until`, is asked for meanwhile. LogUnreadableError: it gives up."""
+        partition, position = TopicPartition(wanted.topic, wanted.partition), wanted.start
+        found, deadline = RawColumns(*partition, [], [], [], []), time.monotonic() + ANSWER_SECONDS
+        try:
+            while position < wanted.end:
+                if time.monotonic() > deadline:
+                    raise LogUnreadableError("it does not go on")
+                kept, self._ahead = self._ahead.get((partition, position)), {}
+                columns, behind = kept or self._next(partition, position, until)
+                inside = bisect_left(columns.offsets, wanted.end)
+                found.extend(columns.rows(0, inside))
+                position = min(behind, wanted.end)
+                if behind > wanted.end:
+                    self._ahead = {(partition, wanted.end): ReadBatches(columns.rows(inside, len(columns)), behind)}
+            return found
+        except Exception as exc:
+            raise LogUnreadableError(f"{partition} at offset {position}: {exc}") from exc
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._asked, self._ahead = None, {}
+        self._transport.close()
+
+    def _next(self, partition: TopicPartition, position: int, until: int) -> ReadBatches:
+        if self._asked != (partition, position):
+            self._ask(partition, position)
+        self._asked = None
+        answer = self._transport.answer()
+        behind = offset_behind(answer.records, position)
+        if position < behind < until:
+            self._ask(partition, behind)
+        return read_batches(*partition, answer.records, position, answer.aborted if self._reads_committed else ())
+
+    def _ask(self, partition: TopicPartition, position: int) -> None:
+        self._transport.ask(partition, position)
+        self._asked = partition, position
