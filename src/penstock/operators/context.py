@@ -22,6 +22,7 @@ class OperatorContext(Protocol):
 
     `runtime.context.InternalProcessorContext` is the one of a task; tests have smaller ones.
     Operators' processors are given it by `set_up`: `init`, which is that of a user's processor, knows less of it.
+    That of global tables has records one at a time only; the one operator there, the table source, asks for no more.
     """
 
     task_id: TaskId
