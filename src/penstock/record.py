@@ -73,12 +73,6 @@ class RecordContext:
             f"RecordContext(topic={self.topic!r}, partition={self.partition}, offset={self.offset}, timestamp={self.timestamp})"
         )
 
-    def with_timestamp_and_headers(self, timestamp: int, headers: Headers) -> RecordContext:
-        """The same origin with another timestamp and other headers."""
-        return RecordContext(
-            timestamp, self.offset, self.partition, self.topic, headers, self.source_raw_key, self.source_raw_value
-        )
-
 
 class _Frozen:
     __slots__ = ()

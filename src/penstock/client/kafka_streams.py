@@ -17,6 +17,7 @@ from typing import Any
 from penstock import __version__
 from penstock.client.assignment.group_assignment import GroupAssignor, member_tags
 from penstock.client.assignment.joining import wait_to_join
+from penstock.client.client_life import ClientLife
 from penstock.client.close_options import CloseOptions
 from penstock.client.inside import Inside
 from penstock.client.listeners import StateListener, StateRestoreListener
@@ -107,15 +108,11 @@ class KafkaStreams(QueryMethods):
         check_travels(topology.internal_topology_builder.registry, self._config.originals)
         self._given_spark = spark
         self._session: SessionUse | None = None
-        self._state = State.CREATED
-        self._state_since = time.time()
-        self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
-        self._listener: StateListener | None = None
         self._handler: Callable[[BaseException], StreamThreadExceptionResponse] | None = None
         self._restore_listener: StateRestoreListener | None = None
         self._standby_listener: StandbyUpdateListener | None = None
         self._client_id = self._config["client.id"] or f"{self._config['application.id']}-{uuid.uuid4()}"
+        self._life = ClientLife(self._client_id)
         self._inside = Inside(self._client_id)
         self._web: WebService | None = None
         self._known_locations: Locations | None = None
@@ -137,7 +134,7 @@ class KafkaStreams(QueryMethods):
             lambda: self._process_id,
             __version__,
             lambda: str(topology.describe()),
-            lambda: self._state,
+            lambda: self._life.state,
             self._threads,
             lambda: self._conductor,
             self._stateful_tasks,
@@ -157,22 +154,22 @@ class KafkaStreams(QueryMethods):
 
     def set_state_listener(self, listener: StateListener | None) -> None:
         """Call `listener(new, old)` on every change of state."""
-        self._refuse_after_start("a state listener")
-        self._listener = listener
+        self._life.refuse_after_start("a state listener")
+        self._life.listener = listener
 
     def set_uncaught_exception_handler(self, handler: Callable[[BaseException], StreamThreadExceptionResponse]) -> None:
         """Let `handler(error)` decide how to go on after a failure; without one the client shuts down."""
-        self._refuse_after_start("an uncaught exception handler")
+        self._life.refuse_after_start("an uncaught exception handler")
         self._handler = handler
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener | None) -> None:
         """Tell `listener` how stores are restored."""
-        self._refuse_after_start("a restore listener")
+        self._life.refuse_after_start("a restore listener")
         self._restore_listener = listener
 
     def set_standby_update_listener(self, listener: StandbyUpdateListener | None) -> None:
         """Tell `listener` how copies of state that others run are kept up to date here."""
-        self._refuse_after_start("a standby update listener")
+        self._life.refuse_after_start("a standby update listener")
         self._standby_listener = listener
 
     # -- life ----------------------------------------------------------------------------------------------------------
@@ -180,7 +177,7 @@ class KafkaStreams(QueryMethods):
     @property
     def state(self) -> State:
         """Where the application is in its life."""
-        return self._state
+        return self._life.state
 
     def start(self) -> None:
         """Begin to process; returns when the topics are there and the application is about to join its group.
@@ -190,11 +187,11 @@ class KafkaStreams(QueryMethods):
         2. Make or take the SparkSession and its lanes.
         3. Join the group, where others have the work as soon as there are lanes to take it.
         """
-        with self._lock:
-            if self._state is not State.CREATED:
-                raise StreamsError(f"the application can be started once; it is {self._state.name}")
-            told = self._change_state(State.REBALANCING)
-        self._tell(told)
+        with self._life.lock:
+            if self._life.state is not State.CREATED:
+                raise StreamsError(f"the application can be started once; it is {self._life.state.name}")
+            told = self._life.change(State.REBALANCING)
+        self._life.tell(told)
         try:
             with self._starting:
                 self._start()
@@ -252,7 +249,7 @@ class KafkaStreams(QueryMethods):
         conductor = Conductor(config, prepared.plan, self._lane_jobs, self._admin, positions, units, events)
         self._conductor = conductor
         stores = LocalStores(config, self._lane_jobs, conductor)
-        self._queries = Queries(stores, self._locations, lambda: self._state)
+        self._queries = Queries(stores, self._locations, lambda: self._life.state)
         self._tables = StateTables(self._session, stores, self._locations)
         self._inside.started(conductor, self._lane_jobs, self._session, self._tables)
         conductor.copies.directory = self._directory
@@ -284,11 +281,11 @@ class KafkaStreams(QueryMethods):
                 self._topology.describe(),
                 self._lane_jobs,
                 conductor,
-                state=lambda: self._state,
+                state=lambda: self._life.state,
                 failure=lambda: self.failure,
                 ends=lambda partitions: self._admin.log_ends(partitions, config.eos_enabled),
                 thread_states=lambda: {thread.name: thread.state.name for thread in self._threads.all()},
-                state_since=lambda: self._state_since,
+                state_since=lambda: self._life.since,
                 paused=lambda: self._paused,
             )
             letters = LetterTopics(config, self._admin, self._client_id)
@@ -305,7 +302,7 @@ class KafkaStreams(QueryMethods):
         assert conductor is not None
         assert member is not None
         wait_to_join(self._others_work, lambda: conductor.has_begun, self._ended, _JOIN_SECONDS)
-        with self._lock:
+        with self._life.lock:
             if not self._ended.is_set():
                 member.start()
 
@@ -427,23 +424,24 @@ class KafkaStreams(QueryMethods):
             streams.close(CloseOptions(timeout=timedelta(seconds=30), leave_group=True))
         """
         options = CloseOptions.of(timeout)
-        with self._lock:
-            told = self._change_state(State.PENDING_SHUTDOWN)
+        with self._life.lock:
+            told = self._life.change(State.PENDING_SHUTDOWN)
             if told is not None:
                 self._leave_group = options.leave_group
-        self._tell(told)
+        self._life.tell(told)
         if told is not None:
             threading.Thread(target=self._shut_down, name=f"{self._client_id}-close", daemon=True).start()
-        ended = self._wait_for_end(options.seconds)
+        ended = self._life.wait_for_end(options.seconds)
         if ended and self._web is not None:
             self._web.close()  # after a failure it was left to tell of it
         return ended
 
     def clean_up(self) -> None:
         """Delete the local state of the application; only before `start` or after `close`."""
-        if self._state.is_running_or_rebalancing or self._state.is_shutting_down:
+        state = self._life.state
+        if state.is_running_or_rebalancing or state.is_shutting_down:
             raise StreamsError(
-                f"the local state can be cleaned up only before the start or after the end; the application is {self._state.name}"
+                f"the local state can be cleaned up only before the start or after the end; the application is {state.name}"
             )
         directory = StateDirectory(
             self._config["state.dir"],
@@ -519,10 +517,10 @@ class KafkaStreams(QueryMethods):
         return store_lags(stores, behind, ends)
 
     def _require_running(self, what: str) -> Conductor:
-        if self._state.has_not_started:
+        if self._life.state.has_not_started:
             raise StreamsNotStartedError(f"the application has not been started, so it cannot tell of {what}: call start() first")
-        if not self._state.is_running_or_rebalancing or self._conductor is None:
-            raise StreamsError(f"the application cannot tell of {what}: it is {self._state.name}")
+        if not self._life.state.is_running_or_rebalancing or self._conductor is None:
+            raise StreamsError(f"the application cannot tell of {what}: it is {self._life.state.name}")
         return self._conductor
 
     def metrics_text(self) -> str:
@@ -550,8 +548,8 @@ class KafkaStreams(QueryMethods):
         The name has the lowest number that no living thread has. The thread takes tasks over when the load asks for it.
         """
         with self._starting, self._thread_count:
-            if not self._state.is_running_or_rebalancing or self._conductor is None or self._member is None:
-                _log.warning("Cannot add a stream thread when Kafka Streams client is in state %s", self._state.name)
+            if not self._life.state.is_running_or_rebalancing or self._conductor is None or self._member is None:
+                _log.warning("Cannot add a stream thread when Kafka Streams client is in state %s", self._life.state.name)
                 return None
             alone = not self._threads.alive()
             thread = self._threads.add()
@@ -572,8 +570,8 @@ class KafkaStreams(QueryMethods):
         """
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000  # type: ignore[arg-type]
         with self._starting, self._thread_count:
-            if not self._state.is_running_or_rebalancing or self._conductor is None or self._member is None:
-                _log.warning("Cannot remove a stream thread when Kafka Streams client is in state %s", self._state.name)
+            if not self._life.state.is_running_or_rebalancing or self._conductor is None or self._member is None:
+                _log.warning("Cannot remove a stream thread when Kafka Streams client is in state %s", self._life.state.name)
                 return None
             thread = self._threads.to_remove()
             if thread is None:
@@ -607,10 +605,10 @@ class KafkaStreams(QueryMethods):
 
     def _on_running(self) -> None:
         self._threads.set_all(ThreadState.PARTITIONS_ASSIGNED, ThreadState.RUNNING)
-        self._set_state(State.RUNNING)
+        self._life.become(State.RUNNING)
 
     def _on_rebalancing(self) -> None:
-        self._set_state(State.REBALANCING)
+        self._life.become(State.REBALANCING)
 
     def _on_assigned(self) -> None:
         for thread in self._threads.alive():
@@ -658,7 +656,7 @@ class KafkaStreams(QueryMethods):
                 error = exc
             else:
                 error = error if isinstance(error, SessionStoppedError) else SessionStoppedError()
-            if not self._state.is_running_or_rebalancing:
+            if not self._life.state.is_running_or_rebalancing:
                 return False  # it was closed meanwhile
         thread = None if lane is None else self._threads.at(lane)
         if self._traces is not None:
@@ -689,21 +687,16 @@ class KafkaStreams(QueryMethods):
         with self._renewing:
             if not self._lane_jobs.has_ended:
                 return True
-            if not self._session.is_renewable or not self._state.is_running_or_rebalancing:
+            if not self._session.is_renewable or not self._life.state.is_running_or_rebalancing:
                 return False
             _log.warning("Spark's session has ended, mostly because its JVM has died: a new one is made, and all goes on there")
             self._on_rebalancing()
-            if not renew_session(self._session, self._lane_jobs, self._config["task.timeout.ms"] / 1000, self._wait_running):
+            if not renew_session(self._session, self._lane_jobs, self._config["task.timeout.ms"] / 1000, self._life.wait_running):
                 return False
             if self._tables is not None:
                 self._tables.renew()
             self._lane_jobs.warm_up()
             return True
-
-    def _wait_running(self, seconds: float) -> bool:
-        """Wait so long; False where the application is about to end, at once."""
-        with self._changed:
-            return not self._changed.wait_for(lambda: not self._state.is_running_or_rebalancing, seconds)
 
     def _response_to(self, error: BaseException) -> StreamThreadExceptionResponse:
         if self._handler is None:
@@ -741,9 +734,9 @@ class KafkaStreams(QueryMethods):
 
     def _close_to_error(self, with_page: bool = True) -> None:
         """Stop after a failure; nothing where the application stops already. The page may tell of it until `close`."""
-        if self._set_state(State.PENDING_ERROR):
+        if self._life.become(State.PENDING_ERROR):
             self._release(with_page)
-            self._set_state(State.ERROR)
+            self._life.become(State.ERROR)
 
     def _shut_down(self) -> None:
         with self._starting:  # what is being started is started first
@@ -753,14 +746,14 @@ class KafkaStreams(QueryMethods):
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
         self._release()
-        self._set_state(State.NOT_RUNNING)
+        self._life.become(State.NOT_RUNNING)
 
     def _release(self, with_page: bool = True) -> None:
         """Give back everything in the opposite order; a session that is not the application's own goes on.
 
         Where the session has ended nothing can be closed any more, and others of the group are not to wait for it.
         """
-        with self._lock:  # who is about to join has done so, or will not
+        with self._life.lock:  # who is about to join has done so, or will not
             self._ended.set()
         has_session = self._lane_jobs is None or not self._lane_jobs.has_ended
         if self._member is not None and not has_session:
@@ -791,46 +784,6 @@ class KafkaStreams(QueryMethods):
         if self._session is not None:
             self._session.release()
             self._session = None
-
-    def _wait_for_end(self, seconds: float | None) -> bool:
-        deadline = None if seconds is None else time.monotonic() + seconds
-        with self._changed:
-            while not self._state.has_completed_shutdown:
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    return False
-                self._changed.wait(left)
-        return True
-
-    def _set_state(self, new: State) -> bool:
-        """Go to another state and tell the listener; False where the application stays as it is."""
-        told = self._change_state(new)
-        self._tell(told)
-        return told is not None
-
-    def _change_state(self, new: State) -> tuple[State, State] | None:
-        with self._changed:
-            old = self._state
-            if old.refuses(new):
-                return None
-            if not old.is_valid_transition(new):
-                raise StreamsError(f"stream-client [{self._client_id}] Unexpected state transition from {old.name} to {new.name}")
-            self._state = new
-            if old is not new:
-                self._state_since = time.time()
-            self._changed.notify_all()
-        if old is not new:
-            _log.info("stream-client [%s] State transition from %s to %s", self._client_id, old.name, new.name)
-        return new, old
-
-    def _tell(self, change: tuple[State, State] | None) -> None:
-        """Not under the lock: the listener may ask for anything."""
-        if change is not None and self._listener is not None and change[0] is not change[1]:
-            self._listener(*change)
-
-    def _refuse_after_start(self, what: str) -> None:
-        if self._state is not State.CREATED:
-            raise StreamsError(f"{what} can be set only before the start; the application is {self._state.name}")
 
 
 KafkaStreams.State = State  # type: ignore[attr-defined]  # Java's way to say it: KafkaStreams.State.RUNNING

@@ -20,7 +20,7 @@ from penstock.graph.builder import InternalStreamsBuilder
 from penstock.graph.materialize import MaterializedStore
 from penstock.graph.naming import Named
 from penstock.graph.sources import GlobalStoreNode, SourceOptions, StateStoreNode, StreamSourceNode, TableSourceNode
-from penstock.operators import KTableSource, KTableSourceValueGetterSupplier
+from penstock.operators import KTableMaterializedValueGetterSupplier, KTableSource
 from penstock.state.store import StoreBuilder
 from penstock.timestamps import resolve_timestamp_extractor
 from penstock.topology.offset_reset import as_offset_reset
@@ -116,7 +116,7 @@ class StreamsBuilder:
         parameters = source_parameters(source, name, store)
         node = TableSourceNode(name, source_name, topic, read, parameters, is_global=True)
         self._builder.add_graph_node(self._builder.root, node)
-        return GlobalKTable(KTableSourceValueGetterSupplier(store.store_name), store.queryable_store_name)
+        return GlobalKTable(KTableMaterializedValueGetterSupplier(store.store_name), store.queryable_store_name)
 
     def _table_store(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.operators import KTableSource, KTableSourceValueGetterSupplier, KTableValueGetterSupplier
+from penstock.operators import KTableMaterializedValueGetterSupplier, KTableSource, KTableValueGetterSupplier
 
 
 class TableParent:
@@ -22,7 +22,7 @@ class TableParent:
         """How to look up the table's current values; a table that is only a topic so far gets its store."""
         if isinstance(self.supplier, KTableSource):
             self.supplier.materialize()
-            return KTableSourceValueGetterSupplier(self.supplier.store_name)
+            return KTableMaterializedValueGetterSupplier(self.supplier.store_name)
         getters: KTableValueGetterSupplier = self.supplier.view()
         return getters
 

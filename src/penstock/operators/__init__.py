@@ -62,7 +62,6 @@ from penstock.operators.table_transform_values import KTableTransformValues
 from penstock.operators.value_getters import (
     KTableMaterializedValueGetterSupplier,
     KTableProcessorSupplier,
-    KTableSourceValueGetterSupplier,
     KTableValueGetter,
     KTableValueGetterSupplier,
 )
@@ -112,7 +111,6 @@ __all__ = [
     "KTableReduce",
     "KTableRepartitionMap",
     "KTableSource",
-    "KTableSourceValueGetterSupplier",
     "KTableSuppressProcessorSupplier",
     "KTableTransformValues",
     "KTableValueGetter",

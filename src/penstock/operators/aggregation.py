@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.change import Change
 from penstock.columns.operator import Operator
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
 from penstock.operators.untouched import old_value_keeper
@@ -37,16 +37,16 @@ class AggregationSupplier(Operator):
         return KTableMaterializedValueGetterSupplier(self.store_name)
 
 
-class AggregationProcessor(Processor[Any, Any, Any, "Change[Any]"]):
+class AggregationProcessor(OperatorProcessor[Any, Any, Any, "Change[Any]"]):
     """Takes the store, writes new aggregates to it and sends the changes on."""
 
     def __init__(self, store_name: str, send_old_values: bool) -> None:
         self._store_name = store_name
         self._send_old_values = send_old_values
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Take the store."""
-        self._context: OperatorContext = context
+        self._context = context
         store = self._wrapper = KeyValueStoreWrapper(context, self._store_name)
         self._get = store.get
         self._put = store.put

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.types import Predicate
 from penstock.processor import Processor
 from penstock.record import Record
@@ -30,13 +30,13 @@ class KStreamBranch(Operator):
         return _KStreamBranchProcessor(self.predicates, self.child_nodes)
 
 
-class _KStreamBranchProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
+class _KStreamBranchProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]):
     def __init__(self, predicates: Sequence[Predicate], child_nodes: Sequence[str]) -> None:
         self._branches = tuple(zip(predicates, child_nodes))
         self._default = child_nodes[len(predicates)] if len(child_nodes) > len(predicates) else None
 
-    def init(self, context: Any) -> None:
-        self._context: OperatorContext = context
+    def set_up(self, context: OperatorContext) -> None:
+        self._context = context
         self._forward = context.forward
 
     def process(self, record: Record[Any, Any]) -> None:

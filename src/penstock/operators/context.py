@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, cast
 
 from penstock.columns.columns import Columns
 from penstock.ids import TaskId
+from penstock.processor import FixedKeyProcessor, FixedKeyProcessorContext, Processor, ProcessorContext
 from penstock.record import RecordContext, RecordMetadata
+
+KIn = TypeVar("KIn")
+VIn = TypeVar("VIn")
+KOut = TypeVar("KOut")
+VOut = TypeVar("VOut")
 
 
 class OperatorContext(Protocol):
     """A processor's context as operators use it: what a user's processor has, and many records at a time.
 
     `runtime.context.InternalProcessorContext` is the one of a task; tests have smaller ones.
-    A processor's `init` takes it as Any, since it overrides that of a user's processor, and keeps it as what it is.
+    Operators' processors are given it by `set_up`: `init`, which is that of a user's processor, knows less of it.
+    That of global tables has records one at a time only; the one operator there, the table source, asks for no more.
     """
 
     task_id: TaskId
@@ -78,3 +86,27 @@ class OperatorContext(Protocol):
 
     def processor_metadata_for_key(self, key: str) -> int | None:
         """A long that was kept, by this task or before it was opened; None where there is none."""
+
+
+class OperatorProcessor(Processor[KIn, VIn, KOut, VOut]):
+    """A processor of an operator: a user's processor whose context is known to be that of a task."""
+
+    def init(self, context: ProcessorContext[KOut, VOut]) -> None:
+        """Called by the task, with its own context."""
+        self.set_up(cast("OperatorContext", context))
+
+    @abstractmethod
+    def set_up(self, context: OperatorContext) -> None:
+        """Keep what is needed of the context and of the stores, before the first record."""
+
+
+class OperatorFixedKeyProcessor(FixedKeyProcessor[KIn, VIn, VOut]):
+    """The same, for one that leaves keys as they are."""
+
+    def init(self, context: FixedKeyProcessorContext[KIn, VOut]) -> None:
+        """Called by the task, with its own context."""
+        self.set_up(cast("OperatorContext", context))
+
+    @abstractmethod
+    def set_up(self, context: OperatorContext) -> None:
+        """Keep what is needed of the context and of the stores, before the first record."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorFixedKeyProcessor
 from penstock.operators.functions import has_key
 from penstock.operators.rows import each_row
 from penstock.operators.types import Predicate
@@ -28,13 +28,13 @@ class KStreamFilter(Operator):
         return _KStreamFilterProcessor(self.predicate, self.filter_not)
 
 
-class _KStreamFilterProcessor(ColumnProcessor, FixedKeyProcessor[Any, Any, Any]):
+class _KStreamFilterProcessor(ColumnProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
     def __init__(self, predicate: Predicate, filter_not: bool) -> None:
         self._predicate = predicate
         self._filter_not = filter_not
 
-    def init(self, context: Any) -> None:
-        self._context: OperatorContext = context
+    def set_up(self, context: OperatorContext) -> None:
+        self._context = context
         self._forward = context.forward
 
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:

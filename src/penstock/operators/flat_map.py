@@ -8,7 +8,7 @@ from typing import Any
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.errors import StreamsError
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.rows import spread
 from penstock.operators.types import FlatMapper
 from penstock.processor import Processor
@@ -28,12 +28,12 @@ class KStreamFlatMap(Operator):
         return _KStreamFlatMapProcessor(self.mapper)
 
 
-class _KStreamFlatMapProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
+class _KStreamFlatMapProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]):
     def __init__(self, mapper: FlatMapper) -> None:
         self._mapper = mapper
 
-    def init(self, context: Any) -> None:
-        self._context: OperatorContext = context
+    def set_up(self, context: OperatorContext) -> None:
+        self._context = context
         self._forward = context.forward
 
     def process(self, record: Record[Any, Any]) -> None:

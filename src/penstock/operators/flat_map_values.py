@@ -11,7 +11,7 @@ from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.columns.text import TextColumn
 from penstock.errors import StreamsError
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorFixedKeyProcessor
 from penstock.operators.known_functions import splits_words
 from penstock.operators.rows import each_row, spread
 from penstock.operators.types import FlatValueMapperWithKey
@@ -35,13 +35,13 @@ class KStreamFlatMapValues(Operator):
         return _KStreamFlatMapValuesProcessor(self.mapper)
 
 
-class _KStreamFlatMapValuesProcessor(ColumnProcessor, FixedKeyProcessor[Any, Any, Any]):
+class _KStreamFlatMapValuesProcessor(ColumnProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
     def __init__(self, mapper: FlatValueMapperWithKey) -> None:
         self._mapper = mapper
         self.splits_text = splits_words(mapper)
 
-    def init(self, context: Any) -> None:
-        self._context: OperatorContext = context
+    def set_up(self, context: OperatorContext) -> None:
+        self._context = context
         self._forward = context.forward
 
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:

@@ -12,14 +12,20 @@ from penstock.record import Record
 FlushListener = Callable[[Record[Any, Change[Any]]], None]
 
 
-class TimestampedCacheFlushListener:
-    """Forwards what a flushed cache entry of a timestamped store changed, from the node that keeps the store."""
+class _AtNode:
+    """A listener that forwards from the node it was made at."""
 
     __slots__ = ("_context", "_node")
 
     def __init__(self, context: OperatorContext) -> None:
         self._context = context
         self._node = context.current_node
+
+
+class TimestampedCacheFlushListener(_AtNode):
+    """Forwards what a flushed cache entry of a timestamped store changed, from the node that keeps the store."""
+
+    __slots__ = ()
 
     def __call__(self, record: Record[Any, Change[Any]]) -> None:
         """The new value's own timestamp counts; a deletion takes that of the record that caused it."""
@@ -41,14 +47,10 @@ class TimestampedCacheFlushListener:
             context.current_node = previous
 
 
-class SessionCacheFlushListener:
+class SessionCacheFlushListener(_AtNode):
     """Forwards what a flushed cache entry of a session store changed; a session's time is its end."""
 
-    __slots__ = ("_context", "_node")
-
-    def __init__(self, context: OperatorContext) -> None:
-        self._context = context
-        self._node = context.current_node
+    __slots__ = ()
 
     def __call__(self, record: Record[Any, Change[Any]]) -> None:
         """Forward a session with its end as timestamp."""
@@ -61,14 +63,10 @@ class SessionCacheFlushListener:
             context.current_node = previous
 
 
-class SessionCacheFlushListenerWithHeaders:
+class SessionCacheFlushListenerWithHeaders(_AtNode):
     """The same for a session store that keeps headers: a session goes on with those of its aggregate."""
 
-    __slots__ = ("_context", "_node")
-
-    def __init__(self, context: OperatorContext) -> None:
-        self._context = context
-        self._node = context.current_node
+    __slots__ = ()
 
     def __call__(self, record: Record[Any, Change[Any]]) -> None:
         """Forward a session with its end as timestamp; a deletion has no headers."""

@@ -7,7 +7,7 @@ from typing import Any
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.errors import StreamsError
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.functions import SelectKey
 from penstock.operators.known_functions import is_value
 from penstock.operators.rows import each_row
@@ -29,12 +29,12 @@ class KStreamMap(Operator):
         return _KStreamMapProcessor(self.mapper)
 
 
-class _KStreamMapProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
+class _KStreamMapProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]):
     def __init__(self, mapper: KeyValuePairMapper) -> None:
         self._mapper = mapper
 
-    def init(self, context: Any) -> None:
-        self._context: OperatorContext = context
+    def set_up(self, context: OperatorContext) -> None:
+        self._context = context
         self._forward = context.forward
 
     def process(self, record: Record[Any, Any]) -> None:

@@ -11,8 +11,7 @@ import pyarrow as pa
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.errors import StreamsError
-from penstock.operators.context import OperatorContext
-from penstock.processor import Processor
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.record import Headers, Record
 
 BatchMapper = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -63,15 +62,15 @@ def has_pandas() -> bool:
     return importlib.util.find_spec("pandas") is not None
 
 
-class MapBatchesProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
+class MapBatchesProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]):
     """A record alone is a batch of one; columns are a batch as they are."""
 
     def __init__(self, mapper: BatchMapper) -> None:
         self._mapper = mapper
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the way on."""
-        self._context: OperatorContext = context
+        self._context = context
         self._forward = context.forward
 
     def process(self, record: Record[Any, Any]) -> None:

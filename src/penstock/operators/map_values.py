@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorFixedKeyProcessor
 from penstock.operators.functions import new_value
 from penstock.operators.rows import each_row
 from penstock.operators.table_columns import ChangeColumn
@@ -28,12 +28,12 @@ class KStreamMapValues(Operator):
         return _KStreamMapValuesProcessor(self.mapper)
 
 
-class _KStreamMapValuesProcessor(ColumnProcessor, FixedKeyProcessor[Any, Any, Any]):
+class _KStreamMapValuesProcessor(ColumnProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
     def __init__(self, mapper: ValueMapperWithKey) -> None:
         self._mapper = mapper
 
-    def init(self, context: Any) -> None:
-        self._context: OperatorContext = context
+    def set_up(self, context: OperatorContext) -> None:
+        self._context = context
         self._forward = context.forward
 
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:

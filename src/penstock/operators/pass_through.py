@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.processor import Processor
 from penstock.record import Record
 
@@ -21,9 +21,9 @@ class PassThrough(Operator):
         return _PassThroughProcessor()
 
 
-class _PassThroughProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
-    def init(self, context: Any) -> None:
-        self._context: OperatorContext = context
+class _PassThroughProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]):
+    def set_up(self, context: OperatorContext) -> None:
+        self._context = context
         self._forward = context.forward
 
     def process(self, record: Record[Any, Any]) -> None:

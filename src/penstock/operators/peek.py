@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorFixedKeyProcessor
 from penstock.operators.rows import each_row
 from penstock.operators.types import ForeachAction
 from penstock.processor import FixedKeyProcessor
@@ -26,12 +26,12 @@ class KStreamPeek(Operator):
         return _KStreamPeekProcessor(self.action)
 
 
-class _KStreamPeekProcessor(ColumnProcessor, FixedKeyProcessor[Any, Any, Any]):
+class _KStreamPeekProcessor(ColumnProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
     def __init__(self, action: ForeachAction) -> None:
         self._action = action
 
-    def init(self, context: Any) -> None:
-        self._context: OperatorContext = context
+    def set_up(self, context: OperatorContext) -> None:
+        self._context = context
         self._forward = context.forward
 
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.change import Change
 from penstock.columns.operator import Operator
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.forwarding import TimestampedTupleForwarder
 from penstock.operators.node_metrics import EmitFinalMetrics
 from penstock.operators.session_columns import SessionColumns
@@ -16,8 +16,7 @@ from penstock.operators.session_view import plain_sessions, session_flush_listen
 from penstock.operators.skipped import skip_expired, skip_record
 from penstock.operators.time_tracker import EMIT_INTERVAL_WINDOWED_AGGREGATION, EmitThrottle, StreamTime
 from penstock.operators.untouched import old_value_keeper
-from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
-from penstock.processor import Processor
+from penstock.operators.value_getters import KTableMaterializedValueGetterSupplier, KTableValueGetter, KTableValueGetterSupplier
 from penstock.record import NO_TIMESTAMP, Record
 from penstock.state.store import ValueAndTimestamp
 from penstock.windows import EmitStrategy, SessionWindow, SessionWindows, StrategyType, Windowed
@@ -52,12 +51,12 @@ class KStreamSessionWindowAggregate(Operator):
         self.send_old_values = True
         return True
 
-    def view(self) -> SessionWindowValueGetterSupplier:
+    def view(self) -> KTableValueGetterSupplier:
         """Access to the results as a table."""
-        return SessionWindowValueGetterSupplier(self.store_name)
+        return KTableMaterializedValueGetterSupplier(self.store_name, SessionWindowValueGetter)
 
 
-class KStreamSessionWindowAggregateProcessor(SessionColumns, Processor[Any, Any, "Windowed[Any]", "Change[Any]"]):
+class KStreamSessionWindowAggregateProcessor(SessionColumns, OperatorProcessor[Any, Any, "Windowed[Any]", "Change[Any]"]):
     """Merges sessions, forwards each change or, with `EmitStrategy.on_window_close()`, the final results."""
 
     def __init__(self, supplier: KStreamSessionWindowAggregate) -> None:
@@ -71,10 +70,9 @@ class KStreamSessionWindowAggregateProcessor(SessionColumns, Processor[Any, Any,
         self._send_old_values = supplier.send_old_values
         self._last_emit_window_close_time = NO_TIMESTAMP
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the context and the store; pick up where the last final results were emitted."""
-        self.context = context
-        self._context: OperatorContext = context
+        self._context = context
         self._store = plain_sessions(context.get_state_store(self._store_name))
         self._stream_time = StreamTime(context, self._store_name)
         if self._emit_final:
@@ -165,22 +163,6 @@ class KStreamSessionWindowAggregateProcessor(SessionColumns, Processor[Any, Any,
                 emitted += 1
                 self._forwarder.maybe_forward(Record(session, Change(aggregate, None), session.window.end, record.headers))
         return emitted
-
-
-class SessionWindowValueGetterSupplier(KTableValueGetterSupplier):
-    """Gives access to the results of a session aggregation as a table."""
-
-    def __init__(self, store_name: str) -> None:
-        self._store_name = store_name
-
-    @property
-    def store_names(self) -> tuple[str, ...]:
-        """The stores a user of the getter must be connected to."""
-        return (self._store_name,)
-
-    def get(self) -> SessionWindowValueGetter:
-        """Each processor that looks rows up gets a getter of its own."""
-        return SessionWindowValueGetter(self._store_name)
 
 
 class SessionWindowValueGetter(KTableValueGetter):

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from penstock.columns.columns import Columns
+from penstock.operators.context import OperatorContext
 from penstock.operators.table_columns import DistinctKeys
 from penstock.operators.window_columns import Changed, WindowResults
 from penstock.state.store import ValueAndTimestamp
@@ -107,9 +108,9 @@ class SlidingColumns(WindowResults):
     _row: tuple[Columns, int] | None = None
     """The row that is being folded."""
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the context and the store."""
-        super().init(context)
+        super().set_up(context)
         is_cached = not self._emit_final
         offers = self._store.keeps_rows and self._store.takes_rows
         self.takes_columns = offers and (self._emit_final or self._forwarder.waits_for_flush)

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.columns.operator import Operator
+from penstock.operators.context import OperatorContext
 from penstock.operators.skipped import skip_expired, skip_record
 from penstock.operators.sliding_columns import Aggregate, SlidingColumns, WindowsOfKey
-from penstock.operators.time_window_processor import WindowAggregateValueGetterSupplier
+from penstock.operators.time_window_processor import WindowAggregateValueGetter
 from penstock.operators.untouched import keeper
+from penstock.operators.value_getters import KTableMaterializedValueGetterSupplier, KTableValueGetterSupplier
 from penstock.record import NO_TIMESTAMP, Record
 from penstock.state.store import ValueAndTimestamp
 from penstock.windows import EmitStrategy, SlidingWindows, TimeWindow
@@ -48,9 +50,9 @@ class KStreamSlidingWindowAggregate(Operator):
         self.send_old_values = True
         return True
 
-    def view(self) -> WindowAggregateValueGetterSupplier:
+    def view(self) -> KTableValueGetterSupplier:
         """Access to the results as a table."""
-        return WindowAggregateValueGetterSupplier(self.store_name)
+        return KTableMaterializedValueGetterSupplier(self.store_name, WindowAggregateValueGetter)
 
 
 class _StoredWindows:
@@ -117,9 +119,9 @@ class KStreamSlidingWindowAggregateProcessor(SlidingColumns):
         self._initializer = supplier.initializer
         self._aggregator = supplier.aggregator
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the context and the store."""
-        super().init(context)
+        super().set_up(context)
         self._copy = keeper(self._store)
 
     def process(self, record: Record[Any, Any]) -> None:

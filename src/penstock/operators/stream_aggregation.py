@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.operators.aggregation import AggregationProcessor
+from penstock.operators.context import OperatorContext
 from penstock.operators.table_columns import TableColumns
 from penstock.record import Record
 
@@ -12,9 +13,9 @@ from penstock.record import Record
 class StreamAggregationProcessor(TableColumns, AggregationProcessor):
     """Folds records into the rows of a table, one by one or many at once."""
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Take the store."""
-        super().init(context)
+        super().set_up(context)
         self._take_columns(self._wrapper.store)
 
     def process(self, record: Record[Any, Any]) -> None:

@@ -9,11 +9,10 @@ from typing import Any, Protocol
 from penstock.change import Change
 from penstock.columns.operator import Operator
 from penstock.errors import BufferFullError
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.node_metrics import suppression_emit_sensor
 from penstock.operators.time_tracker import StreamTime
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier, ParentTable
-from penstock.processor import Processor
 from penstock.record import Record, RecordContext
 from penstock.state.buffers import Eviction
 from penstock.windows import MAX_TIMESTAMP, Windowed
@@ -87,8 +86,11 @@ class KTableSuppressProcessorSupplier(Operator):
         return self._parent.enable_sending_old_values(force_materialization)
 
 
-class KTableSuppressProcessor(Processor[Any, "Change[Any]", Any, "Change[Any]"]):
-    """Buffers each change and emits what has waited long enough, or what the bounds push out."""
+class KTableSuppressProcessor(OperatorProcessor[Any, "Change[Any]", Any, "Change[Any]"]):
+    """Buffers each change and emits what has waited long enough, or what the bounds push out.
+
+    It takes no columns: what a change pushes out leaves before the next one comes, and decides what that pushes out.
+    """
 
     def __init__(self, suppress: SuppressedInternal, store_name: str) -> None:
         bounds = suppress.buffer_config
@@ -100,10 +102,9 @@ class KTableSuppressProcessor(Processor[Any, "Change[Any]", Any, "Change[Any]"])
         self._buffer_time = suppress.time_definition
         self._safe_to_drop_tombstones = suppress.safe_to_drop_tombstones
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the context and the buffer."""
-        self.context = context
-        self._context: OperatorContext = context
+        self._context = context
         self._stream_time = StreamTime(context, self._store_name)
         self._buffer = context.get_state_store(self._store_name)
         self._buffer.set_serdes_if_null(context)

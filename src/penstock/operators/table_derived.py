@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.change import Change
 from penstock.columns.operator import Operator
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
 from penstock.operators.value_getters import (
@@ -69,16 +69,16 @@ class DerivedValueGetterSupplier(KTableValueGetterSupplier):
         return self._parent.store_names
 
 
-class DerivedTableProcessor(Processor[Any, "Change[Any]", Any, "Change[Any]"]):
+class DerivedTableProcessor(OperatorProcessor[Any, "Change[Any]", Any, "Change[Any]"]):
     """Takes the store, if there is one, and sends changes on."""
 
     def __init__(self, queryable_name: str | None, send_old_values: bool) -> None:
         self._queryable_name = queryable_name
         self._send_old_values = send_old_values
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Take the store, if there is one."""
-        self._context: OperatorContext = context
+        self._context = context
         self._store: KeyValueStoreWrapper | None = None
         if self._queryable_name is not None:
             self._store = KeyValueStoreWrapper(context, self._queryable_name)

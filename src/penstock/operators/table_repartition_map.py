@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn
 from penstock.change import Change
 from penstock.columns.operator import Operator
 from penstock.errors import StreamsError
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.store_wrapper import value_or_none
 from penstock.operators.types import KeyValuePairMapper
 from penstock.operators.value_getters import DerivedValueGetter, KTableValueGetter, KTableValueGetterSupplier, ParentTable
@@ -48,12 +48,12 @@ class KTableRepartitionMap(Operator):
         raise StreamsError("KTableRepartitionMap should always require sending old values")
 
 
-class _KTableRepartitionMapProcessor(Processor[Any, Change[Any], Any, Change[Any]]):
+class _KTableRepartitionMapProcessor(OperatorProcessor[Any, Change[Any], Any, Change[Any]]):
     def __init__(self, mapper: KeyValuePairMapper, use_versioned_semantics: bool) -> None:
         self._mapper = mapper
         self._use_versioned_semantics = use_versioned_semantics
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         self._forward = context.forward
         self._both_at_once = context.app_configs.get("upgrade.from") not in _BEFORE_BOTH_VALUES
 

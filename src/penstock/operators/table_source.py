@@ -8,6 +8,7 @@ from typing import Any
 from penstock.change import Change
 from penstock.columns.columns import Columns
 from penstock.columns.operator import Operator
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
 from penstock.operators.table_columns import ChangeColumn, DistinctKeys, TableColumns
@@ -49,14 +50,14 @@ class KTableSource(Operator):
         return self.queryable_name is not None
 
 
-class _KTableSourceProcessor(TableColumns, Processor[Any, Any, Any, Change[Any]]):
+class _KTableSourceProcessor(TableColumns, OperatorProcessor[Any, Any, Any, Change[Any]]):
     _keeps_latest_time = False  # a row has the time of the record it came with
 
     def __init__(self, queryable_name: str | None, send_old_values: bool) -> None:
         self._queryable_name = queryable_name
         self._send_old_values = send_old_values
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         self._context = context
         self._store: KeyValueStoreWrapper | None = None
         if self._queryable_name is not None:

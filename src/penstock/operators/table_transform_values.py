@@ -56,9 +56,9 @@ class _KTableTransformValuesProcessor(DerivedTableProcessor):
         super().__init__(queryable_name, send_old_values)
         self._transformer = transformer
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         self._transformer.init(ForwardingDisabledContext(context))
-        super().init(context)
+        super().set_up(context)
         self._transform = self._transformer.transform
 
     def process(self, record: Record[Any, Change[Any]]) -> None:

@@ -11,18 +11,17 @@ from abc import abstractmethod
 from typing import Any
 
 from penstock.change import Change
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.node_metrics import EmitFinalMetrics
 from penstock.operators.time_tracker import EMIT_INTERVAL_WINDOWED_AGGREGATION, EmitThrottle, StreamTime
 from penstock.operators.untouched import old_value_keeper
-from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
-from penstock.processor import Processor
+from penstock.operators.value_getters import KTableValueGetter
 from penstock.record import NO_TIMESTAMP, Record
 from penstock.windows import EmitStrategy, StrategyType, Window, Windowed
 
 
-class TimeWindowAggregateProcessor(Processor[Any, Any, "Windowed[Any]", "Change[Any]"]):
+class TimeWindowAggregateProcessor(OperatorProcessor[Any, Any, "Windowed[Any]", "Change[Any]"]):
     """The common part; subclasses say which windows a record belongs to and which have closed."""
 
     def __init__(self, store_name: str, emit_strategy: EmitStrategy, send_old_values: bool) -> None:
@@ -31,10 +30,9 @@ class TimeWindowAggregateProcessor(Processor[Any, Any, "Windowed[Any]", "Change[
         self._send_old_values = send_old_values
         self._last_emit_window_close_time = NO_TIMESTAMP
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the context and the store; pick up where the last final results were emitted."""
-        self.context = context
-        self._context: OperatorContext = context
+        self._context = context
         self._store = context.get_state_store(self._store_name)
         self._stream_time = StreamTime(context, self._store_name)
         if self._emit_final:
@@ -94,22 +92,6 @@ class TimeWindowAggregateProcessor(Processor[Any, Any, "Windowed[Any]", "Change[
     def _should_range_fetch(self, lower: int, upper: int) -> bool:
         """Whether a window can lie between the bounds."""
         return True
-
-
-class WindowAggregateValueGetterSupplier(KTableValueGetterSupplier):
-    """Gives access to the results of a windowed aggregation as a table."""
-
-    def __init__(self, store_name: str) -> None:
-        self._store_name = store_name
-
-    @property
-    def store_names(self) -> tuple[str, ...]:
-        """The stores a user of the getter must be connected to."""
-        return (self._store_name,)
-
-    def get(self) -> WindowAggregateValueGetter:
-        """Each processor that looks rows up gets a getter of its own."""
-        return WindowAggregateValueGetter(self._store_name)
 
 
 class WindowAggregateValueGetter(KTableValueGetter):

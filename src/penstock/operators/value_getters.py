@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from penstock.errors import StreamsError
@@ -133,23 +133,20 @@ class KTableStoreValueGetter(KTableValueGetter):
 
 
 class KTableMaterializedValueGetterSupplier(KTableValueGetterSupplier):
-    """Getters that read a table's own store."""
+    """Getters that read a table's own store; `getter` makes one for a kind of store that is not a plain table's."""
 
-    def __init__(self, store_name: str) -> None:
+    def __init__(self, store_name: str, getter: Callable[[str], KTableValueGetter] = KTableStoreValueGetter) -> None:
         self._store_name = store_name
+        self._getter = getter
 
     def get(self) -> KTableValueGetter:
         """Each processor that looks rows up gets a getter of its own."""
-        return KTableStoreValueGetter(self._store_name)
+        return self._getter(self._store_name)
 
     @property
     def store_names(self) -> tuple[str, ...]:
         """The table's store."""
         return (self._store_name,)
-
-
-class KTableSourceValueGetterSupplier(KTableMaterializedValueGetterSupplier):
-    """Getters that read the store of a table that was read from a topic."""
 
 
 class DerivedValueGetter(KTableValueGetter):

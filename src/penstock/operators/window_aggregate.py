@@ -8,7 +8,8 @@ from typing import Any
 from penstock.columns.operator import Operator
 from penstock.errors import TopologyError
 from penstock.operators.skipped import skip_expired, skip_record
-from penstock.operators.time_window_processor import TimeWindowAggregateProcessor, WindowAggregateValueGetterSupplier
+from penstock.operators.time_window_processor import TimeWindowAggregateProcessor, WindowAggregateValueGetter
+from penstock.operators.value_getters import KTableMaterializedValueGetterSupplier, KTableValueGetterSupplier
 from penstock.operators.window_columns import WindowColumns
 from penstock.record import NO_TIMESTAMP, Record
 from penstock.state.store import ValueAndTimestamp
@@ -47,9 +48,9 @@ class KStreamWindowAggregate(Operator):
         self.send_old_values = True
         return True
 
-    def view(self) -> WindowAggregateValueGetterSupplier:
+    def view(self) -> KTableValueGetterSupplier:
         """Access to the results as a table."""
-        return WindowAggregateValueGetterSupplier(self.store_name)
+        return KTableMaterializedValueGetterSupplier(self.store_name, WindowAggregateValueGetter)
 
 
 class KStreamWindowAggregateProcessor(WindowColumns, TimeWindowAggregateProcessor):

@@ -18,6 +18,7 @@ import numpy as np
 from penstock.change import Change
 from penstock.columns.columns import Columns
 from penstock.operators.columns_on_close import ColumnsOnClose
+from penstock.operators.context import OperatorContext
 from penstock.operators.functions import count_aggregator, count_initializer
 from penstock.operators.skipped import skip_expired
 from penstock.operators.table_columns import DistinctKeys
@@ -116,9 +117,9 @@ class WindowColumns(WindowResults):
     _initializer: Callable[[], Any]
     _aggregator: Callable[[Any, Any, Any], Any]
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the context and the store."""
-        super().init(context)
+        super().set_up(context)
         self.takes_columns = self._store.keeps_rows and (self._emit_final or self._forwarder.waits_for_flush)
         if self.takes_columns:
             self._store.forget_before(self._emit_range_lower_bound())

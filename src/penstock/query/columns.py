@@ -10,7 +10,7 @@ import uuid
 from typing import Any
 
 from penstock.serdes import codecs as codecs
-from penstock.serdes.json_types import library_of
+from penstock.serdes.json_libraries import library_of
 from penstock.serdes.lists import ListDeserializer
 from penstock.serdes.serde import as_deserializer, as_serializer
 from penstock.serdes.typed_json import TypedJsonDeserializer

@@ -8,59 +8,22 @@ installed, so that an object has the same bytes everywhere.
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import datetime
-import decimal
 import enum
-import sys
 import types
 import typing
-import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from penstock.errors import ConfigError
 from penstock.serdes.codecs import encode_json
+from penstock.serdes.json_libraries import library_of
+from penstock.serdes.json_scalars import KEY_TEXTS, SIMPLE, JsonType, KeyText, MismatchError, mismatch, short
 
 SUPPORTED: Final = (
     "str, int, float, bool, None, bytes, datetime, date, time, Decimal, UUID, enums, Literal, Any, Optional and unions of types "
     "that JSON tells apart, list, tuple, set, frozenset, dict, dataclasses, TypedDicts, pydantic's models and msgspec's Structs"
 )
-
-
-class MismatchError(ValueError):
-    """A value that is not what its type says; `path` is built on the way out, from the innermost field."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.path: list[str] = []
-
-    def __str__(self) -> str:
-        where = "".join(reversed(self.path)).removeprefix(".")
-        return f"{where}: {self.args[0]}" if where else str(self.args[0])
-
-
-class JsonType(NamedTuple):
-    """What a type does: `write` makes of a value what JSON holds, `read` the other way round; both raise MismatchError.
-
-    `kinds` are the Python types of what JSON holds for it, `classes` those of its values: unions are told apart by them. A value
-    of exactly the type `plain` is the same in JSON, so nobody has to call `write` and `read` for it.
-    """
-
-    write: Callable[[Any], Any]
-    read: Callable[[Any], Any]
-    kinds: frozenset[type]
-    classes: frozenset[type]
-    plain: type | None = None
-
-
-class _Text(NamedTuple):
-    """A type that is text in JSON, and so can be a key."""
-
-    cls: type
-    to_text: Callable[[Any], str]
-    from_text: Callable[[str], Any]
 
 
 def json_type(annotation: Any, what: str) -> JsonType:
@@ -76,7 +39,7 @@ class _Compiler:
     def compile(self, annotation: Any, path: str) -> JsonType:
         if isinstance(annotation, typing.NewType):
             return self.compile(annotation.__supertype__, path)
-        simple = _SIMPLE.get(annotation) if isinstance(annotation, type | type(None)) or annotation is Any else None
+        simple = SIMPLE.get(annotation) if isinstance(annotation, type | type(None)) or annotation is Any else None
         if simple is not None:
             return simple
         origin = typing.get_origin(annotation)
@@ -143,7 +106,7 @@ class _Compiler:
 
         def write(value: Any) -> dict[str, Any]:
             if type(value) is not cls:
-                raise _mismatch(cls.__qualname__, value)
+                raise mismatch(cls.__qualname__, value)
             found = {}
             for name, kept, write_member in plain:
                 item = getattr(value, name)
@@ -181,7 +144,7 @@ class _Compiler:
 
         def write(value: Any) -> dict[str, Any]:
             if not isinstance(value, dict):
-                raise _mismatch(f"a {cls.__qualname__}", value)
+                raise mismatch(f"a {cls.__qualname__}", value)
             if missing := required - value.keys():
                 raise MismatchError(f"the key {min(missing)!r} of {cls.__qualname__} is missing")
             found = {}
@@ -210,13 +173,13 @@ class _Compiler:
 
         def write(value: Any) -> Any:
             if not isinstance(value, cls):
-                raise _mismatch(cls.__qualname__, value)
+                raise mismatch(cls.__qualname__, value)
             return value.value
 
         def read(data: Any) -> Any:
             found = values.get(data) if type(data) in kinds else None
             if found is None:
-                raise MismatchError(f"{_short(data)} is none of {cls.__qualname__}: {', '.join(map(repr, values))}")
+                raise MismatchError(f"{short(data)} is none of {cls.__qualname__}: {', '.join(map(repr, values))}")
             return found
 
         kinds = frozenset(map(type, values))
@@ -230,7 +193,7 @@ class _Compiler:
 
         def same(value: Any) -> Any:
             if type(value) not in kinds or (type(value), value) not in allowed:
-                raise MismatchError(f"{_short(value)} is none of {', '.join(map(repr, values))}")
+                raise MismatchError(f"{short(value)} is none of {', '.join(map(repr, values))}")
             return value
 
         return JsonType(same, same, kinds, kinds)
@@ -254,13 +217,13 @@ class _Compiler:
         def write(value: Any) -> Any:
             member = by_class.get(type(value), by_class.get(object))
             if member is None:
-                raise _mismatch(expected, value)
+                raise mismatch(expected, value)
             return member(value)
 
         def read(data: Any) -> Any:
             member = by_kind.get(type(data), by_kind.get(object))
             if member is None:
-                raise _mismatch(expected, data)
+                raise mismatch(expected, data)
             return member(data)
 
         return JsonType(write, read, frozenset(by_kind), frozenset(by_class))
@@ -277,14 +240,14 @@ class _Compiler:
 
         def write(value: Any) -> list[Any]:
             if not isinstance(value, make):
-                raise _mismatch(f"a {make.__name__}", value)
+                raise mismatch(f"a {make.__name__}", value)
             found = [item if type(item) is kept else _entry(write_entry, item, at) for at, item in enumerate(value)]
             # The order of a set is another in each process; the same set has to have the same bytes.
             return sorted(found, key=encode_json) if unordered else found
 
         def read(data: Any) -> Any:
             if type(data) is not list:
-                raise _mismatch("a list", data)
+                raise mismatch("a list", data)
             return make(item if type(item) is kept else _entry(read_entry, item, at) for at, item in enumerate(data))
 
         return JsonType(write, read, frozenset({list}), frozenset({make}))
@@ -292,12 +255,12 @@ class _Compiler:
     def _fixed_tuple(self, members: list[JsonType]) -> JsonType:
         def write(value: Any) -> list[Any]:
             if not isinstance(value, tuple) or len(value) != len(members):
-                raise _mismatch(f"a tuple of {len(members)}", value)
+                raise mismatch(f"a tuple of {len(members)}", value)
             return [_entry(member.write, item, at) for at, (member, item) in enumerate(zip(members, value))]
 
         def read(data: Any) -> tuple[Any, ...]:
             if type(data) is not list or len(data) != len(members):
-                raise _mismatch(f"a list of {len(members)}", data)
+                raise mismatch(f"a list of {len(members)}", data)
             return tuple(_entry(member.read, item, at) for at, (member, item) in enumerate(zip(members, data)))
 
         return JsonType(write, read, frozenset({list}), frozenset({tuple}))
@@ -311,40 +274,40 @@ class _Compiler:
 
         def write(value: Any) -> dict[str, Any]:
             if not isinstance(value, dict):
-                raise _mismatch("a dict", value)
+                raise mismatch("a dict", value)
             found = {}
             for key, item in value.items():
                 if type(key) is not cls and not (cls is not bool and isinstance(key, cls) and not isinstance(key, bool)):
-                    raise MismatchError(f"the key {_short(key)} of a dict is no {cls.__name__}")
+                    raise MismatchError(f"the key {short(key)} of a dict is no {cls.__name__}")
                 found[to_text(key)] = item if type(item) is kept else _entry(write_entry, item, key)
             return found
 
         def read(data: Any) -> dict[Any, Any]:
             if type(data) is not dict:
-                raise _mismatch("an object", data)
+                raise mismatch("an object", data)
             found = {}
             for key, item in data.items():
                 try:
                     read_key = from_text(key)
                 except (ValueError, KeyError, ArithmeticError) as exc:
-                    raise MismatchError(f"the key {_short(key)} of an object is no {cls.__name__}") from exc
+                    raise MismatchError(f"the key {short(key)} of an object is no {cls.__name__}") from exc
                 found[read_key] = item if type(item) is kept else _entry(read_entry, item, key)
             return found
 
         return JsonType(write, read, _OBJECT, frozenset({dict}))
 
-    def _key(self, key_type: Any, path: str) -> _Text:
-        found = _TEXTS.get(key_type) if isinstance(key_type, type) else None
+    def _key(self, key_type: Any, path: str) -> KeyText:
+        found = KEY_TEXTS.get(key_type) if isinstance(key_type, type) else None
         if found is not None:
             return found
         if isinstance(key_type, type) and issubclass(key_type, enum.Enum):
             by_text = {str(member.value): member for member in key_type}
-            return _Text(key_type, lambda member: str(member.value), by_text.__getitem__)
+            return KeyText(key_type, lambda member: str(member.value), by_text.__getitem__)
         if key_type is Any:
-            return _TEXTS[str]
+            return KEY_TEXTS[str]
         raise ConfigError(
             f"{self._what}: {_at(path)}{_named(key_type)} cannot be the key of a dict in JSON, whose keys are text; "
-            f"supported are enums, {', '.join(sorted(one.__name__ for one in _TEXTS))}"
+            f"supported are enums, {', '.join(sorted(one.__name__ for one in KEY_TEXTS))}"
         )
 
     def _unsupported(self, annotation: Any, path: str) -> JsonType:
@@ -355,80 +318,7 @@ class _Compiler:
         )
 
 
-# What other libraries' types do
-
-
-class Library(NamedTuple):
-    """How another library writes and reads its own types, as JSON's bytes and as what JSON holds."""
-
-    name: str
-    plain: Callable[[Any], tuple[Callable[[Any], Any], Callable[[Any], Any]]]
-    dumps: Callable[[Any], Callable[[Any], bytes]]
-    loads: Callable[[Any], Callable[[bytes], Any]]
-
-
-def library_of(cls: type) -> Library | None:
-    """The library that knows how a class becomes JSON: pydantic or msgspec; None where it is neither's."""
-    if hasattr(cls, "__pydantic_validator__") and hasattr(cls, "__pydantic_serializer__"):
-        return PYDANTIC
-    if hasattr(cls, "__struct_config__") and hasattr(cls, "__struct_fields__"):
-        return MSGSPEC
-    return None
-
-
-def _pydantic_plain(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    serializer, validator = cls.__pydantic_serializer__, cls.__pydantic_validator__
-    return (
-        lambda value: serializer.to_python(value, mode="json", by_alias=True),
-        # From text again: what pydantic reads from JSON (dates, strict types) it does not all read from Python's values.
-        lambda data: validator.validate_json(encode_json(data)),
-    )
-
-
-def _pydantic_dumps(cls: Any) -> Callable[[Any], bytes]:
-    serializer = cls.__pydantic_serializer__
-
-    def dumps(value: Any) -> bytes:
-        data: bytes = serializer.to_json(value, by_alias=True)
-        if b"null" in data:  # NaN too is written as null, which is not what was meant
-            encode_json(serializer.to_python(value, mode="json", by_alias=True))
-        return data
-
-    return dumps
-
-
-def _msgspec_plain(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    import msgspec
-
-    return msgspec.to_builtins, lambda data: msgspec.convert(data, cls)
-
-
-def _msgspec_dumps(cls: Any) -> Callable[[Any], bytes]:
-    import msgspec
-
-    encode = msgspec.json.Encoder().encode
-
-    def dumps(value: Any) -> bytes:
-        data: bytes = encode(value)
-        if b"null" in data:
-            encode_json(msgspec.to_builtins(value, str_keys=True))
-        return data
-
-    return dumps
-
-
-def _msgspec_loads(cls: Any) -> Callable[[bytes], Any]:
-    import msgspec
-
-    decode: Callable[[bytes], Any] = msgspec.json.Decoder(cls).decode
-    return decode
-
-
-PYDANTIC: Final = Library("pydantic", _pydantic_plain, _pydantic_dumps, lambda cls: cls.__pydantic_validator__.validate_json)
-MSGSPEC: Final = Library("msgspec", _msgspec_plain, _msgspec_dumps, _msgspec_loads)
-
-
-# The simple types
+# What containers and classes share
 
 
 def is_typed_dict(cls: Any) -> bool:
@@ -449,7 +339,7 @@ def _read_members(
     needed: frozenset[str],
 ) -> dict[str, Any]:
     if type(data) is not dict:
-        raise _mismatch(f"an object with the fields of {cls.__qualname__}", data)
+        raise mismatch(f"an object with the fields of {cls.__qualname__}", data)
     found = {}
     for name, item in data.items():
         if name not in names:  # written by a later version: it has no place here
@@ -478,7 +368,7 @@ def _entry(function: Callable[[Any], Any], item: Any, at: Any) -> Any:
 def _exactly(cls: type, write: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def write_exactly(value: Any) -> Any:
         if type(value) is not cls:
-            raise _mismatch(cls.__qualname__, value)
+            raise mismatch(cls.__qualname__, value)
         return write(value)
 
     return write_exactly
@@ -494,107 +384,12 @@ def _reading(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return read_checked
 
 
-def _mismatch(expected: str, value: Any) -> MismatchError:
-    return MismatchError(f"expected {expected}, got {_short(value)} ({type(value).__name__})")
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def _named(annotation: Any) -> str:
     return annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
 
 
 def _at(path: str) -> str:
     return f"at the field {path.removeprefix('.')}: " if path else ""
-
-
-def _same(cls: type, expected: str) -> JsonType:
-    def same(value: Any) -> Any:
-        if not isinstance(value, cls) or (cls is int and isinstance(value, bool)):
-            raise _mismatch(expected, value)
-        return value
-
-    return JsonType(same, same, frozenset({cls}), frozenset({cls}), cls)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _mismatch("a number", value)
-    return float(value)
-
-
-def _nothing(value: Any) -> None:
-    if value is not None:
-        raise _mismatch("None", value)
-
-
-def _anything(value: Any) -> Any:
-    try:
-        encode_json(value)
-    except (TypeError, ValueError, RecursionError) as exc:
-        raise MismatchError(str(exc)) from exc
-    return value
-
-
-def _text(cls: type, to_text: Callable[[Any], str], from_text: Callable[[str], Any], expected: str) -> JsonType:
-    def write(value: Any) -> str:
-        # A datetime is a date, but is not written as one.
-        if not isinstance(value, cls) or (cls is datetime.date and isinstance(value, datetime.datetime)):
-            raise _mismatch(expected, value)
-        return to_text(value)
-
-    def read(data: Any) -> Any:
-        if type(data) is not str:
-            raise _mismatch(f"{expected} as text", data)
-        try:
-            return from_text(data)
-        except (ValueError, ArithmeticError) as exc:
-            raise MismatchError(f"{_short(data)} is not {expected}") from exc
-
-    return JsonType(write, read, frozenset({str}), frozenset({cls}))
-
-
-def _decimal(text: str) -> decimal.Decimal:
-    number = decimal.Decimal(text)
-    if not number.is_finite():
-        raise ValueError(f"{text} is no number")
-    return number
-
-
-def _decimal_text(number: decimal.Decimal) -> str:
-    if not number.is_finite():
-        raise MismatchError(f"{number} is no number")
-    return str(number)
-
-
-_DECIMAL: Final = _text(decimal.Decimal, _decimal_text, _decimal, "a Decimal")
-
-
-def _any_decimal(data: Any) -> Any:
-    # Others write numbers; a float's digits are those of its text.
-    return _DECIMAL.read(repr(data) if type(data) in (int, float) else data)
-
-
-def _iso(cls: Any) -> Callable[[str], Any]:
-    if sys.version_info >= (3, 11):
-        parse: Callable[[str], Any] = cls.fromisoformat
-        return parse
-    # Before 3.11 Python does not read the Z that others write for UTC.
-    return lambda text: cls.fromisoformat(f"{text[:-1]}+00:00" if text.endswith("Z") else text)
-
-
-def _from_base64(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
-
-
-def _whole(text: str) -> int:
-    number = int(text)
-    if str(number) != text:
-        raise ValueError(text)
-    return number
 
 
 _OBJECT: Final = frozenset({dict})
@@ -607,30 +402,4 @@ _CONTAINERS: Final[Mapping[Any, Any]] = {
     dict: dict,
     Mapping: dict,
     Sequence: list,
-}
-_TEXTS: Final[Mapping[type, _Text]] = {
-    str: _Text(str, str, str),
-    int: _Text(int, lambda number: int.__repr__(number), _whole),
-    float: _Text(float, lambda number: float.__repr__(number), float),
-    bool: _Text(bool, lambda flag: "true" if flag else "false", {"true": True, "false": False}.__getitem__),
-    uuid.UUID: _Text(uuid.UUID, str, uuid.UUID),
-    decimal.Decimal: _Text(decimal.Decimal, _decimal_text, _decimal),
-    datetime.date: _Text(datetime.date, lambda date: date.isoformat(), _iso(datetime.date)),
-    datetime.datetime: _Text(datetime.datetime, lambda time: time.isoformat(), _iso(datetime.datetime)),
-}
-_SIMPLE: Final[Mapping[Any, JsonType]] = {
-    str: _same(str, "str"),
-    int: _same(int, "int"),
-    bool: _same(bool, "bool"),
-    float: JsonType(_number, _number, frozenset({float, int}), frozenset({float}), float),
-    None: JsonType(_nothing, _nothing, frozenset({type(None)}), frozenset({type(None)}), type(None)),
-    type(None): JsonType(_nothing, _nothing, frozenset({type(None)}), frozenset({type(None)}), type(None)),
-    Any: JsonType(_anything, lambda data: data, frozenset({object}), frozenset({object})),
-    object: JsonType(_anything, lambda data: data, frozenset({object}), frozenset({object})),
-    bytes: _text(bytes, lambda data: base64.b64encode(data).decode(), _from_base64, "bytes"),
-    uuid.UUID: _text(uuid.UUID, str, uuid.UUID, "a UUID"),
-    decimal.Decimal: _DECIMAL._replace(read=_any_decimal),
-    datetime.datetime: _text(datetime.datetime, lambda time: time.isoformat(), _iso(datetime.datetime), "a datetime"),
-    datetime.date: _text(datetime.date, lambda date: date.isoformat(), _iso(datetime.date), "a date"),
-    datetime.time: _text(datetime.time, lambda time: time.isoformat(), _iso(datetime.time), "a time"),
 }

@@ -7,7 +7,9 @@ from typing import Any
 
 from penstock.errors import SerializationError
 from penstock.serdes.codecs import encode_json, read_json, unreadable
-from penstock.serdes.json_types import JsonType, Library, json_type, library_of
+from penstock.serdes.json_libraries import Library, library_of
+from penstock.serdes.json_scalars import JsonType
+from penstock.serdes.json_types import json_type
 
 
 class _TypedJson:

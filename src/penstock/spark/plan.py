@@ -90,10 +90,6 @@ class Plan:
         """As many tasks as the widest of its source topics has partitions."""
         return max((self.partitions[topic] for topic in subtopology.source_topics), default=0)
 
-    def topics_of(self, subtopology: Subtopology) -> list[str]:
-        """The topics its tasks read themselves."""
-        return [topic for topic in subtopology.source_topics if topic not in self.shuffled]
-
     def repartitions_of(self, upstream: Subtopology) -> list[str]:
         """The repartition topics that a sub-topology writes to or feeds, in the order of those who read them."""
         return repartitions_of(upstream, self.subtopologies.values())

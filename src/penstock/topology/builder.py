@@ -305,13 +305,6 @@ class InternalTopologyBuilder:
         """The nodes of each sub-topology by its number, those of global stores included."""
         return self.registry.node_groups()
 
-    def source_topics_for_store(
-        self, store_name: str, application_id: str | None = None, matched_topics: MatchedTopics | None = None
-    ) -> tuple[str, ...]:
-        """The topics whose partitions decide where the keys of a store live."""
-        sources = self.registry.store_sources.get(store_name)
-        return () if sources is None else self._topic_names(application_id, matched_topics).of_store(sources)
-
     def offset_reset_strategy(self, topic: str, application_id: str | None = None) -> AutoOffsetReset | None:
         """The offset reset of the source that reads a topic; None leaves it to the consumer's configuration."""
         names = self._topic_names(application_id, None)

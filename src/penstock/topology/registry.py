@@ -11,19 +11,11 @@ from penstock.errors import TopologyError
 from penstock.state.store import StoreBuilder
 from penstock.topology.grouping import QuickUnion, node_groups
 from penstock.topology.internal_topics import InternalTopicProperties
-from penstock.topology.specs import NodeSpec, ProcessorSpec, SourceSpec
+from penstock.topology.specs import NodeSpec, SourceSpec
 from penstock.user_code import call_site
 
 # Patterns compare equal by text and flags; the text alone will do as well.
 MatchedTopics = Mapping[re.Pattern[str], Iterable[str]] | Mapping[str, Iterable[str]]
-
-
-@dataclass(frozen=True)
-class StoreSources:
-    """The sources above the first processor that was connected to a store; topics without the application id."""
-
-    topics: tuple[str, ...]
-    patterns: tuple[re.Pattern[str], ...]
 
 
 @dataclass
@@ -38,7 +30,6 @@ class TopologyRegistry:
     processor_stores: dict[str, dict[str, None]] = field(default_factory=dict)
     stores: dict[str, StoreBuilder[Any]] = field(default_factory=dict)
     store_users: dict[str, list[str]] = field(default_factory=dict)
-    store_sources: dict[str, StoreSources] = field(default_factory=dict)
     global_stores: dict[str, StoreBuilder[Any]] = field(default_factory=dict)
     global_nodes: set[str] = field(default_factory=set)
     global_topics: set[str] = field(default_factory=set)
@@ -76,26 +67,6 @@ class TopologyRegistry:
             self.grouper.unite(users[0], processor)
         users.append(processor)
         self.processor_stores.setdefault(processor, {})[store] = None
-        # The store of a source table keeps its source when a join, fed by another topic, uses it too.
-        if store not in self.store_sources:
-            found = list(self._sources_above(processor))
-            topics = tuple(dict.fromkeys(topic for source in found for topic in source.topics))
-            patterns = tuple(dict.fromkeys(source.pattern for source in found if source.pattern is not None))
-            if topics or patterns:
-                self.store_sources[store] = StoreSources(topics, patterns)
-
-    def _sources_above(self, name: str) -> Iterator[SourceSpec]:
-        seen: set[str] = set()
-        waiting = [name]
-        while waiting:
-            node = self.nodes[waiting.pop()]
-            if node.name in seen:
-                continue
-            seen.add(node.name)
-            if isinstance(node, SourceSpec):
-                yield node
-            elif isinstance(node, ProcessorSpec):
-                waiting.extend(node.parents)
 
     def match_topics(self, topics: Iterable[str]) -> dict[re.Pattern[str], tuple[str, ...]]:
         """The existing topics that each pattern of a source matches.
@@ -146,9 +117,3 @@ class TopicNames:
         if source.pattern is not None:
             return self.matched.get(source.pattern.pattern, ())
         return tuple(self.full(topic) for topic in source.topics)
-
-    def of_store(self, sources: StoreSources) -> tuple[str, ...]:
-        """The topics that feed a store."""
-        named = [self.full(topic) for topic in sources.topics]
-        matched = [topic for pattern in sources.patterns for topic in self.matched.get(pattern.pattern, ())]
-        return tuple(dict.fromkeys(named + matched))

@@ -79,8 +79,8 @@ def streams() -> Any:
     builder = StreamsBuilder()
     builder.stream("in").to("out")
     made: Any = KafkaStreams(builder.build(), {"application.id": "app", "bootstrap.servers": "b:1"})
-    made._set_state(State.REBALANCING)
-    made._set_state(State.RUNNING)
+    made._life.become(State.REBALANCING)
+    made._life.become(State.RUNNING)
     made.asked = []
     made._handler = lambda error: made.asked.append(error) or StreamThreadExceptionResponse.REPLACE_THREAD
     return made
@@ -126,7 +126,7 @@ def test_should_be_closed_while_no_session_can_be_made(streams: Any) -> None:
     went_on: list[bool] = []
     renewing = threading.Thread(target=lambda: went_on.append(streams._on_failure(SessionStoppedError(), 0)))
     renewing.start()
-    streams._set_state(State.PENDING_SHUTDOWN)
+    streams._life.become(State.PENDING_SHUTDOWN)
     renewing.join(60)
     assert went_on == [False]
     assert streams.failure is None
@@ -134,7 +134,7 @@ def test_should_be_closed_while_no_session_can_be_made(streams: Any) -> None:
 
 def test_should_make_no_session_for_an_application_that_is_being_closed(streams: Any) -> None:
     streams._session, streams._lane_jobs = Use(True), LaneJobs()
-    streams._set_state(State.PENDING_SHUTDOWN)
+    streams._life.become(State.PENDING_SHUTDOWN)
     assert not streams._on_failure(SessionStoppedError(), 0)
     assert (streams._lane_jobs.did, streams.failure) == ([], None)
 

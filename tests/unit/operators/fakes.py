@@ -1,5 +1,7 @@
 """A context and stores small enough to read, for tests of single operators."""
 
+from penstock.operators import KTableAggregate, KTableFilter, KTableReduce
+from penstock.processor import ValueTransformerWithKey
 from penstock.record import Record, RecordContext, RecordMetadata
 from penstock.state.store import (
     PUT_RETURN_CODE_NOT_PUT,
@@ -133,3 +135,77 @@ def run(supplier, context, *rows):
     for key, value, timestamp in rows:
         processor.process(Record(key, value, timestamp, (("h", b"1"),)))
     return processor
+
+
+ROWS = [("a", 1, 10), (None, None, 20), ("c", 3, 30)]
+
+
+def outputs(supplier, rows=tuple(ROWS)):
+    """What a stateless operator makes of rows."""
+    context = FakeContext()
+    run(supplier, context, *rows)
+    return context.forwarded
+
+
+def add(key, value, aggregate):
+    """An adder whose results tell what was added."""
+    return f"{aggregate}+{value}"
+
+
+def remove(key, value, aggregate):
+    """A subtractor whose results tell what was taken away."""
+    return f"{aggregate}-{value}"
+
+
+def table_aggregate():
+    """An aggregation of a table that adds and subtracts."""
+    return KTableAggregate("store", lambda: "0", add, remove)
+
+
+def table_reduce():
+    """The same as a reduction."""
+    return KTableReduce("store", lambda a, b: f"{a}+{b}", lambda a, b: f"{a}-{b}")
+
+
+def results(supplier, *rows, store=None, old=False):
+    """The context of an aggregation that was given rows."""
+    if old:
+        supplier.enable_sending_old_values(False)
+    context = FakeContext(store=store or FakeStore())
+    run(supplier, context, *rows)
+    return context
+
+
+def even(key, value):
+    """A predicate."""
+    return value % 2 == 0
+
+
+def times_ten(key, value):
+    """A mapper."""
+    return value * 10
+
+
+class Describe(ValueTransformerWithKey):
+    """Tells what it is given, and the time of the record it sees."""
+
+    closed = 0
+
+    def init(self, context):
+        self.context = context
+
+    def transform(self, key, value):
+        return f"{key}:{value}@{self.context.record_context.timestamp}"
+
+    def close(self):
+        type(self).closed += 1
+
+
+def on(supplier_type, *arguments, parent=None, queryable=None):
+    """An operator on a table."""
+    return supplier_type(parent or FakeParent(), *arguments, queryable)
+
+
+def filtered(parent=None, queryable=None, filter_not=False):
+    """A table of even values."""
+    return KTableFilter(parent or FakeParent(), even, filter_not, queryable)

@@ -2,7 +2,7 @@ import pytest
 
 from penstock.change import Change
 from penstock.errors import InvalidStateStoreError
-from penstock.operators import KTableSource, KTableSourceValueGetterSupplier
+from penstock.operators import KTableMaterializedValueGetterSupplier, KTableSource
 from penstock.record import Record
 from penstock.state.store import ValueAndTimestamp
 from tests.unit.operators.fakes import FakeContext, FakeStore, FakeVersionedStore, run
@@ -83,7 +83,7 @@ def test_should_look_up_rows_in_the_store():
     store = FakeStore()
     context = FakeContext(store=store, versions=FakeVersionedStore())
     run(materialized(), context, ("a", 1, 10))
-    supplier = KTableSourceValueGetterSupplier("store")
+    supplier = KTableMaterializedValueGetterSupplier("store")
     getter = supplier.get()
     getter.init(context)
     assert supplier.store_names == ("store",)
@@ -99,7 +99,7 @@ def test_should_look_up_versions():
     store = FakeVersionedStore()
     context = FakeContext(store=store)
     run(materialized(), context, ("a", 1, 10), ("a", 2, 20))
-    getter = KTableSourceValueGetterSupplier("store").get()
+    getter = KTableMaterializedValueGetterSupplier("store").get()
     getter.init(context)
     assert getter.is_versioned
     assert (getter.get("a").value, getter.get("a", 15).value, getter.get("a", 5)) == (2, 1, None)

@@ -150,18 +150,6 @@ def test_should_not_match_the_topic_of_a_global_store() -> None:
     assert builder.match_topics(["orders-all", "orders-eu"]) == {pattern: ("orders-eu",)}
 
 
-def test_should_know_the_topics_that_feed_a_store() -> None:
-    builder = _repartitioned()
-    builder.add_source(None, "pattern", None, None, None, re.compile("x.*"))
-    builder.add_processor("q", Echo, "pattern", "s0")
-    builder.add_state_store(FakeStoreBuilder("both"), "q")
-    builder.connect_processor_and_state_stores("q", "counts")
-    assert builder.source_topics_for_store("counts", "app") == ("app-r-repartition",)
-    matched = {re.compile("x.*"): ["x1", "x2"]}
-    assert sorted(builder.source_topics_for_store("both", "app", matched)) == ["t", "x1", "x2"]
-    assert builder.source_topics_for_store("unknown", "app") == ()
-
-
 def test_should_find_the_offset_reset_of_a_topic() -> None:
     builder = InternalTopologyBuilder()
     builder.add_source("earliest", "a", None, None, None, "t")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.client.client_life import ClientLife
 from penstock.client.queries.locations import Partitioner
 from penstock.client.queries.queries import Queries, check_running
-from penstock.client.state import State
 from penstock.errors import StreamsStoppedError
 from penstock.query.metadata import KeyQueryMetadata, StreamsMetadata
 from penstock.query.parameters import StoreQueryParameters
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class QueryMethods:
     """Reads committed state: never what a turn has not committed yet, and always one commit of a partition as a whole."""
 
-    _state: State
+    _life: ClientLife
     _queries: Queries | None = None
     _tables: StateTables | None = None
 
@@ -77,7 +77,7 @@ class QueryMethods:
         return self._tables.create_temp_views()
 
     def _reading(self) -> Queries:
-        check_running(self._state)
+        check_running(self._life.state)
         if self._queries is None:
             raise StreamsStoppedError("the application is not ready to be read: it is starting or has ended")
         return self._queries

@@ -28,7 +28,6 @@ from penstock.client.replicas.local_replicas import LocalReplicas
 from penstock.client.scheduling.events import Events
 from penstock.client.scheduling.group_words import GroupWords
 from penstock.client.scheduling.housekeeping import LAG, Housekeeping, show_lag
-from penstock.client.scheduling.instance import Instance
 from penstock.client.scheduling.job_watch import JobWatch
 from penstock.client.scheduling.lane_changes import LaneChange
 from penstock.client.scheduling.lane_driver import LaneDriver
@@ -45,6 +44,7 @@ from penstock.client.scheduling.positions import Positions
 from penstock.client.scheduling.recovery import Recovery
 from penstock.client.scheduling.repartition_transports import Transports
 from penstock.client.scheduling.run_state import RunState
+from penstock.client.scheduling.running_instance import Control, RunningInstance
 from penstock.client.scheduling.shuffle_exit import ShuffleExit
 from penstock.client.scheduling.stage_runner import StageRunner
 from penstock.client.scheduling.staying_lanes import StayingLanes
@@ -86,24 +86,24 @@ class Conductor:
         )
         self.tasks.lanes = {index: LaneLoop(index) for index in lane_jobs.lanes}
         self.copies = self.tasks.copies
-        instance = Instance(config, self.tasks, lane_jobs, events)
+        instance = RunningInstance(config, self.tasks, lane_jobs, events)
 
         self.notes = Notes()
         executor = beside or ThreadPoolExecutor(_BESIDE, thread_name_prefix=f"{lane_jobs.application.client_id}-beside")
         self._beside = Beside(executor, self.notes)
         self.words = GroupWords(config, self.tasks, self.notes, _NoTurns(self.tasks))
         self._run = RunState(self.words, self.notes)
-        told = self.words, self._run, self._beside
+        control = Control(self.words, self._run, self._beside)
 
         stuck, pipelines = StuckPartitions(), Pipelines(self.tasks)
         self._pipelines = pipelines
         self._shuffle_exit = ShuffleExit(self.words, self.tasks, self._beside)
         self._roster = LaneRoster(instance, self._beside)
-        self._recovery = Recovery(instance, *told, self._roster, pipelines, stuck)
+        self._recovery = Recovery(instance, control, self._roster, pipelines, stuck)
         self._watch = JobWatch(lane_jobs, max_poll_seconds(config), self._beside)
-        runner = LaneRunner(instance, *told, self._recovery, TurnAccounts(instance, stuck), pipelines)
+        runner = LaneRunner(instance, control, self._recovery, TurnAccounts(instance, stuck), pipelines)
         self._driver = LaneDriver(instance, self._run, self._roster, runner, self._watch)
-        self._stays = StayingLanes(instance, *told, pipelines, stuck)
+        self._stays = StayingLanes(instance, control, pipelines, stuck)
         self._end_level = EndLevel(self.tasks, self._run)
         self._planner = TurnPlanner(instance, pipelines)
         self._polling = Polling(
@@ -121,7 +121,7 @@ class Conductor:
             config["repartition.transport"], config["repartition.transport.delay.ms"] / 1000, self.words.went
         )
         """Decides which way repartitions go, where this instance leads the group."""
-        self._housekeeping = Housekeeping(instance, *told, admin, self.transports, self._recovery, self._stays)
+        self._housekeeping = Housekeeping(instance, control, admin, self.transports, self._recovery, self._stays)
 
         events.standbys.on_restore = events.on_restore
         events.standbys.on_progress = self._nudge

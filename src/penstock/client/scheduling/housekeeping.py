@@ -9,12 +9,10 @@ from functools import partial
 
 from penstock.client.scheduling.failures import LaneLostError
 from penstock.client.scheduling.group_words import GroupWords
-from penstock.client.scheduling.instance import Instance
 from penstock.client.scheduling.lane_loop import LaneState
-from penstock.client.scheduling.notes import Beside
 from penstock.client.scheduling.recovery import Recovery
 from penstock.client.scheduling.repartition_transports import Transports
-from penstock.client.scheduling.run_state import RunState
+from penstock.client.scheduling.running_instance import Control, RunningInstance
 from penstock.client.scheduling.staying_lanes import StayingLanes
 from penstock.errors import PenstockError, TaskMigratedError
 from penstock.ids import TopicPartition
@@ -74,17 +72,16 @@ class Housekeeping:
 
     def __init__(
         self,
-        instance: Instance,
-        words: GroupWords,
-        run: RunState,
-        beside: Beside,
+        instance: RunningInstance,
+        control: Control,
         admin: Admin,
         transports: Transports,
         recovery: Recovery,
         stays: StayingLanes,
     ) -> None:
         self._config, self._tasks, self._lane_jobs, self._events = instance
-        self._words, self._run, self._beside, self._admin = words, run, beside, admin
+        self._words, self._run, self._beside = control
+        self._admin = admin
         self._transports, self._recovery, self._stays = transports, recovery, stays
         self._lanes_move = False
         self._intervals = Intervals(lambda: time.monotonic(), begun=("purge", "places"))

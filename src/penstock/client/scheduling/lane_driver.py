@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
-from penstock.client.scheduling.instance import Instance
 from penstock.client.scheduling.job_watch import JobWatch
 from penstock.client.scheduling.lane_loop import LaneLoop, LaneState
 from penstock.client.scheduling.lane_roster import LaneRoster
 from penstock.client.scheduling.lane_runner import LaneRunner
 from penstock.client.scheduling.recovery import OTHERS_FIRST
 from penstock.client.scheduling.run_state import RunState
+from penstock.client.scheduling.running_instance import RunningInstance
 
 # Spark ends workers that are idle for a minute, and with them what they hold in memory.
 _ALIVE_EVERY = 40.0
@@ -19,7 +19,7 @@ _ALIVE_EVERY = 40.0
 class LaneDriver:
     """Brings lanes where they should be; turns are planned elsewhere, when it is known where logs end (`polling.py`)."""
 
-    def __init__(self, instance: Instance, run: RunState, roster: LaneRoster, runner: LaneRunner, watch: JobWatch) -> None:
+    def __init__(self, instance: RunningInstance, run: RunState, roster: LaneRoster, runner: LaneRunner, watch: JobWatch) -> None:
         self._tasks, self._lane_jobs = instance.tasks, instance.lane_jobs
         self._run, self._roster, self._runner, self._watch = run, roster, runner, watch
 

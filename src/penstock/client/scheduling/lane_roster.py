@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from penstock.client.scheduling.instance import Instance
 from penstock.client.scheduling.lane_changes import LaneChange, LaneChanges
 from penstock.client.scheduling.lane_loop import LaneLoop, LaneState
 from penstock.client.scheduling.notes import Beside
+from penstock.client.scheduling.running_instance import RunningInstance
 from penstock.errors import PenstockError
 from penstock.kafka.clients import producer_config
 from penstock.kafka.produce import fence
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 class LaneRoster:
     """Changes which lanes there are; changes are asked for by anybody, and done by the conductor's thread."""
 
-    def __init__(self, instance: Instance, beside: Beside) -> None:
+    def __init__(self, instance: RunningInstance, beside: Beside) -> None:
         self._config, self._tasks, self._lane_jobs, _ = instance
         self._beside = beside
         self._changes = LaneChanges()

@@ -15,13 +15,10 @@ from concurrent.futures import Future
 from functools import partial
 
 from penstock.client.scheduling.failures import error_of
-from penstock.client.scheduling.group_words import GroupWords
-from penstock.client.scheduling.instance import Instance
 from penstock.client.scheduling.lane_loop import Job, LaneLoop, LaneState
-from penstock.client.scheduling.notes import Beside
 from penstock.client.scheduling.pipelines import Pipelines
 from penstock.client.scheduling.recovery import Recovery
-from penstock.client.scheduling.run_state import RunState
+from penstock.client.scheduling.running_instance import Control, RunningInstance
 from penstock.client.scheduling.stays import StayPlan
 from penstock.client.scheduling.turn_accounts import TurnAccounts
 from penstock.client.scheduling.turns import Turn
@@ -40,16 +37,14 @@ class LaneRunner:
 
     def __init__(
         self,
-        instance: Instance,
-        words: GroupWords,
-        run: RunState,
-        beside: Beside,
+        instance: RunningInstance,
+        control: Control,
         recovery: Recovery,
         accounts: TurnAccounts,
         pipelines: Pipelines,
     ) -> None:
         self._config, self._tasks, self._lane_jobs, self._events = instance
-        self._words, self._run, self._beside = words, run, beside
+        self._words, self._run, self._beside = control
         self._recovery, self._accounts, self._pipelines = recovery, accounts, pipelines
         self.on_goes_on: Callable[[LaneLoop, StayPlan, Mapping[TopicPartition, int]], None] = lambda lane, plan, reached: None
         """Who is asked whether a lane whose time was up in the midst of its work stays once more, and how far it has read."""

@@ -9,12 +9,12 @@ from concurrent.futures import Future
 
 from penstock.client.scheduling.failures import is_transient
 from penstock.client.scheduling.health import Health
-from penstock.client.scheduling.instance import Instance
 from penstock.client.scheduling.lane_loop import LaneLoop
 from penstock.client.scheduling.levelling import EndLevel
 from penstock.client.scheduling.log_ends import Ends, LogEnds
 from penstock.client.scheduling.pipelines import Pipeline
 from penstock.client.scheduling.run_state import RunState
+from penstock.client.scheduling.running_instance import RunningInstance
 from penstock.client.scheduling.stage_runner import StageRunner
 from penstock.client.scheduling.stays import StayPlan
 from penstock.client.scheduling.stuck_partitions import StuckPartitions
@@ -30,7 +30,7 @@ class Polling:
 
     def __init__(
         self,
-        instance: Instance,
+        instance: RunningInstance,
         run: RunState,
         log_ends: LogEnds,
         stuck: StuckPartitions,

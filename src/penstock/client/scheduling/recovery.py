@@ -7,14 +7,11 @@ import time
 from collections.abc import Callable
 
 from penstock.client.scheduling.failures import LaneLostError, is_transient
-from penstock.client.scheduling.group_words import GroupWords
 from penstock.client.scheduling.health import Health
-from penstock.client.scheduling.instance import Instance
 from penstock.client.scheduling.lane_loop import LaneLoop, LaneState
 from penstock.client.scheduling.lane_roster import LaneRoster
-from penstock.client.scheduling.notes import Beside
 from penstock.client.scheduling.pipelines import Pipelines
-from penstock.client.scheduling.run_state import RunState
+from penstock.client.scheduling.running_instance import Control, RunningInstance
 from penstock.client.scheduling.stuck_partitions import StuckPartitions
 from penstock.client.scheduling.turns import Turn
 from penstock.config.streams_config import StreamsConfig
@@ -35,16 +32,14 @@ class Recovery:
 
     def __init__(
         self,
-        instance: Instance,
-        words: GroupWords,
-        run: RunState,
-        beside: Beside,
+        instance: RunningInstance,
+        control: Control,
         roster: LaneRoster,
         pipelines: Pipelines,
         stuck: StuckPartitions,
     ) -> None:
         self._config, self._tasks, self._lane_jobs, self._events = instance
-        self._words, self._run, self._beside = words, run, beside
+        self._words, self._run, self._beside = control
         self._roster, self._pipelines, self._stuck = roster, pipelines, stuck
         self._longest_write, self._timeout = _longest_write(self._config), self._config["task.timeout.ms"] / 1000
         self._health, self._rests_until = Health(), 0.0

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 
 from penstock.client.scheduling.failures import error_of
-from penstock.client.scheduling.instance import Instance
 from penstock.client.scheduling.lane_loop import LaneLoop
 from penstock.client.scheduling.levelling import EndLevel
 from penstock.client.scheduling.notes import TICK, Beside
 from penstock.client.scheduling.pipelines import Pipeline, Pipelines
 from penstock.client.scheduling.recovery import Recovery
 from penstock.client.scheduling.run_state import RunState
+from penstock.client.scheduling.running_instance import RunningInstance
 from penstock.client.scheduling.stages import Stage
 from penstock.ids import TopicPartition
 from penstock.log_lines import tell_again
@@ -24,7 +24,13 @@ class StageRunner:
     """Used by the conductor's thread."""
 
     def __init__(
-        self, instance: Instance, run: RunState, beside: Beside, recovery: Recovery, pipelines: Pipelines, end_level: EndLevel
+        self,
+        instance: RunningInstance,
+        run: RunState,
+        beside: Beside,
+        recovery: Recovery,
+        pipelines: Pipelines,
+        end_level: EndLevel,
     ) -> None:
         self._lane_jobs, self._run, self._beside = instance.lane_jobs, run, beside
         self._recovery, self._pipelines, self._end_level = recovery, pipelines, end_level

@@ -6,12 +6,10 @@ import logging
 import time
 from collections.abc import Collection, Mapping
 
-from penstock.client.scheduling.group_words import GroupWords
-from penstock.client.scheduling.instance import Instance
 from penstock.client.scheduling.lane_loop import LaneLoop, LaneState
-from penstock.client.scheduling.notes import TICK, Beside
+from penstock.client.scheduling.notes import TICK
 from penstock.client.scheduling.pipelines import Pipelines
-from penstock.client.scheduling.run_state import RunState
+from penstock.client.scheduling.running_instance import Control, RunningInstance
 from penstock.client.scheduling.stays import (
     FEWEST_RECORDS,
     LONGEST_INTERVAL_MS,
@@ -35,15 +33,13 @@ class StayingLanes:
 
     def __init__(
         self,
-        instance: Instance,
-        words: GroupWords,
-        run: RunState,
-        beside: Beside,
+        instance: RunningInstance,
+        control: Control,
         pipelines: Pipelines,
         stuck: StuckPartitions,
     ) -> None:
         self._config, self._tasks, self._lane_jobs, _ = instance
-        self._words, self._run, self._beside = words, run, beside
+        self._words, self._run, self._beside = control
         self._pipelines, self._stuck = pipelines, stuck
         self._commit_seconds = self._config["commit.interval.ms"] / 1000
         self._most_records = min(MOST_RECORDS, self._config["batch.max.records"])

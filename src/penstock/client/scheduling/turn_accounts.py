@@ -6,9 +6,9 @@ import logging
 import time
 from collections.abc import Mapping
 
-from penstock.client.scheduling.instance import Instance
 from penstock.client.scheduling.lane_loop import Job, LaneLoop
 from penstock.client.scheduling.positions import OffsetOutOfRangeError
+from penstock.client.scheduling.running_instance import RunningInstance
 from penstock.client.scheduling.stays import StayPlan, account_stay, turns_of
 from penstock.client.scheduling.stuck_partitions import StuckPartitions
 from penstock.client.scheduling.turns import Turn, account
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 class TurnAccounts:
     """Used by the conductor's thread."""
 
-    def __init__(self, instance: Instance, stuck: StuckPartitions) -> None:
+    def __init__(self, instance: RunningInstance, stuck: StuckPartitions) -> None:
         self._tasks, self._events, self._stuck = instance.tasks, instance.events, stuck
         self._commit_seconds = instance.config["commit.interval.ms"] / 1000
 

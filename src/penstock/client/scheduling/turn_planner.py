@@ -6,10 +6,10 @@ import logging
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from penstock.client.scheduling.instance import Instance
 from penstock.client.scheduling.lane_loop import LaneLoop, LaneState
 from penstock.client.scheduling.notes import TICK
 from penstock.client.scheduling.pipelines import Pipelines
+from penstock.client.scheduling.running_instance import RunningInstance
 from penstock.client.scheduling.turns import Turn, plan_turn
 from penstock.clock import SystemClock
 from penstock.ids import TaskId, TopicPartition
@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 class TurnPlanner:
     """Looks at the tasks of lanes, and begins nothing; used by the conductor's thread."""
 
-    def __init__(self, instance: Instance, pipelines: Pipelines) -> None:
+    def __init__(self, instance: RunningInstance, pipelines: Pipelines) -> None:
         self._tasks, self._pipelines = instance.tasks, pipelines
         self._most = instance.config["batch.max.records"]
         self._clock = SystemClock()

@@ -6,13 +6,13 @@ import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from penstock.client.scheduling.instance import Instance
 from penstock.client.scheduling.lane_loop import LaneLoop, LaneState
 from penstock.client.scheduling.lane_runner import LaneRunner
 from penstock.client.scheduling.log_ends import Ends
 from penstock.client.scheduling.positions import OffsetOutOfRangeError
 from penstock.client.scheduling.recovery import Recovery
 from penstock.client.scheduling.run_state import RunState
+from penstock.client.scheduling.running_instance import RunningInstance
 from penstock.client.scheduling.staying_lanes import StayingLanes
 from penstock.client.scheduling.stays import StayPlan
 from penstock.client.scheduling.turn_planner import TurnPlanner
@@ -28,7 +28,7 @@ class TurnStarter:
 
     def __init__(
         self,
-        instance: Instance,
+        instance: RunningInstance,
         run: RunState,
         recovery: Recovery,
         planner: TurnPlanner,

@@ -35,7 +35,7 @@ class StateInfo:
         plan, measured = self._lane_jobs.application.plan, self._measured()
         owners, copies = self._conductor.owners, self._conductor.standby_hosts
         restoring = {(found["task"], found["store"]): found for found in self._history.restoring()}
-        behind = {(str(copy.task_id), copy.store): max(0, copy.end - copy.offset) for copy in self._copies()}
+        behind = {(str(copy.task_id), copy.store): max(0, copy.end - copy.offset) for copy in self._conductor.standbys.copies()}
         rows = []
         for task in plan.tasks():
             if task not in owners and task not in copies:
@@ -60,10 +60,6 @@ class StateInfo:
                     }
                 )
         return rows
-
-    def _copies(self) -> list[Any]:
-        standbys = getattr(self._conductor, "standbys", None)
-        return [] if standbys is None else standbys.copies()
 
     def _measured(self) -> dict[tuple[str, str], dict[str, int]]:
         wanted = {*_DISK, *_MEMORY, *_ENTRIES}

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.processor import Processor
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.record import Record
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders
 
@@ -24,15 +24,14 @@ class KStreamJoinWindow(Operator):
         return KStreamJoinWindowProcessor(self.store_name)
 
 
-class KStreamJoinWindowProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
+class KStreamJoinWindowProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]):
     """Forwards each record before it is stored: it must not meet itself in a join of a stream with itself."""
 
     def __init__(self, store_name: str) -> None:
         self._store_name = store_name
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the context and the store."""
-        self.context = context
         self._forward = context.forward
         self.store = context.get_state_store(self._store_name)
         self._put = self.store.put

@@ -27,16 +27,6 @@ class TimestampedKeyAndJoinSide(NamedTuple):
     timestamp: int
     is_left_side: bool
 
-    @classmethod
-    def make_left(cls, key: Any, timestamp: int) -> TimestampedKeyAndJoinSide:
-        """A key of the left side."""
-        return cls(key, timestamp, True)
-
-    @classmethod
-    def make_right(cls, key: Any, timestamp: int) -> TimestampedKeyAndJoinSide:
-        """A key of the right side."""
-        return cls(key, timestamp, False)
-
 
 def waiting_key(raw_key: bytes, timestamp: int, is_left_side: bool) -> bytes:
     """The bytes under which a record waits, from those of its key."""

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.columns.operator import Operator
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.skipped import skip_record
 from penstock.operators.time_tracker import StreamTime
-from penstock.processor import Processor
 from penstock.record import Record
 from penstock.windows import JoinWindows
 
@@ -34,7 +33,7 @@ class KStreamKStreamSelfJoin(Operator):
         return KStreamKStreamSelfJoinProcessor(self)
 
 
-class KStreamKStreamSelfJoinProcessor(Processor[Any, Any, Any, Any]):
+class KStreamKStreamSelfJoinProcessor(OperatorProcessor[Any, Any, Any, Any]):
     """Gives the results of an inner join in its order: as the left side, as the right side, and with itself between them."""
 
     def __init__(self, supplier: KStreamKStreamSelfJoin) -> None:
@@ -44,10 +43,9 @@ class KStreamKStreamSelfJoinProcessor(Processor[Any, Any, Any, Any]):
         self._joiner = supplier.joiner_this
         self._retention_ms = supplier.retention_period_ms
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the context and the store."""
-        self.context = context
-        self._context: OperatorContext = context
+        self._context = context
         self._forward = context.forward
         self._fetch_range = context.get_state_store(self._store_name).fetch_range
         self._stream_time = StreamTime(context, self._store_name)

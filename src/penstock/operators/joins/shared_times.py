@@ -25,7 +25,7 @@ class TimeTracker:
     def __init__(self) -> None:
         self.stream_time = NO_TIMESTAMP
         self.min_time = NOTHING_SEEN
-        self._context: Any = None
+        self._context: OperatorContext | None = None
         self._stream_time_key = ""
         self._min_time_key = ""
 

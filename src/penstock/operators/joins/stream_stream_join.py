@@ -14,11 +14,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from penstock.columns.operator import ColumnFace, Operator
-from penstock.operators.context import OperatorContext
+from penstock.ids import TaskId
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.joins.outer_join_store import LeftOrRightValue, TimestampedKeyAndJoinSide
 from penstock.operators.joins.shared_times import NOTHING_SEEN, TimeTrackerSupplier
 from penstock.operators.skipped import skip_record
-from penstock.processor import Processor
 from penstock.record import Record
 from penstock.windows import JoinWindows
 
@@ -99,7 +99,7 @@ class Arrival(ABC):
         """All that have waited under a key wait no longer."""
 
 
-class KStreamKStreamJoinProcessor(ColumnFace, Processor[Any, Any, Any, Any]):
+class KStreamKStreamJoinProcessor(ColumnFace, OperatorProcessor[Any, Any, Any, Any]):
     """Joins the records of one side; rows of both sides are joined at once where the store of those that wait takes them."""
 
     def __init__(self, supplier: KStreamKStreamJoin) -> None:
@@ -115,12 +115,12 @@ class KStreamKStreamJoinProcessor(ColumnFace, Processor[Any, Any, Any, Any]):
         self._tracker_supplier = supplier.shared_time_tracker_supplier
         self._other_store_name = supplier.other_window_store_name
         self._outer_store_name = supplier.outer_join_window_store_name
-        self._context: Any = None
+        self._task_id: TaskId | None = None
 
-    def init(self, context: Any) -> None:
-        """Keep the context, the other side's store and the shared one."""
-        self.context = context
-        self._context = context
+    def set_up(self, context: OperatorContext) -> None:
+        """Keep the other side's store and the shared one."""
+        self._task_id = context.task_id
+        self._now_ms = context.current_system_time_ms
         other_store = context.get_state_store(self._other_store_name)
         self.outer_store = None if self._outer_store_name is None else context.get_state_store(self._outer_store_name)
         self._waits = self.outer_store is not None
@@ -170,7 +170,7 @@ class KStreamKStreamJoinProcessor(ColumnFace, Processor[Any, Any, Any, Any]):
         stream_time = times.stream_time
         if times.min_time != NOTHING_SEEN and times.min_time + self.wait_ms >= stream_time:
             return
-        if not times.throttle.may_emit(self._context.current_system_time_ms()):
+        if not times.throttle.may_emit(self._now_ms()):
             return
         min_time = NOTHING_SEEN
         left_window_open = right_window_open = False
@@ -201,8 +201,8 @@ class KStreamKStreamJoinProcessor(ColumnFace, Processor[Any, Any, Any, Any]):
 
     def close(self) -> None:
         """Forget the task's times."""
-        if self._context is not None:
-            self._tracker_supplier.remove(self._context.task_id)
+        if self._task_id is not None:
+            self._tracker_supplier.remove(self._task_id)
 
 
 class _SingleArrival(Arrival):

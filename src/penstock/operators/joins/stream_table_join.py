@@ -12,11 +12,10 @@ from typing import Any
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.errors import StreamsError, TopologyError
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.rows import each_row
 from penstock.operators.skipped import skip_record
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
-from penstock.processor import Processor
 from penstock.record import Record, RecordContext
 from penstock.state.buffers import Eviction
 
@@ -52,7 +51,7 @@ class KStreamKTableJoin(Operator):
         )
 
 
-class KStreamKTableJoinProcessor(ColumnProcessor, Processor[Any, Any, Any, Any]):
+class KStreamKTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]):
     """Looks up each record's row; `key_mapper` gives the row's key, without it the record's own key does."""
 
     def __init__(
@@ -70,10 +69,9 @@ class KStreamKTableJoinProcessor(ColumnProcessor, Processor[Any, Any, Any, Any])
         self._buffer_name = buffer_store_name
         self._buffer: Any = None
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the context, the table's value getter and the buffer."""
-        self.context = context
-        self._context: OperatorContext = context
+        self._context = context
         self._forward = context.forward
         getter = self._value_getter
         getter.init(context)

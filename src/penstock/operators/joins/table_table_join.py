@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 from penstock.change import Change
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.skipped import skip_out_of_order, skip_record
 from penstock.operators.table_columns import ChangeColumn
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
-from penstock.processor import Processor
 from penstock.record import Record
 from penstock.state.store import ValueAndTimestamp
 
@@ -74,7 +73,7 @@ class KTableKTableAbstractJoin(Operator, ABC):
         """The joined row; None where there is none."""
 
 
-class KTableKTableJoinProcessor(ColumnProcessor, Processor[Any, "Change[Any]", Any, "Change[Any]"]):
+class KTableKTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, "Change[Any]", Any, "Change[Any]"]):
     """Joins the changes of one table."""
 
     def __init__(self, supplier: KTableKTableAbstractJoin) -> None:
@@ -83,10 +82,9 @@ class KTableKTableJoinProcessor(ColumnProcessor, Processor[Any, "Change[Any]", A
         self._use_versioned_semantics = supplier.use_versioned_semantics
         self._value_getter = supplier.value_getter_supplier2.get()
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the context and the other table's value getter."""
-        self.context = context
-        self._context: OperatorContext = context
+        self._context = context
         self._forward = context.forward
         self._value_getter.init(context)
         self._get = self._value_getter.get

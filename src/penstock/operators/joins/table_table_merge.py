@@ -7,13 +7,12 @@ from typing import Any
 from penstock.change import Change
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.joins.table_table_join import KTableKTableAbstractJoin, union_of_names
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
 from penstock.operators.table_columns import ChangeColumn
 from penstock.operators.value_getters import KTableMaterializedValueGetterSupplier, KTableValueGetter, KTableValueGetterSupplier
-from penstock.processor import Processor
 from penstock.record import Record
 
 
@@ -46,17 +45,16 @@ class KTableKTableJoinMerger(Operator):
         return MergedValueGetterSupplier(self._parent1.view(), self._parent2.view())
 
 
-class KTableKTableJoinMergeProcessor(ColumnProcessor, Processor[Any, "Change[Any]", Any, "Change[Any]"]):
+class KTableKTableJoinMergeProcessor(ColumnProcessor, OperatorProcessor[Any, "Change[Any]", Any, "Change[Any]"]):
     """Stores and forwards the changes of both sides."""
 
     def __init__(self, queryable_name: str | None, send_old_values: bool) -> None:
         self._queryable_name = queryable_name
         self._send_old_values = send_old_values
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the context and the store."""
-        self.context = context
-        self._context: OperatorContext = context
+        self._context = context
         self._forward = context.forward
         self._store: KeyValueStoreWrapper | None = None
         self.takes_columns = self._queryable_name is None

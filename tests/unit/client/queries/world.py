@@ -68,6 +68,7 @@ class Conductor:
     def __init__(self, tasks: list[TaskId]) -> None:
         self.owners = dict.fromkeys(tasks, 0)
         self.standby_hosts: dict[TaskId, str] = {}
+        self.standbys = SimpleNamespace(copies=list, lag=lambda task: None)
         self.waiting_for_core: dict[str, float] = {}
         self.is_open = True
         self.has_begun = True

@@ -13,8 +13,8 @@ from tests.unit.operators.operator_kit import FakeContext
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
-        (TimestampedKeyAndJoinSide.make_left("key", 50), "0000000000000032016b6579"),
-        (TimestampedKeyAndJoinSide.make_right("key", 50), "0000000000000032006b6579"),
+        (TimestampedKeyAndJoinSide("key", 50, is_left_side=True), "0000000000000032016b6579"),
+        (TimestampedKeyAndJoinSide("key", 50, is_left_side=False), "0000000000000032006b6579"),
     ],
 )
 def test_should_write_keys_as_java_does(key: TimestampedKeyAndJoinSide, expected: str) -> None:

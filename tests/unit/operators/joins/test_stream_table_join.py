@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import StreamsError, TopologyError
-from penstock.operators import KStreamGlobalKTableJoin, KStreamKTableJoin
+from penstock.operators import KStreamKTableJoin
 from penstock.serdes.serde import Serdes
 from penstock.state.buffers import RocksDBTimeOrderedKeyValueBufferBuilder
 from penstock.state.store import ValueAndTimestamp, VersionedRecord
@@ -118,16 +118,3 @@ def test_should_keep_stream_time_when_the_task_moves(tmp_path: Path) -> None:
 def test_should_refuse_a_grace_period_on_a_table_without_versions(tmp_path: Path, table: FakeTable) -> None:
     with pytest.raises(TopologyError, match="must be versioned"):
         _with_grace(tmp_path, table, 10)
-
-
-def test_should_join_with_a_global_table_by_a_computed_key() -> None:
-    table = FakeTable()
-    table.rows = {"A": ValueAndTimestamp("row", 100)}
-    inner = Runner(KStreamGlobalKTableJoin(table, _join, lambda key, value: value and value.upper(), False), FakeContext())
-    left = Runner(KStreamGlobalKTableJoin(table, _join, lambda key, value: None, True), FakeContext())
-
-    assert inner.pipe(None, "a", 5) == [(None, "a+row", 5)]
-    assert inner.pipe("k", "b", 5) == []
-    assert inner.pipe("k", None, 5) == []
-    assert inner.context.dropped == ["null join key or value"]
-    assert left.pipe("k", "a", 5) == [("k", "a+None", 5)]

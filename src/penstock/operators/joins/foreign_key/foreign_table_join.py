@@ -8,12 +8,11 @@ from typing import Any
 from penstock.change import Change
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.joins.foreign_key.combined_key import CombinedKeySchema
 from penstock.operators.joins.foreign_key.response_wrapper import SubscriptionResponseWrapper
 from penstock.operators.rows import row_by_row
 from penstock.operators.skipped import skip_out_of_order, skip_record
-from penstock.processor import Processor
 from penstock.record import Record
 
 
@@ -34,7 +33,7 @@ class ForeignTableJoinProcessorSupplier(Operator):
         self.use_versioned_semantics = use_versioned_semantics
 
 
-class ForeignTableJoinProcessor(ColumnProcessor, Processor[Any, "Change[Any]", Any, SubscriptionResponseWrapper]):
+class ForeignTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, "Change[Any]", Any, SubscriptionResponseWrapper]):
     """Sends the new value to each subscriber."""
 
     def __init__(
@@ -44,10 +43,9 @@ class ForeignTableJoinProcessor(ColumnProcessor, Processor[Any, "Change[Any]", A
         self._key_schema = key_schema
         self._use_versioned_semantics = use_versioned_semantics
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the context and the subscription store."""
-        self.context = context
-        self._context: OperatorContext = context
+        self._context = context
         self._store = context.get_state_store(self._store_name)
         self._key_schema.init(context)
 

@@ -10,13 +10,12 @@ from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.columns.serdes import serialize_column
 from penstock.errors import StreamsError
 from penstock.hashing import murmur3_hash128, murmur3_hash128_column
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.joins.foreign_key.combined_key import TopicSupplier, topic_name
 from penstock.operators.joins.foreign_key.response_wrapper import CURRENT_VERSION, SubscriptionResponseWrapper
 from penstock.operators.joins.foreign_key.subscription_wrapper import Hash
 from penstock.operators.rows import row_by_row
 from penstock.operators.value_getters import KTableValueGetterSupplier
-from penstock.processor import Processor
 from penstock.record import Record
 from penstock.serdes.guessed import or_default
 from penstock.serdes.serde import Serializer, as_serializer
@@ -44,7 +43,7 @@ class ResponseJoinProcessorSupplier(Operator):
         return ResponseJoinProcessor(self)
 
 
-class ResponseJoinProcessor(ColumnProcessor, Processor[Any, SubscriptionResponseWrapper, Any, Any]):
+class ResponseJoinProcessor(ColumnProcessor, OperatorProcessor[Any, SubscriptionResponseWrapper, Any, Any]):
     """Joins an answer with the current row; an answer to an earlier value of the row is dropped."""
 
     def __init__(self, supplier: ResponseJoinProcessorSupplier) -> None:
@@ -54,10 +53,9 @@ class ResponseJoinProcessor(ColumnProcessor, Processor[Any, SubscriptionResponse
         self._joiner = supplier.joiner
         self._left_join = supplier.left_join
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the context and the left table's value getter."""
-        self.context = context
-        self._context: OperatorContext = context
+        self._context = context
         self._topic = topic_name(self._topic_of)
         self._values.init(context)
         self._serialize: Any = or_default(self._value_serializer, context) or as_serializer(context.value_serde)

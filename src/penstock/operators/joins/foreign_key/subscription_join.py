@@ -7,13 +7,12 @@ from typing import Any
 from penstock.change import Change
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.joins.foreign_key.combined_key import CombinedKey
 from penstock.operators.joins.foreign_key.response_wrapper import SubscriptionResponseWrapper
 from penstock.operators.joins.foreign_key.subscription_receive import check_version
 from penstock.operators.joins.foreign_key.subscription_wrapper import Instruction
 from penstock.operators.value_getters import KTableValueGetterSupplier
-from penstock.processor import Processor
 from penstock.record import Record
 
 
@@ -28,16 +27,15 @@ class SubscriptionJoinProcessorSupplier(Operator):
         return SubscriptionJoinProcessor(self.foreign_value_getter_supplier)
 
 
-class SubscriptionJoinProcessor(ColumnProcessor, Processor[CombinedKey, "Change[Any]", Any, SubscriptionResponseWrapper]):
+class SubscriptionJoinProcessor(ColumnProcessor, OperatorProcessor[CombinedKey, "Change[Any]", Any, SubscriptionResponseWrapper]):
     """Answers as the subscription's instruction says."""
 
     def __init__(self, foreign_value_getter_supplier: KTableValueGetterSupplier) -> None:
         self._foreign_values = foreign_value_getter_supplier.get()
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the context and the right table's value getter."""
-        self.context = context
-        self._context: OperatorContext = context
+        self._context = context
         self._foreign_values.init(context)
 
     def process(self, record: Record[CombinedKey, Change[Any]]) -> None:

@@ -8,12 +8,11 @@ from penstock.change import Change
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.errors import StreamsError
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.joins.foreign_key.combined_key import CombinedKey, CombinedKeySchema
 from penstock.operators.joins.foreign_key.subscription_wrapper import CURRENT_VERSION, Instruction, SubscriptionWrapper
 from penstock.operators.rows import row_by_row
 from penstock.operators.skipped import skip_record
-from penstock.processor import Processor
 from penstock.record import Record
 from penstock.state.layers.headers_key_value import MeteredKeyValueStoreWithHeaders
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders
@@ -33,17 +32,16 @@ class SubscriptionReceiveProcessorSupplier(Operator):
         return SubscriptionReceiveProcessor(self.subscription_store_name, self.key_schema)
 
 
-class SubscriptionReceiveProcessor(ColumnProcessor, Processor[Any, SubscriptionWrapper, CombinedKey, "Change[Any]"]):
+class SubscriptionReceiveProcessor(ColumnProcessor, OperatorProcessor[Any, SubscriptionWrapper, CombinedKey, "Change[Any]"]):
     """Stores or removes a subscription and passes it on with both keys."""
 
     def __init__(self, subscription_store_name: str, key_schema: CombinedKeySchema[Any, Any]) -> None:
         self._store_name = subscription_store_name
         self._key_schema = key_schema
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the context and the subscription store."""
-        self.context = context
-        self._context: OperatorContext = context
+        self._context = context
         self._store = context.get_state_store(self._store_name)
         self._key_schema.init(context)
         self.takes_columns = isinstance(self._store, MeteredKeyValueStoreWithHeaders) and self._store.writes_rows

@@ -10,13 +10,12 @@ from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.columns.serdes import serialize_column
 from penstock.hashing import murmur3_hash128, murmur3_hash128_column
-from penstock.operators.context import OperatorContext
+from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.joins.foreign_key.combined_key import TopicSupplier, topic_name
 from penstock.operators.joins.foreign_key.extractor import ForeignKeyExtractor
 from penstock.operators.joins.foreign_key.subscription_wrapper import CURRENT_VERSION, Hash, Instruction, SubscriptionWrapper
 from penstock.operators.rows import row_by_row
 from penstock.operators.skipped import skip_out_of_order, skip_record
-from penstock.processor import Processor
 from penstock.record import Record
 from penstock.serdes.guessed import or_default
 from penstock.serdes.serde import Serializer, as_serializer
@@ -59,7 +58,7 @@ class SubscriptionSendProcessorSupplier(Operator):
         self.use_versioned_semantics = use_versioned_semantics
 
 
-class SubscriptionSendProcessor(ColumnProcessor, Processor[Any, Change[Any], Any, SubscriptionWrapper]):
+class SubscriptionSendProcessor(ColumnProcessor, OperatorProcessor[Any, Change[Any], Any, SubscriptionWrapper]):
     """Sends what the old and the new value of a row ask for; a hash of the new value goes along to recognise the answer."""
 
     def __init__(self, supplier: SubscriptionSendProcessorSupplier) -> None:
@@ -71,10 +70,9 @@ class SubscriptionSendProcessor(ColumnProcessor, Processor[Any, Change[Any], Any
         self._foreign_key_topic_of = supplier.foreign_key_serde_topic
         self._value_topic_of = supplier.value_serde_topic
 
-    def init(self, context: Any) -> None:
+    def set_up(self, context: OperatorContext) -> None:
         """Keep the context; the default serdes stand in where none was given."""
-        self.context = context
-        self._context: OperatorContext = context
+        self._context = context
         self._foreign_key_topic = topic_name(self._foreign_key_topic_of)
         self._value_topic = topic_name(self._value_topic_of)
         self._serialize_foreign_key: Any = or_default(self._foreign_key_serializer, context) or as_serializer(context.key_serde)

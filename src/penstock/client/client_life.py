@@ -1,0 +1,86 @@
+"""The state that a client is in: changed by many threads, told to one listener, waited for by whoever closes."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from penstock.client.listeners import StateListener
+from penstock.client.state import State
+from penstock.errors import StreamsError
+
+_log = logging.getLogger(__name__)
+
+
+class ClientLife:
+    """Goes from state to state as `State` allows.
+
+    >>> told = []
+    >>> life = ClientLife("app-1")
+    >>> life.listener = lambda new, old: told.append((new.name, old.name))
+    >>> life.become(State.REBALANCING), life.become(State.PENDING_SHUTDOWN), life.become(State.RUNNING)
+    (True, True, False)
+    >>> told
+    [('REBALANCING', 'CREATED'), ('PENDING_SHUTDOWN', 'REBALANCING')]
+    """
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+        self.state = State.CREATED
+        self.since = time.time()
+        self.lock = threading.RLock()
+        """Held by who looks at the state and does something that depends on it."""
+        self.listener: StateListener | None = None
+        self._changed = threading.Condition(self.lock)
+
+    def become(self, new: State) -> bool:
+        """Go to another state and tell the listener; False where the client stays as it is."""
+        told = self.change(new)
+        self.tell(told)
+        return told is not None
+
+    def change(self, new: State) -> tuple[State, State] | None:
+        """Go to another state, and return what is to be told of it; None where the client stays as it is.
+
+        StreamsError where there is no such way.
+        """
+        with self._changed:
+            old = self.state
+            if old.refuses(new):
+                return None
+            if not old.is_valid_transition(new):
+                raise StreamsError(f"stream-client [{self._client_id}] Unexpected state transition from {old.name} to {new.name}")
+            self.state = new
+            if old is not new:
+                self.since = time.time()
+            self._changed.notify_all()
+        if old is not new:
+            _log.info("stream-client [%s] State transition from %s to %s", self._client_id, old.name, new.name)
+        return new, old
+
+    def tell(self, change: tuple[State, State] | None) -> None:
+        """Tell the listener of a change; not under the lock, since it may ask for anything."""
+        if change is not None and self.listener is not None and change[0] is not change[1]:
+            self.listener(*change)
+
+    def wait_running(self, seconds: float) -> bool:
+        """Wait so long; False where the client is about to end, at once."""
+        with self._changed:
+            return not self._changed.wait_for(lambda: not self.state.is_running_or_rebalancing, seconds)
+
+    def wait_for_end(self, seconds: float | None) -> bool:
+        """Wait until the client has ended, at most so long where that is given; whether it has."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        with self._changed:
+            while not self.state.has_completed_shutdown:
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    return False
+                self._changed.wait(left)
+        return True
+
+    def refuse_after_start(self, what: str) -> None:
+        """StreamsError where something is set that can be set only before the start."""
+        if self.state is not State.CREATED:
+            raise StreamsError(f"{what} can be set only before the start; the application is {self.state.name}")
