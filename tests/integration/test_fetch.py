@@ -91,6 +91,24 @@ def test_should_fetch_again_what_it_could_not_keep(kafka: Kafka, fetcher: RangeF
     assert list(found[TopicPartition(topic, 0)].offsets) == list(range(5, 3_000))
 
 
+def test_should_keep_what_was_fetched_where_other_partitions_join_in(
+    kafka: Kafka, fetcher: RangeFetcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "_SHORT", 0)
+    topics = [unique(name) for name in ("first", "second", "third")]
+    for topic in topics:
+        kafka.create(topic, partitions=2)
+        write(kafka, topic, (3_000, True), (10, False), (3_000, True))
+    read_of = {TopicPartition(topic, partition): list[int]() for topic in topics for partition in range(2)}
+    wanted = (topics[:1], topics[:2], topics[1:2], topics, topics[:1], topics[2:], topics)
+    for these in wanted:
+        ranges = [FetchRange(*p, len(read_of[p]), len(read_of[p]) + 400) for p in read_of if p.topic in these]
+        for partition, columns in fetcher.fetch(ranges).items():
+            read_of[partition] += columns.offsets
+    assert [len(offsets) for offsets in read_of.values()] == [2_000, 2_000, 1_600, 1_600, 1_200, 1_200]
+    assert all(offsets == list(range(len(offsets))) for offsets in read_of.values())
+
+
 def test_should_read_what_was_written_after_the_end_was_reached(kafka: Kafka, fetcher: RangeFetcher) -> None:
     topic = unique("growing")
     kafka.create(topic, partitions=2)

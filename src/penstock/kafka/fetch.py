@@ -274,7 +274,12 @@ class _Reader:
         found: Mapping[TopicPartition, RawColumns],
         slow: Set[TopicPartition],
     ) -> dict[TopicPartition, Short]:
-        if any(self._next.get(partition) != r.start for partition, r in wanted.items()):
+        elsewhere = {partition: r.start for partition, r in wanted.items() if self._next.get(partition) != r.start}
+        if 0 < len(elsewhere) < len(wanted) and elsewhere.keys().isdisjoint(self._next):
+            # What was fetched of the others stays, as when the topics inside a foreign-key join get their first records.
+            self._next |= elsewhere
+            self.consumer.incremental_assign([ClientPartition(*partition, start) for partition, start in elsewhere.items()])
+        elif elsewhere:
             self._assign({partition: r.start for partition, r in wanted.items()})
         ends = {partition: r.end for partition, r in wanted.items()}
         missing = {partition: r.start for partition, r in wanted.items()}  # partition -> the next offset it lacks
