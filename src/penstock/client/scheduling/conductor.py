@@ -122,6 +122,7 @@ class Conductor:
         )
         """Decides which way repartitions go, where this instance leads the group."""
         self._housekeeping = Housekeeping(instance, control, admin, self.transports, self._recovery, self._stays)
+        runner.on_begun = self._housekeeping.look_for_places
 
         events.standbys.on_restore = events.on_restore
         events.standbys.on_progress = self._nudge

@@ -25,8 +25,6 @@ LAG = "lag"
 """The name under which the lag is shown, beside all else."""
 
 _SESSION_EVERY, _LOST_EVERY, _OTHERS_EVERY, _LOOK_EVERY, _LAG_EVERY, _PLACES_EVERY = 0.2, 0.2, 0.5, 1.0, 1.0, 5.0
-# While lanes move, one after the other: so soon the next one goes.
-_MOVES_EVERY = 0.5
 
 
 def show_lag(words: GroupWords, shown: Mapping[TopicPartition, OffsetAndMetadata], generation: int) -> None:
@@ -66,6 +64,10 @@ class Intervals:
         self._last[name] = now
         return True
 
+    def hurry(self, name: str) -> None:
+        """It is time for it at once."""
+        self._last[name] = 0.0
+
 
 class Housekeeping:
     """Used by the conductor's thread; what takes its time is done beside it."""
@@ -83,7 +85,6 @@ class Housekeeping:
         self._words, self._run, self._beside = control
         self._admin = admin
         self._transports, self._recovery, self._stays = transports, recovery, stays
-        self._lanes_move = False
         self._intervals = Intervals(lambda: time.monotonic(), begun=("purge", "places"))
 
     def look(self) -> None:
@@ -107,7 +108,7 @@ class Housekeeping:
             self._beside.do("lost", jobs.lost_lanes, self._take_lost)
         if self._stays.long() and is_time("others", _OTHERS_EVERY):
             self._beside.do("others", jobs.waits.anybody_waits, self._stays.give_way)
-        if is_time("places", _MOVES_EVERY if self._lanes_move else _PLACES_EVERY):
+        if is_time("places", _PLACES_EVERY):
             self._beside.do("places", jobs.better_places, self._take_places)
         now = time.monotonic()
         late = [
@@ -116,6 +117,10 @@ class Housekeeping:
         if (late or jobs.waits.seconds) and is_time("look", _LOOK_EVERY):
             names = [jobs.lanes[index].name for index in late if index in jobs.lanes]
             self._beside.do("look", partial(jobs.waits.look, names))
+
+    def look_for_places(self) -> None:
+        """Look at once where lanes should be: one is in its place, and another may have waited for that."""
+        self._intervals.hurry("places")
 
     def _show_lag(self) -> None:
         adopted = self._tasks.adopted
@@ -151,4 +156,3 @@ class Housekeeping:
             lane.goes_to = places.get(index) if index == moving else None
             if lane.goes_to is not None or lane.is_open:
                 self._tasks.stay_away(index, away=lane.goes_to is not None)
-        self._lanes_move = bool(places)

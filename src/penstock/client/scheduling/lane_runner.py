@@ -48,6 +48,8 @@ class LaneRunner:
         self._recovery, self._accounts, self._pipelines = recovery, accounts, pipelines
         self.on_goes_on: Callable[[LaneLoop, StayPlan, Mapping[TopicPartition, int]], None] = lambda lane, plan, reached: None
         """Who is asked whether a lane whose time was up in the midst of its work stays once more, and how far it has read."""
+        self.on_begun: Callable[[], None] = lambda: None
+        """Who is told that the worker of a lane is there: another lane may wait for it to be in its place."""
 
     # -- begun ---------------------------------------------------------------------------------------------------------
 
@@ -144,6 +146,7 @@ class LaneRunner:
                 self._tasks.release(lane.index)
                 lane.become(LaneState.OPENING)
                 lane.has_begun = True
+                self.on_begun()
                 if lane.on_left is None and lane.goes_to is None:
                     self._tasks.stay_away(lane.index, away=False)
             self._tasks.opened(lane, job, answer)
