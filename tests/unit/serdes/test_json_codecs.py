@@ -61,7 +61,7 @@ def test_should_write_numbers_and_kinds_of_str_and_int_as_python_does(value: Any
     assert encode_json({"a": value}) == _written_by_python({"a": value})
 
 
-@pytest.mark.parametrize("value", [b"a", {1}, Decimal(1), {1: 2}, {"a": {None: 1}}, float("nan"), "\ud800", object()], ids=repr)
+@pytest.mark.parametrize("value", [b"a", {1}, Decimal(1), {1: 2}, {"a": {None: 1}}, float("nan"), "\ud800", object()])
 def test_should_refuse_what_json_cannot_hold(value: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         encode_json({"a": value})
