@@ -369,7 +369,7 @@ def encode_json(value: Any) -> bytes:
         data = _encode_fast(value)
         if _decode_again(data) == value:
             return data
-    except Exception:  # noqa: BLE001, S110  (whatever it does not take: the other one writes it, or says what is wrong)
+    except Exception:  # noqa: BLE001, S110 - whatever it does not take: the other one writes it, or says what is wrong
         pass
     if type(value) is dict and _encode_parts is not None:
         try:
