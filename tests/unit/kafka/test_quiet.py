@@ -14,6 +14,7 @@ def _as_python_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("kafka", "kafka.net", "kafka.net.connection"):
         monkeypatch.setattr(logging.getLogger(name), "disabled", False)
         monkeypatch.setattr(logging.getLogger(name), "propagate", True)
+        monkeypatch.setattr(logging.getLogger(name), "filters", [])  # one keeps logins out of the log, where there was one
 
 
 def test_should_show_chatter_only_to_who_asks_for_it(caplog: pytest.LogCaptureFixture) -> None:
