@@ -30,6 +30,10 @@ _COMPRESSION, _STAMPED_BY_BROKER, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0
 _CODECS = {1: "gzip", 3: "lz4", 4: "zstd"}  # what Arrow reads as Kafka writes it: not snappy
 _ABORT = b"\x00\x00"
 
+LARGEST_BATCH = 128 << 20
+"""What a batch may unpack to: a few kilobytes of a hostile one would fill the memory otherwise."""
+_PIECE = 1 << 20
+
 # Of so many records is it tried whether they are equally long; it is worth it where so many are.
 _RUN, _LONG_RUN = 2_048, 64
 
@@ -219,10 +223,17 @@ def _unpacked(batch: _Batch, records: bytes) -> bytes:
         return records
     if codec not in _CODECS:
         raise UnreadableBatchError(f"a batch at offset {batch.first_offset} is compressed in a way that is not read here")
+    pieces, size = list[bytes](), 0
     try:
-        return bytes(pa.CompressedInputStream(pa.BufferReader(records), _CODECS[codec]).read())
+        stream = pa.CompressedInputStream(pa.BufferReader(records), _CODECS[codec])
+        while size <= LARGEST_BATCH and (piece := stream.read(_PIECE)):
+            pieces.append(piece)
+            size += len(piece)
     except (OSError, pa.ArrowException) as exc:
         raise UnreadableBatchError(f"a batch at offset {batch.first_offset} cannot be decompressed: {exc}") from exc
+    if size > LARGEST_BATCH:
+        raise UnreadableBatchError(f"a batch at offset {batch.first_offset} unpacks to more than {LARGEST_BATCH} bytes")
+    return b"".join(pieces)
 
 
 def _is_abort(data: bytes, batch: _Batch, at: int, end: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -139,6 +140,20 @@ def test_should_refuse_what_it_cannot_read(broken: str) -> None:
         raw[HEADER + 4] = 126  # of the key
     with pytest.raises(UnreadableBatchError):
         read_batches("log", 0, bytes(raw), 0)
+
+
+def test_should_not_unpack_more_than_a_batch_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    zeros = bytes(64 << 20)
+    raw = batch(0, [(1, b"key", zeros)], compression=GZIP)
+    assert len(raw) < 100_000
+    monkeypatch.setattr("penstock.kafka.record_batches.LARGEST_BATCH", 8 << 20)
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnreadableBatchError, match="more than 8388608 bytes"):
+            read_batches("log", 0, raw, 0)
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.data())
