@@ -50,9 +50,10 @@ def make_archive(aside: bool = False, given_up: threading.Event | None = None) -
         try:
             while process.is_running and time.monotonic() < deadline and not given_up.wait(_LOOKS_EVERY):
                 continue
+            has_ended = not process.is_running  # by itself: one that is killed may have written half of the archive
         finally:
             process.kill()
-        if not made.exists():
+        if not has_ended or not made.exists():
             said = (output.read_text(errors="replace").strip() or "it has said nothing").splitlines()[-1]
             raise StreamsError(f"the JVM has not made an archive of Spark's classes at {file}: {said}")
         made.chmod(0o600)
