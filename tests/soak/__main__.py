@@ -93,6 +93,8 @@ def _play(plan: Plan, logs: Path | None) -> Outcome:
             target.mkdir(parents=True, exist_ok=True)
             for path in (*folder.glob("*.log"), *folder.glob("brokers/*/broker.*")):
                 shutil.copy(path, target / f"{path.parent.name}-{path.name}")
+            if run.outcome.findings:  # what the brokers have is what tells how it came to it
+                shutil.copytree(folder / "brokers", target / "brokers", dirs_exist_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
 
 
