@@ -1,14 +1,50 @@
 from __future__ import annotations
 
+import logging
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.spark.driver.placement import choose_places
+from penstock.spark.driver import placement
+from penstock.spark.driver.placement import NoExecutorsError, choose_places, wait_for_executors
 
 _EXECUTORS = st.lists(st.sampled_from("abcde"), min_size=1, unique=True)
 _BEFORE = st.lists(st.one_of(st.none(), st.sampled_from("abcdefg")), max_size=8)
+
+
+class _Cluster:
+    """A session on a cluster whose executors come at a time; its clock goes on when somebody sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, comes_at: float) -> None:
+        self._now, self._comes_at = 0.0, comes_at
+        monkeypatch.setattr(placement, "time", SimpleNamespace(monotonic=lambda: self._now, sleep=self._sleep))
+        monkeypatch.setattr(placement, "executors", lambda _: ["executor_host_1"] if self._now >= comes_at else [])
+        monkeypatch.setattr(placement, "is_local", lambda _: False)
+        conf = SimpleNamespace(getAll=lambda: [], get=lambda _, default: default)
+        self.context: Any = SimpleNamespace(master="spark://host:7077", getConf=lambda: conf)
+
+    def _sleep(self, _: float) -> None:
+        self._now += 1.0
+
+
+def test_should_wait_for_a_cluster_that_grows_and_say_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        found = wait_for_executors(_Cluster(monkeypatch, comes_at=200.0).context, 600.0)
+    assert found == ["executor_host_1"]
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 6
+    assert "has given no executor yet, and is waited for 569 s more" in said[0]
+
+
+def test_should_give_up_on_a_cluster_that_gives_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NoExecutorsError, match="within 600 s: check that the cluster is up"):
+        wait_for_executors(_Cluster(monkeypatch, comes_at=1e9).context, 600.0)
 
 
 def test_should_leave_the_place_to_spark_without_executors() -> None:

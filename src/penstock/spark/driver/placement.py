@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -18,10 +19,14 @@ from penstock.spark.internals import (
     placed_rows,
 )
 
+_log = logging.getLogger(__name__)
+
 # Executors register one after the other. When none has come for this long, those that are there are all there will be ...
 _SETTLED_SECONDS = 2.0
 # ... unless spark.executor.instances tells that there should be more: then the missing ones are waited for longer.
 _MISSING_SECONDS = 30.0
+# So often it is said that there is none yet.
+_SAY_SECONDS = 30.0
 
 _STOPPED = (
     "the SparkSession was stopped while the application runs on it, or its JVM has ended: nothing can be processed any more. "
@@ -58,6 +63,7 @@ def wait_for_executors(spark: SparkContext, timeout: float) -> list[str]:
     expected = int(spark.getConf().get("spark.executor.instances", "0") or 0)
     patience = _MISSING_SECONDS if expected else _SETTLED_SECONDS
     deadline, found, since = time.monotonic() + timeout, executors(spark), time.monotonic()
+    say_at = since + _SAY_SECONDS
     while True:
         now = time.monotonic()
         if found and (now - since > patience or len(found) == expected):
@@ -69,6 +75,12 @@ def wait_for_executors(spark: SparkContext, timeout: float) -> list[str]:
                 f"no executor of {spark.master} has registered within {timeout:.0f} s: check that the cluster is up and has "
                 "cores and memory to spare for this application"
                 + ("" if allocation is None else ", and that spark.dynamicAllocation.maxExecutors allows for one")
+            )
+        if not found and now > say_at:
+            say_at = now + _SAY_SECONDS
+            _log.warning(
+                "%s has given no executor yet, and is waited for %.0f s more: check that it has cores and memory to spare",
+                *(spark.master, deadline - now),
             )
         time.sleep(0.05)
         there = executors(spark)

@@ -50,8 +50,8 @@ _log = logging.getLogger(__name__)
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS, _EXECUTOR_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 _DAEMON, _WORKER_PATH = "spark.python.daemon.module", "spark.executorEnv.PYTHONPATH"
-# From the start of a session to its first executor.
-_EXECUTOR_SECONDS = 120.0
+# From the start of a session to its first executor: a cluster that grows with its load takes minutes for a host.
+_EXECUTOR_SECONDS = 600.0
 
 _END_SECONDS = 30.0
 
