@@ -24,7 +24,7 @@ class _Cluster:
         monkeypatch.setattr(placement, "time", SimpleNamespace(monotonic=lambda: self._now, sleep=self._sleep))
         monkeypatch.setattr(placement, "executors", lambda _: ["executor_host_1"] if self._now >= comes_at else [])
         monkeypatch.setattr(placement, "is_local", lambda _: False)
-        conf = SimpleNamespace(getAll=lambda: [], get=lambda _, default: default)
+        conf = SimpleNamespace(getAll=list, get=lambda _, default: default)
         self.context: Any = SimpleNamespace(master="spark://host:7077", getConf=lambda: conf)
 
     def _sleep(self, _: float) -> None:
