@@ -62,5 +62,5 @@ def _bounds(values: Sequence[float]) -> tuple[float, float]:
     >>> _bounds([0.3, 5.0])
     (0.25, 8.0)
     """
-    low, high = min([1.0, *values]), max([2.0, *values])
+    low, high = min([1.0, *(value for value in values if value > 0)]), max([2.0, *values])
     return 2.0 ** max(-6, math.floor(math.log2(low))), 2.0 ** min(8, math.ceil(math.log2(high)))

@@ -9,6 +9,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +25,7 @@ class ProcessStat:
     command: str
     session: int
     cpu_seconds: float  # its own and that of the children it has waited for
+    own_seconds: float
 
 
 def parse_stat(text: str) -> ProcessStat:
@@ -35,7 +37,8 @@ def parse_stat(text: str) -> ProcessStat:
     head, tail = text.rsplit(")", 1)
     pid, command = head.split(" (", 1)
     fields = tail.split()
-    return ProcessStat(int(pid), command, int(fields[3]), sum(map(int, fields[11:15])) / _TICK)
+    ticks = [int(field) for field in fields[11:15]]
+    return ProcessStat(int(pid), command, int(fields[3]), sum(ticks) / _TICK, sum(ticks[:2]) / _TICK)
 
 
 def session_of(leader: int) -> list[ProcessStat]:
@@ -55,6 +58,17 @@ def session_of(leader: int) -> list[ProcessStat]:
 def cpu_seconds(leader: int) -> float:
     """CPU seconds of all processes of a session so far."""
     return sum(stat.cpu_seconds for stat in session_of(leader))
+
+
+def cpu_between(before: Iterable[ProcessStat], now: Iterable[ProcessStat]) -> float:
+    """CPU seconds that a session has used in between.
+
+    What one has used that has ended since is counted by who has waited for it. Where nobody has, all that is known is what the
+    others have used.
+    """
+    then, there = {stat.pid: stat for stat in before}, list(now)
+    total = sum(stat.cpu_seconds for stat in there) - sum(stat.cpu_seconds for stat in then.values())
+    return max(total, sum(stat.own_seconds - (then[stat.pid].own_seconds if stat.pid in then else 0.0) for stat in there))
 
 
 def memory_mb(leader: int) -> dict[str, float]:
@@ -120,11 +134,12 @@ class CpuWatch:
     seconds: float = 0.0
 
     def __enter__(self) -> CpuWatch:
-        self._cpu, self._started = cpu_seconds(self.leader), time.monotonic()
+        self._before, self._started = session_of(self.leader), time.monotonic()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.cpu, self.seconds = cpu_seconds(self.leader) - self._cpu, time.monotonic() - self._started
+        now, self.seconds = session_of(self.leader), time.monotonic() - self._started
+        self.cpu = cpu_between(self._before, now)
 
     @property
     def share(self) -> float:

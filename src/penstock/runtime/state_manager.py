@@ -6,12 +6,14 @@ import logging
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from penstock.columns.columns import RawColumns
 from penstock.errors import ConfigError, PenstockError, ProcessorStateError, StreamsError, TaskCorruptedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.log_bounds import LogBounds
+from penstock.query.position import Position
 from penstock.record import RawRecord
 from penstock.runtime.nodes import FailedProcessingError
 from penstock.state.capabilities import rocksdb_of
@@ -127,11 +129,14 @@ class ProcessorStateManager:
             if metadata.changelog_partition is not None
         }
 
-    def misfits(self, logs: Mapping[TopicPartition, LogBounds]) -> dict[TopicPartition, Path]:
+    def misfits(
+        self, logs: Mapping[TopicPartition, LogBounds], committed: Mapping[TopicPartition, int] = MappingProxyType({})
+    ) -> dict[TopicPartition, Path]:
         """The changelogs that stores on disk do not belong to (any more), with the folder to delete before they are restored.
 
         Told in the log with the reason. To be asked before anything is restored: a store goes on from its position, which
-        is one of another log where the changelog was made anew.
+        is one of another log where the changelog was made anew. `committed` is up to where the input is, where stores are
+        written after that: one that has more than that has what was taken back.
         """
         found: dict[TopicPartition, Path] = {}
         for metadata in self._stores.values():
@@ -139,6 +144,8 @@ class ProcessorStateManager:
             if partition is None or offset is None or partition not in logs:
                 continue
             reason = logs[partition].misfit(offset + 1, 0 if db is None else db.log_of(partition))
+            if reason is None and db is not None and db.position is not None:
+                reason = _ahead_of(committed, Position.from_json(db.position))
             if reason is None:
                 continue
             store = metadata.store.name
@@ -266,3 +273,15 @@ def delete_stores(folders: Iterable[Path]) -> None:
             shutil.rmtree(deleted)
         except OSError as exc:
             raise ProcessorStateError(f"cannot delete the state in {folder}: {exc.strerror or exc}") from exc
+
+
+def _ahead_of(committed: Mapping[TopicPartition, int], reflected: Position) -> str | None:
+    """What a store reflects of the input that is not committed; None where that is nothing."""
+    for topic, partition, offset in reflected:
+        source = TopicPartition(topic, partition)
+        if offset >= committed.get(source, offset + 1):
+            return (
+                f"it reflects {source} up to offset {offset}, of which only what is before {committed[source]} is committed: "
+                "brokers have taken back a transaction that they had called committed, or offsets were moved back"
+            )
+    return None

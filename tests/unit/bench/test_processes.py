@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from bench.processes import CpuWatch, MemoryWatch, end_session, memory_mb, parse_stat, session_of
+from bench.processes import CpuWatch, MemoryWatch, ProcessStat, cpu_between, end_session, memory_mb, parse_stat, session_of
 
 _LINE = "7 (a (b) c) S 1 7 42 0 -1 0 0 0 0 0 100 50 25 25 20 0"
 
@@ -36,6 +36,14 @@ def test_should_tell_the_share_of_a_core() -> None:
     watch = CpuWatch(1, cpu=3.0, seconds=6.0)
     assert watch.share == 0.5
     assert CpuWatch(1).share == 0.0
+
+
+def test_should_count_what_processes_have_used_that_have_ended_and_never_less_than_nothing() -> None:
+    driver, worker = ProcessStat(1, "driver", 1, 10.0, 8.0), ProcessStat(2, "worker", 1, 5.0, 5.0)
+    waited_for = ProcessStat(1, "driver", 1, 17.0, 9.0)  # a second of its own, and the worker's five and one more
+    assert cpu_between([driver, worker], [waited_for]) == 2.0
+    nobody_waited = ProcessStat(1, "driver", 1, 11.0, 9.0)
+    assert cpu_between([driver, worker], [nobody_waited]) == 1.0
 
 
 def test_should_keep_the_peak_of_memory() -> None:

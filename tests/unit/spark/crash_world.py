@@ -78,6 +78,9 @@ class Brokers:
         self.logs: defaultdict[TopicPartition, list[tuple[RawRecord | None, Transaction | None]]] = defaultdict(list)
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         self.open: dict[str, Transaction] = {}
+        self.loses_markers = False
+        """Whether transactions are said to be committed without their markers being written, as Kafka 4.3 may (KAFKA-20734)."""
+        self._unmarked: list[Transaction] = []
         self.generation = 1
         self.on_fetch: Callable[[], None] = lambda: None
 
@@ -94,12 +97,22 @@ class Brokers:
     def end_transaction(self, transactional_id: str, *, commit: bool) -> None:
         """A marker in every log, and the offsets with it."""
         transaction = self.open.pop(transactional_id, None)
-        if transaction is not None:
-            transaction.outcome = commit
-            for partition in transaction.partitions:
-                self.logs[partition].append((None, None))
-            if commit:
-                self.offsets |= transaction.offsets
+        if transaction is not None and commit and self.loses_markers:
+            self._unmarked.append(transaction)
+        elif transaction is not None:
+            self._end(transaction, commit)
+
+    def _end(self, transaction: Transaction, commit: bool) -> None:
+        transaction.outcome = commit
+        for partition in transaction.partitions:
+            self.logs[partition].append((None, None))
+        if commit:
+            self.offsets |= transaction.offsets
+
+    def abort_unmarked(self) -> None:
+        """The abort of what a producer has written next takes along what has no marker."""
+        while self._unmarked:
+            self._end(self._unmarked.pop(0), commit=False)
 
     def time_out(self) -> None:
         """What is open is aborted."""

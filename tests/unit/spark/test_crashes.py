@@ -99,6 +99,11 @@ def begin(tmp_path: Path) -> Iterator[Callable[..., Application]]:
 def finish(name: str, application: Application, max_records: int = 1_000_000) -> None:
     """The third part comes; then everything is as if nothing had happened, also for one who knows no more than Kafka does."""
     application.case.feed(application.brokers, 2)
+    end(name, application, max_records)
+
+
+def end(name: str, application: Application, max_records: int = 1_000_000) -> None:
+    """All three parts are there."""
     application.instance.run(max_records)
     expected, stores = undisturbed(name)
     assert application.results() == expected
@@ -391,3 +396,21 @@ def test_should_go_on_where_a_leader_died_that_changed_over(
     application.brokers.generation += 1
     application.start("b", transport={"shuffle": "auto", "topic": "topic"}[way])
     finish(name, application)
+
+
+@pytest.mark.parametrize("transport", ["auto", "topic"])
+@pytest.mark.parametrize("name", CASES)
+def test_should_not_go_on_with_stores_that_have_what_was_taken_back(
+    name: str, transport: str, begin: Callable[..., Application]
+) -> None:
+    """Brokers say that a transaction is committed, and abort it with the next one: stores have it, and nobody else."""
+    application = begin(name, transport)
+    application.instance.run()
+    application.case.feed(application.brokers, 2)
+    application.brokers.loses_markers = True
+    application.turn()
+    application.brokers.loses_markers = False
+    application.instance.die()
+    application.brokers.abort_unmarked()
+    application.start()
+    end(name, application)

@@ -13,7 +13,7 @@ from penstock.errors import BrokerError, StreamsError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.log_bounds import LogBounds
-from penstock.runtime.carry_over import OffsetAndMetadata, is_anothers, logs_of, with_logs, with_own_offset
+from penstock.runtime.carry_over import OffsetAndMetadata, is_anothers, logs_of, own_offset, with_logs, with_own_offset
 from penstock.spark.plan import Plan
 from penstock.spark.vectors import Vector, distinct, is_vector
 from penstock.spark.worker.shuffled_before import ShuffledBefore, committed_with_had
@@ -162,7 +162,8 @@ class Positions:
 
         The offset that is committed for a source is that of the task furthest behind, so no vector is before it. One that is
         belongs to a partition for which an application in Java, which has read on, had nothing to commit; or a tool has moved the
-        offset, which `moved_offsets.py` follows.
+        offset, which `moved_offsets.py` follows; or brokers have taken back the vectors of a transaction that they had called
+        committed, and what was shown of it is only shown.
         """
         kept: dict[TopicPartition, OffsetAndMetadata] = {}
         read_to: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -172,7 +173,7 @@ class Positions:
                 read_to.update(self._read_committed(sources))
             at = Vector.of(some, sources).positions
             passed = [source for source, to in read_to.items() if source in at and to.offset > at[source]]
-            if any(not is_anothers(read_to[source]) for source in passed):  # one that a tool has moved is followed instead
+            if any(own_offset(read_to[source]) is None and not is_anothers(read_to[source]) for source in passed):
                 some = OffsetAndMetadata(some.offset, some.metadata.partition("|")[0])
             kept[partition] = some
         return kept

@@ -45,7 +45,7 @@ from penstock.runtime.task import StreamTask, TaskCommit, TaskEnvironment
 from penstock.runtime.task_metrics import TaskCounts, TaskMetrics
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.messages import Application, Committed, LaneAnswer, RestoreProgress, TaskWork, UpstreamWork
-from penstock.spark.vectors import is_vector, without_vector
+from penstock.spark.vectors import Vector, is_vector, without_vector
 from penstock.spark.worker import step_sizes
 from penstock.spark.worker.global_tables import LaneGlobalTables
 from penstock.spark.worker.lane_metrics import share_processing, take_punctuations, watch_task
@@ -273,7 +273,7 @@ class LaneTasks:
         try:
             had = {p: found for p in inputs if p in committed and (found := ShuffledBefore.of(committed[p])) is not None}
             task = self._open_task(task_id, inputs, had)
-            misfits = task.state_manager.misfits(logs)
+            misfits = task.state_manager.misfits(logs, self._committed_input(inputs, committed))
             if misfits:
                 task.close_dirty()
                 delete_stores(misfits.values())
@@ -295,6 +295,20 @@ class LaneTasks:
                 opened.fed[partition] = ShuffleInput(sources, committed.get(partition))
                 opened.source_logs[partition] = self._source_logs(sources, committed.get(partition))
         return opened
+
+    def _committed_input(self, inputs: Iterable[TopicPartition], committed: Committed) -> dict[TopicPartition, int]:
+        """Up to where what a task reads is committed, behind a shuffle of the sources; nothing where stores may be ahead of it."""
+        if not self._config.eos_enabled:
+            return {}
+        shuffled, found = self._plan.shuffled, dict[TopicPartition, int]()
+        for partition in inputs:
+            known = committed.get(partition)
+            if partition.topic not in shuffled:
+                found[partition] = 0 if known is None else known.offset
+            elif known is not None and is_vector(known):
+                for source, at in Vector.of(known, sources_of(self._plan, shuffled[partition.topic])).positions.items():
+                    found[source] = max(at, found.get(source, at))
+        return found
 
     def _source_logs(self, sources: Sequence[TopicPartition], committed: OffsetAndMetadata | None) -> Mapping[str, int]:
         """The ids of source topics: those that the driver has compared the vector with, or those that there are now."""
