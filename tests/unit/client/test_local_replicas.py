@@ -127,6 +127,28 @@ def test_should_not_wait_with_a_copy_for_a_host_that_has_none_of_it() -> None:
     standbys.close()
 
 
+def test_should_not_take_a_copy_on_one_host_for_the_one_that_is_wanted_on_another() -> None:
+    """Whoever believed it would open the task there, and restore all of it."""
+    late = Future[UpdateAnswer]()
+
+    class TwoHosts:
+        def update(self, host: str, tasks: Any, limits: Any = None, *, paused: bool = False) -> Future[UpdateAnswer]:
+            if host == "late" and tasks:
+                return late
+            answer: Future[UpdateAnswer] = Future()
+            answer.set_result(UpdateAnswer("worker", tuple(Loaded(task, "counts", CHANGELOG, 0, 100, 100) for task in tasks)))
+            return answer
+
+    standbys = LocalReplicas(TwoHosts(), standby_events(lambda: None), "copies", dict)  # type: ignore[arg-type]
+    standbys.want({TASK: "early"})
+    wait_until(lambda: standbys.lag(TASK) == 0, "the copy is there")
+    standbys.want({TASK: "late"})
+    assert standbys.lag(TASK) is None
+    late.set_result(UpdateAnswer("worker", (Loaded(TASK, "counts", CHANGELOG, 0, 30, 100),)))
+    wait_until(lambda: standbys.lag(TASK) == 70, "the other copy is heard of")
+    standbys.close()
+
+
 def test_should_let_go_of_a_copy_that_was_never_begun(standbys: LocalReplicas) -> None:
     with standbys._changed:  # nobody looks meanwhile
         standbys.want({TASK: "a"})

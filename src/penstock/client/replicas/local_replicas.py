@@ -50,6 +50,7 @@ class StandbyEvents:
 class _Host:
     """What a host was asked last, and the copies it is known to have."""
 
+    name: str
     tasks: Sequence[TaskId] = ()
     version: int = -1
     asked_at: float = 0.0
@@ -93,6 +94,7 @@ class LocalReplicas:
         self._hosts: dict[str, _Host] = {}
         """The hosts that have copies; only the thread looks at it."""
         self._loaded: dict[TaskId, dict[TopicPartition, Loaded]] = {}
+        self._loaded_at: dict[TaskId, str] = {}
         self._restored: dict[TopicPartition, int] = {}
         self._left: dict[TaskId, int] = {}
         self._urgent = False
@@ -183,10 +185,15 @@ class LocalReplicas:
             return {**self._left, **{task: sum(c.offset for c in copies.values()) for task, copies in self._loaded.items()}}
 
     def lag(self, task: TaskId) -> int | None:
-        """How many records a copy is behind; None where it was not heard of yet."""
+        """How many records a copy is behind; None where it was not heard of yet.
+
+        One that is wanted on another host now is of no use to who opens the task there.
+        """
         with self._changed:
-            copies = self._loaded.get(task)
-            return None if copies is None else sum(max(0, copy.end - copy.offset) for copy in copies.values())
+            copies, at = self._loaded.get(task), self._loaded_at.get(task)
+            if copies is None or self._wanted.get(task, at) != at:
+                return None
+            return sum(max(0, copy.end - copy.offset) for copy in copies.values())
 
     def copies(self) -> list[Loaded]:
         """Every store's copy, as it was last heard of."""
@@ -242,7 +249,7 @@ class LocalReplicas:
                 _log.warning("copies on %s are lost: %s", host, exc)
                 self._lose(host, tasks)
                 continue
-            self._hosts.setdefault(host, _Host()).ask(tasks, version, answer)
+            self._hosts.setdefault(host, _Host(host)).ask(tasks, version, answer)
             answer.add_done_callback(self._wake)
 
     def _wake(self, _: object) -> None:
@@ -293,7 +300,11 @@ class LocalReplicas:
         elsewhere = {task for other in self._hosts.values() if other is not host for task in other.loaded}
         self._suspend({task: copies for task, copies in before.items() if task not in found and task not in elsewhere})
         with self._changed:
-            self._loaded = {task: copies for other in (*self._hosts.values(), host) for task, copies in other.loaded.items()}
+            self._loaded, self._loaded_at = {}, {}
+            for other in (*self._hosts.values(), host):
+                for task, copies in other.loaded.items():
+                    if task not in self._loaded or self._wanted.get(task) == other.name:
+                        self._loaded[task], self._loaded_at[task] = copies, other.name
             for task in found:
                 self._left.pop(task, None)
 
