@@ -15,6 +15,7 @@ from tests.soak.plan import counted
 from tests.soak.run import Outcome
 from tests.soak.samples import growth
 
+_FOUND = Path(__file__).with_name("found.md")
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
 
 _WIDTH, _LEFT, _RIGHT, _BAR, _PANEL = 960, 220, 40, 20, 96
@@ -111,6 +112,7 @@ def page(runs: Sequence[Mapping[str, Any]]) -> str:
         ]
         rows.append(f"| {' | '.join(map(str, cells))} |")
     parts.append("## Runs\n\n" + "\n".join(rows) + "\n")
+    parts.append(_FOUND.read_text())
     parts.append(_NOTES)
     if runs:
         made = ", ".join(f"{key} {value}" for key, value in runs[-1]["made"].items() if key not in ("commit", "date"))
