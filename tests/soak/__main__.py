@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.soak.applications import APPLICATIONS
-from tests.soak.plan import CLUSTER, GUARANTEES, LOCAL, TRANSPORTS, Plan, Setup, draw, draw_each
+from tests.soak.plan import CLUSTER, GUARANTEES, LOCAL, TRANSPORTS, Kinds, Plan, Setup, draw, draw_each
 from tests.soak.report import keep, write_page
 from tests.soak.run import Outcome, Run
 
@@ -29,6 +29,12 @@ def main() -> int:
     parser.add_argument("--pause", type=float, default=6.0, help="seconds between two faults, on average")
     parser.add_argument("--plan", type=Path, help="a plan that was printed, instead of one drawn from the seed")
     parser.add_argument("--only", action="append", default=[], help="a kind of fault, instead of all; may be repeated")
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        help="a kind of fault to leave out, as what ends processes whose memory is watched",
+    )
     parser.add_argument("--each", action="store_true", help="every kind of fault once, however long it takes")
     parser.add_argument("--brokers", type=int, choices=(1, 3))
     parser.add_argument("--spark", choices=(LOCAL, CLUSTER))
@@ -68,13 +74,13 @@ def _plan(arguments: argparse.Namespace, number: int, runs: int) -> Plan:
     given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     if arguments.applications:
         given["applications"] = tuple(arguments.applications)
-    seed = arguments.seed + number
+    seed, kinds = arguments.seed + number, Kinds(arguments.only, arguments.without)
     setup: Setup = replace(draw(seed, 0).setup, **given)
     if setup.instances == 1:
         setup = replace(setup, standbys=0)
     if arguments.each:
-        return draw_each(seed, setup, arguments.pause, arguments.only)
-    return draw(seed, arguments.minutes / runs, setup, arguments.pause, arguments.only)
+        return draw_each(seed, setup, arguments.pause, kinds)
+    return draw(seed, arguments.minutes / runs, setup, arguments.pause, kinds)
 
 
 def _play(plan: Plan, logs: Path | None) -> Outcome:

@@ -6,7 +6,7 @@ import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.faults.dying import HAND_OVER, STEPS
 from tests.soak.applications import APPLICATIONS
@@ -140,13 +140,29 @@ def possible(setup: Setup) -> dict[str, int]:
     return kinds
 
 
-def draw(seed: int, minutes: float, setup: Setup | None = None, pause: float = 8.0, only: Sequence[str] = ()) -> Plan:
+class Kinds(NamedTuple):
+    """Which kinds of faults are drawn: only some, or all without some."""
+
+    only: Sequence[str] = ()
+    without: Sequence[str] = ()
+
+    def of(self, setup: Setup) -> dict[str, int]:
+        """Those that can happen to a set-up, with how often they should."""
+        all_kinds = possible(setup)
+        found = {k: weight for k, weight in all_kinds.items() if k not in self.without and (not self.only or k in self.only)}
+        if not found:
+            raise ValueError(f"none of {', '.join(self.only)} can happen to {setup}; there are: {', '.join(all_kinds)}")
+        return found
+
+
+ALL = Kinds()
+
+
+def draw(seed: int, minutes: float, setup: Setup | None = None, pause: float = 8.0, drawn: Kinds = ALL) -> Plan:
     """A plan for so many minutes, with a fault every `pause` seconds on average; the same for the same seed."""
     chance = random.Random(seed)
     setup = setup or draw_setup(chance)
-    kinds = {kind: weight for kind, weight in possible(setup).items() if not only or kind in only}
-    if not kinds:
-        raise ValueError(f"none of {', '.join(only)} can happen to {setup}; there are: {', '.join(possible(setup))}")
+    kinds = drawn.of(setup)
     faults, at = [], 0.0
     while True:
         fault = _fault(chance, chance.choices(list(kinds), list(kinds.values()))[0], pause)
@@ -156,11 +172,11 @@ def draw(seed: int, minutes: float, setup: Setup | None = None, pause: float = 8
         faults.append(fault)
 
 
-def draw_each(seed: int, setup: Setup | None = None, pause: float = 8.0, only: Sequence[str] = ()) -> Plan:
+def draw_each(seed: int, setup: Setup | None = None, pause: float = 8.0, drawn: Kinds = ALL) -> Plan:
     """A plan with every kind of fault once, in any order."""
     chance = random.Random(seed)
     setup = setup or draw_setup(chance)
-    kinds = [kind for kind in possible(setup) if not only or kind in only]
+    kinds = list(drawn.of(setup))
     chance.shuffle(kinds)
     return Plan(setup, [_fault(chance, kind, pause) for kind in kinds], seed)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.soak.plan import CLUSTER, KINDS, Plan, Setup, counted, draw, draw_each, possible
+from tests.soak.plan import CLUSTER, KINDS, Kinds, Plan, Setup, counted, draw, draw_each, possible
 
 
 def test_should_draw_the_same_plan_from_the_same_seed() -> None:
@@ -45,9 +45,15 @@ def test_should_draw_no_step_of_a_transaction_where_there_is_none() -> None:
 
 
 def test_should_draw_only_what_it_is_asked_for() -> None:
-    assert {fault.kind for fault in draw(1, 10, Setup(), only=["kill worker"]).faults} == {"kill worker"}
+    assert {fault.kind for fault in draw(1, 10, Setup(), drawn=Kinds(only=["kill worker"])).faults} == {"kill worker"}
     with pytest.raises(ValueError, match="kill executor"):
-        draw(1, 10, Setup(), only=["kill executor"])
+        draw(1, 10, Setup(), drawn=Kinds(only=["kill executor"]))
+
+
+def test_should_leave_out_what_is_not_to_happen() -> None:
+    left_out = ["kill driver", "kill jvm", "full disk"]
+    drawn = {fault.kind for fault in draw(1, 120, Setup(), 2.0, Kinds(without=left_out)).faults}
+    assert drawn == set(possible(Setup())) - set(left_out)
 
 
 def test_should_draw_all_set_ups_from_some_seeds() -> None:
