@@ -297,7 +297,7 @@ class LaneTasks:
         return opened
 
     def _committed_input(self, inputs: Iterable[TopicPartition], committed: Committed) -> dict[TopicPartition, int]:
-        """Up to where what a task reads is committed, of the sources behind a shuffle; nothing where stores may be ahead of it."""
+        """Up to where what a task reads is committed, of sources behind a shuffle; nothing where stores may be ahead of it."""
         if not self._config.eos_enabled:
             return {}
         shuffled, found = self._plan.shuffled, dict[TopicPartition, int]()
