@@ -39,6 +39,9 @@ _LARGE = 1 << 20
 _ENDING_SECONDS = 1.0
 _CONNECT_SECONDS = 1.0
 
+UNANSWERED = (Py4JError, OSError)
+"""What a call raises that a JVM does not answer which is gone, or going."""
+
 __all__ = ["cloudpickle"]  # Spark's own copy, which it sends the user's functions with: what it can pickle, an application can be
 
 # -- the driver's JVM -------------------------------------------------------------------------------------------------------
@@ -88,7 +91,7 @@ def has_ended(spark: SparkContext | None) -> bool:
     java: Any = spark._jsc
     try:
         return java is None or bool(java.sc().isStopped())
-    except (Py4JError, OSError):  # a JVM that was killed refuses the connection
+    except UNANSWERED:  # a JVM that was killed refuses the connection
         deadline = time.monotonic() + _ENDING_SECONDS
         while not is_cut_off(spark) and time.monotonic() < deadline:  # it closes its connections a moment before it is gone
             time.sleep(0.01)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 
 from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId
@@ -175,6 +176,21 @@ def test_should_tell_which_lanes_have_lost_their_executors(make: Any, monkeypatc
     assert lane_jobs.lost_lanes() == {}
     monkeypatch.setattr(module, "executor_ids", lambda spark: frozenset({"1"}))
     assert lane_jobs.lost_lanes() == dict.fromkeys((0, 1), "executor_host_0")
+
+
+def test_should_lose_no_lane_to_a_session_that_does_not_answer(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its JVM was killed while it was asked: that it is gone is noticed elsewhere, and is nothing that an application ends of."""
+
+    def unanswered(_: Any) -> Any:
+        raise Py4JError("An error occurred while calling o55.sc")
+
+    lane_jobs = make({})
+    monkeypatch.setattr(module, "is_cut_off", lambda spark: False)
+    monkeypatch.setattr(module, "executor_ids", unanswered)
+    monkeypatch.setattr(module, "executors", unanswered)
+    assert lane_jobs.lost_lanes() == {}
+    assert lane_jobs.better_places() == {}
+    assert lane_jobs.is_alive(0)
 
 
 def test_should_not_have_spark_try_elsewhere_what_ran_on_a_lost_executor(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:

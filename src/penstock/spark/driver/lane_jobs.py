@@ -33,6 +33,7 @@ from penstock.spark.driver.placement import NoExecutorsError, SessionStoppedErro
 from penstock.spark.driver.state_updaters import StateUpdaters
 from penstock.spark.hosts import host_of, is_local
 from penstock.spark.internals import (
+    UNANSWERED,
     all_of_partition,
     anybody_waits,
     executor_ids,
@@ -207,15 +208,26 @@ class LaneJobs:
         return True
 
     def is_alive(self, index: int) -> bool:
-        """Whether the executor of a lane is still there."""
-        return is_local(self._spark) or self.lanes[index].executor in executors(self._spark)
+        """Whether the executor of a lane is still there; one whose session does not answer may be."""
+        try:
+            return is_local(self._spark) or self.lanes[index].executor in executors(self._spark)
+        except UNANSWERED:
+            return True
 
     def lost_lanes(self) -> dict[int, str]:
         """The lanes whose executors are gone, with those; quick to ask, however many executors there are.
 
         What ran there is cancelled: Spark would try it four times on the executors that are left, each of which takes a core from
-        those who work there, for a tenth of a second or two.
+        those who work there, for a tenth of a second or two. None where the session does not answer: its end is noticed as such
+        (`check_session`), and there may be another one by the time that this is heard of.
         """
+        try:
+            return self._cancel_lost()
+        except UNANSWERED as exc:
+            _log.debug("which executors are gone cannot be told: %s", exc)
+            return {}
+
+    def _cancel_lost(self) -> dict[int, str]:
         if is_local(self._spark) or is_cut_off(self._spark):
             return {}
         places = {index: lane.executor for index, lane in list(self.lanes.items())}
@@ -235,7 +247,11 @@ class LaneJobs:
         """
         if self.has_ended:
             raise SessionStoppedError
-        there = executors(self._spark)
+        try:
+            there = executors(self._spark)
+        except UNANSWERED as exc:
+            _log.debug("where lanes should be cannot be told: %s", exc)
+            return {}
         if not there:
             return {}
         places = dict(zip(self.lanes, choose_places([lane.executor for lane in self.lanes.values()], there)))
