@@ -144,7 +144,7 @@ class ProcessorStateManager:
             if partition is None or offset is None or partition not in logs:
                 continue
             reason = logs[partition].misfit(offset + 1, 0 if db is None else db.log_of(partition))
-            if reason is None and db is not None and db.position is not None:
+            if reason is None and committed and db is not None and db.position is not None:
                 reason = _ahead_of(committed, Position.from_json(db.position))
             if reason is None:
                 continue
