@@ -191,6 +191,8 @@ def test_should_lose_no_lane_to_a_session_that_does_not_answer(make: Any, monkey
     assert lane_jobs.lost_lanes() == {}
     assert lane_jobs.better_places() == {}
     assert lane_jobs.is_alive(0)
+    with pytest.raises(SessionStoppedError):  # who is about to open a lane has to know
+        lane_jobs.place_lane(0)
 
 
 def test_should_not_have_spark_try_elsewhere_what_ran_on_a_lost_executor(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,7 +195,11 @@ class LaneJobs:
             raise SessionStoppedError
         if is_local(self._spark):
             return False
-        there, lane = executors(self._spark), self.lanes[index]
+        lane = self.lanes[index]
+        try:
+            there = executors(self._spark)
+        except UNANSWERED as exc:  # it has ended since it was asked
+            raise SessionStoppedError from exc
         if not there:
             if self._is_elastic:
                 request_executor(self._spark)
