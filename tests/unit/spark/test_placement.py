@@ -20,7 +20,7 @@ class _Cluster:
     """A session on a cluster whose executors come at a time; its clock goes on when somebody sleeps."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, comes_at: float) -> None:
-        self._now, self._comes_at = 0.0, comes_at
+        self._now = 0.0
         monkeypatch.setattr(placement, "time", SimpleNamespace(monotonic=lambda: self._now, sleep=self._sleep))
         monkeypatch.setattr(placement, "executors", lambda _: ["executor_host_1"] if self._now >= comes_at else [])
         monkeypatch.setattr(placement, "is_local", lambda _: False)

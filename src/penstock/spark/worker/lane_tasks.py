@@ -45,7 +45,7 @@ from penstock.runtime.task import StreamTask, TaskCommit, TaskEnvironment
 from penstock.runtime.task_metrics import TaskCounts, TaskMetrics
 from penstock.spark.batch import ShuffledBatch
 from penstock.spark.messages import Application, Committed, LaneAnswer, RestoreProgress, TaskWork, UpstreamWork
-from penstock.spark.vectors import Vector, is_vector, without_vector
+from penstock.spark.vectors import is_vector, without_vector
 from penstock.spark.worker import step_sizes
 from penstock.spark.worker.global_tables import LaneGlobalTables
 from penstock.spark.worker.lane_metrics import share_processing, take_punctuations, watch_task
@@ -269,11 +269,18 @@ class LaneTasks:
             for topic in self._plan.subtopologies[task_id.subtopology].source_topics
             if task_id.partition < self._plan.partitions[topic]
         ]
+        shuffled = self._plan.shuffled
+        # One without a vector has records left in the topic, from when they were written there: those come first.
+        fed = {
+            partition: ShuffleInput(sources_of(self._plan, shuffled[partition.topic]), committed[partition])
+            for partition in inputs
+            if partition.topic in shuffled and is_vector(committed.get(partition))
+        }
         self._directory.lock(task_id)
         try:
             had = {p: found for p in inputs if p in committed and (found := ShuffledBefore.of(committed[p])) is not None}
             task = self._open_task(task_id, inputs, had)
-            misfits = task.state_manager.misfits(logs, self._committed_input(inputs, committed))
+            misfits = task.state_manager.misfits(logs, self._committed_input(inputs, committed, fed))
             if misfits:
                 task.close_dirty()
                 delete_stores(misfits.values())
@@ -288,31 +295,26 @@ class LaneTasks:
             places = KeyPlaces.of(subtopologies[task_id.subtopology], subtopologies.values(), self._plan.partitions)
             if not places.is_complete:
                 self._key_places[task_id] = places
-        for partition in inputs:
-            # One without a vector has records left in the topic, from when they were written there: those come first.
-            if partition.topic in self._plan.shuffled and is_vector(committed.get(partition)):
-                sources = sources_of(self._plan, self._plan.shuffled[partition.topic])
-                opened.fed[partition] = ShuffleInput(sources, committed.get(partition))
-                opened.source_logs[partition] = self._source_logs(sources, committed.get(partition))
+        opened.fed = fed
+        opened.source_logs = {p: self._source_logs(behind.sources, committed[p]) for p, behind in fed.items()}
         return opened
 
-    def _committed_input(self, inputs: Iterable[TopicPartition], committed: Committed) -> dict[TopicPartition, int]:
+    def _committed_input(
+        self, inputs: Iterable[TopicPartition], committed: Committed, fed: Mapping[TopicPartition, ShuffleInput]
+    ) -> dict[TopicPartition, int]:
         """Up to where what a task reads is committed, of sources behind a shuffle; nothing where stores may be ahead of it."""
         if not self._config.eos_enabled:
             return {}
-        shuffled, found = self._plan.shuffled, dict[TopicPartition, int]()
-        for partition in inputs:
-            known = committed.get(partition)
-            if partition.topic not in shuffled:
-                found[partition] = 0 if known is None else known.offset
-            elif known is not None and is_vector(known):
-                for source, at in Vector.of(known, sources_of(self._plan, shuffled[partition.topic])).positions.items():
-                    found[source] = max(at, found.get(source, at))
+        own = [partition for partition in inputs if partition.topic not in self._plan.shuffled]
+        found = {partition: committed[partition].offset if partition in committed else 0 for partition in own}
+        for behind in fed.values():
+            for source, at in behind.committed.positions.items():
+                found[source] = max(at, found.get(source, at))
         return found
 
-    def _source_logs(self, sources: Sequence[TopicPartition], committed: OffsetAndMetadata | None) -> Mapping[str, int]:
+    def _source_logs(self, sources: Sequence[TopicPartition], committed: OffsetAndMetadata) -> Mapping[str, int]:
         """The ids of source topics: those that the driver has compared the vector with, or those that there are now."""
-        known = {} if committed is None else logs_of(committed)
+        known = logs_of(committed)
         unknown = {source.topic for source in sources} - known.keys()
         return {**known, **self._admin.topic_ids(unknown)} if unknown else known
 
