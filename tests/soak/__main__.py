@@ -7,6 +7,7 @@ among them, each with a set-up of its own.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
 import signal
@@ -27,6 +28,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(os.environ.get("SOAK_SEED") or 1))
     parser.add_argument("--runs", type=int, default=0, help="how many set-ups share the time; one for each 15 minutes by itself")
     parser.add_argument("--pause", type=float, default=6.0, help="seconds between two faults, on average")
+    parser.add_argument("--at-most", type=float, default=math.inf, help="minutes by the clock after which a run ends")
     parser.add_argument("--plan", type=Path, help="a plan that was printed, instead of one drawn from the seed")
     parser.add_argument("--only", action="append", default=[], help="a kind of fault, instead of all; may be repeated")
     parser.add_argument(
@@ -54,7 +56,7 @@ def main() -> int:
     good = True
     runs = 1 if arguments.plan or arguments.each else arguments.runs or max(1, round(arguments.minutes / 15))
     for number in range(runs):
-        outcome = _play(_plan(arguments, number, runs), arguments.logs)
+        outcome = _play(_plan(arguments, number, runs), arguments.logs, arguments.at_most)
         good = good and outcome.is_good
         if not arguments.trial:
             keep(outcome)
@@ -83,14 +85,14 @@ def _plan(arguments: argparse.Namespace, number: int, runs: int) -> Plan:
     return draw(seed, arguments.minutes / runs, setup, arguments.pause, kinds)
 
 
-def _play(plan: Plan, logs: Path | None) -> Outcome:
+def _play(plan: Plan, logs: Path | None, at_most: float) -> Outcome:
     print(f"seed {plan.seed}: {plan.setup}; {len(plan.faults)} faults", flush=True)
     print("\n".join(plan.lines()), flush=True)
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
     run = Run(plan, folder, lambda text: print(text, flush=True))
     try:
         with run:
-            return run.play()
+            return run.play(at_most=at_most * 60)
     finally:
         if run.outcome.findings:
             print("\n".join([*map(str, run.outcome.findings[:20]), run.outcome.words]), flush=True)

@@ -12,16 +12,17 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from tests.harness.kafka import Kafka, Message, _message
 from tests.soak.applications import PARTITIONS, Application, Inputs
+from tests.soak.plan import Setup
 
-BATCH = 120  # records, 1.2 s of their own time
 _QUIET = {"log_level": 2, "socket.timeout.ms": 30_000}
 
 
 class Load:
     """Feeds batches to all applications, one after the other, and remembers what it has fed."""
 
-    def __init__(self, kafka: Kafka, applications: Mapping[str, Application], rate: int, seed: int) -> None:
-        self._applications, self._rate, self._chance = applications, rate, random.Random(seed)
+    def __init__(self, kafka: Kafka, applications: Mapping[str, Application], setup: Setup, seed: int) -> None:
+        self._applications, self._chance = applications, random.Random(seed)
+        self._rate, self._batch = setup.rate, setup.batch
         self._producer = Producer(
             {
                 **_QUIET,
@@ -76,10 +77,10 @@ class Load:
                     return
                 started = time.monotonic()
                 for name, application in self._applications.items():
-                    self._feed(name, application, application.make(self._chance, self._next, BATCH))
+                    self._feed(name, application, application.make(self._chance, self._next, self._batch))
                 self._flush()
-                self._next += BATCH
-                self._ended.wait(max(0.0, BATCH / self._rate - (time.monotonic() - started)))
+                self._next += self._batch
+                self._ended.wait(max(0.0, self._batch / self._rate - (time.monotonic() - started)))
         except BaseException as exc:  # noqa: BLE001 - whoever waits for the load raises it
             self.failure = exc
         finally:

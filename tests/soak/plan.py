@@ -28,6 +28,8 @@ class Setup:
     standbys: int = 0
     applications: tuple[str, ...] = tuple(APPLICATIONS)
     rate: int = 40
+    batch: int = 120
+    """How many records of each application are written at once: 1.2 seconds of their own time, and never more."""
     resident: bool = False
     """Whether one lane has all tasks of an application and stays while there is little to do, instead of two with turns."""
 

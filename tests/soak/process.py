@@ -17,6 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+
 from penstock import (
     InvalidStateStoreError,
     KafkaStreams,
@@ -79,6 +82,7 @@ class Instance:
         status = {
             "states": {name: streams.state.name for name, streams in self._running.items()},
             "victim": None if self._victim is None else self._victim.state.name,
+            "jobs": self._jobs(),
             "queries": self._queries,
             "failed queries": self._failed_queries[-5:],
         }
@@ -86,6 +90,15 @@ class Instance:
         with contextlib.suppress(OSError):  # the disk may be full
             draft.write_text(json.dumps(status))
             draft.rename(self._status)
+
+    @staticmethod
+    def _jobs() -> int:
+        """How many jobs Spark was given since it began."""
+        context = SparkContext._active_spark_context
+        try:
+            return int(context._jsc.sc().dagScheduler().numTotalJobs()) if context is not None else 0
+        except (Py4JError, OSError, AttributeError):  # the JVM is away
+            return 0
 
     def _listen(self) -> None:
         for line in sys.stdin:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,7 @@ from tests.soak.instance import InstanceProcess
 from tests.soak.load import Load, Output
 from tests.soak.plan import CLUSTER, Fault, Plan, settings
 from tests.soak.surroundings import Brokers, Disk
-from tests.soak.truth import Finding, Kind, findings, hanging, uncommitted
+from tests.soak.truth import Finding, Kind, Truth, findings, hanging, uncommitted
 
 _PATIENCE = 420.0
 
@@ -92,7 +93,7 @@ class Run:
         self.orders.mkdir(parents=True)
         self.brokers = self._stack.enter_context(Brokers(setup.brokers, setup.instances, self.folder / "brokers"))
         self.kafka = self.brokers.kafka
-        self.load = Load(self.kafka, self.applications, setup.rate, self.plan.seed)
+        self.load = Load(self.kafka, self.applications, setup, self.plan.seed)
         self._stack.callback(self.load.close)
         self.outputs = {name: Output(self.kafka, f"{name}-out") for name in self.applications}
         environment: dict[str, str] = {}
@@ -154,14 +155,17 @@ class Run:
         alive = [instance for instance in self.instances if instance.is_alive]
         executors = list(self.cluster.executors().values()) if self.cluster is not None else []
         taken = samples.take([i.pid for i in alive], [i.folder for i in self.instances], executors)
-        self.outcome.samples.append({"minute": self.now / 60, **taken})
+        jobs = sum(instance.status.get("jobs", 0) for instance in alive)
+        self.outcome.samples.append({"minute": self.now / 60, **taken, "jobs since the session began": jobs})
 
     # -- faults --------------------------------------------------------------------------------------------------------
 
-    def play(self, verify_every: float = 180.0) -> Outcome:
-        """All faults of the plan, with a verification now and then; then the last verification, and the end."""
+    def play(self, verify_every: float = 180.0, at_most: float = math.inf) -> Outcome:
+        """The faults of the plan, for at most so many seconds, verified now and then; then the last verification, and the end."""
         checked = time.monotonic()
         for number, fault in enumerate(self.plan.faults, 1):
+            if self.now > at_most:
+                break
             time.sleep(fault.after)
             self._do(number, fault)
             if self.outcome.findings:
@@ -193,10 +197,11 @@ class Run:
         self.faults.repair()
         self.load.pause()
         self._look_anew()
-        wrong = self._settle(self._outputs, _PATIENCE)
+        truths = {name: app.truth(self.load.inputs[name], PARTITIONS) for name, app in self.applications.items()}
+        wrong = self._settle(lambda: self._outputs(truths), _PATIENCE)
         if not wrong:
             time.sleep(1.5)  # what comes too much comes now
-            wrong = self._outputs()
+            wrong = self._outputs(truths)
         if not wrong:
             wrong = self._settle(lambda: [*self._transactions(), *self._offsets()], 120.0)
         self.outcome.findings += wrong
@@ -252,10 +257,9 @@ class Run:
         for output in self.outputs.values():
             output.kafka = self.kafka
 
-    def _outputs(self) -> list[Finding]:
+    def _outputs(self, truths: Mapping[str, Truth]) -> list[Finding]:
         wrong: list[Finding] = []
-        for name, application in self.applications.items():
-            truth = application.truth(self.load.inputs[name], PARTITIONS)
+        for name, truth in truths.items():
             wrong += findings(name, truth, self.outputs[name].read(), self.plan.setup.exactly_once)
         return wrong
 
