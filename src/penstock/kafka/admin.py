@@ -39,6 +39,7 @@ _PASSING = frozenset(
 )
 _UNKNOWN_SECONDS = 3.0  # a broker that comes back does not know its topics in the first moment
 _LEADER_SECONDS = 5.0  # so long partitions whose leader is away may hold up the others
+_OFFSETS_SECONDS = 10.0  # after which they are asked for with another client: one that has lost its brokers never answers
 _UNKNOWN_PARTITION = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
 
@@ -71,7 +72,7 @@ class Admin:
         deadline = time.monotonic() + _TIMEOUT
         while True:
             try:
-                _result(self._client.create_topics([topic], request_timeout=_TIMEOUT)[name])
+                _result(self._client.create_topics([topic], request_timeout=_TIMEOUT)[name], _deadline(_TIMEOUT))
                 break
             except KafkaException as exc:
                 error = exc.args[0]
@@ -85,9 +86,10 @@ class Admin:
 
     def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics; those that are gone already are fine."""
-        for name, future in self._client.delete_topics(list(names)).items():
+        deleted, deadline = self._client.delete_topics(list(names)), _deadline(_TIMEOUT)
+        for name, future in deleted.items():
             try:
-                _result(future)
+                _result(future, deadline)
             except KafkaException as exc:
                 if exc.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise refused(f"deleting the topic {name}", exc.args[0]) from exc
@@ -95,7 +97,7 @@ class Admin:
     def topic_configs(self, name: str) -> dict[str, str]:
         """The configuration of a topic, defaults included."""
         resource = ConfigResource(ResourceType.TOPIC, name)
-        entries = _result(self._client.describe_configs([resource])[resource])
+        entries = _result(self._client.describe_configs([resource])[resource], _deadline(_TIMEOUT))
         return {key: entry.value for key, entry in entries.items()}
 
     def max_message_bytes(self, topic: str) -> int | None:
@@ -173,9 +175,10 @@ class Admin:
         names = sorted(set(topics))
         if not names:
             return
-        for name, future in self._client.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT).items():
+        asked, deadline = self._client.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT), _deadline(_TIMEOUT)
+        for name, future in asked.items():
             try:
-                described = _result(future)
+                described = _result(future, deadline)
             except KafkaException as exc:
                 if exc.args[0].code() in leave_out:
                     continue
@@ -200,7 +203,7 @@ class Admin:
         asked = list(partitions)
         deadline, gone_since = time.monotonic() + _TIMEOUT, math.inf
         while asked:
-            found, failures = self._answered(asked, spec, committed_only, _TIMEOUT)
+            found, failures = self._answered(asked, spec, committed_only, min(_OFFSETS_SECONDS, _TIMEOUT))
             if not failures:
                 return found
             error = next(iter(failures.values()))
@@ -233,10 +236,11 @@ class Admin:
         if self._metrics is not None:
             self._client.poll(0)
         if asked:
-            for p, future in self._client.list_offsets(asked, isolation_level=level, request_timeout=seconds).items():
+            told, deadline = self._client.list_offsets(asked, isolation_level=level, request_timeout=seconds), _deadline(seconds)
+            for p, future in told.items():
                 partition = TopicPartition(p.topic, p.partition)
                 try:
-                    offset = _result(future).offset
+                    offset = _result(future, deadline).offset
                 except KafkaException as exc:
                     failures[partition] = exc.args[0]
                     continue
@@ -316,12 +320,20 @@ class Admin:
         )
 
 
-def _result(future: Future[Any]) -> Any:
-    """What a request came to; one that nobody answers ends like every other that times out."""
+def _deadline(seconds: float) -> float:
+    """When a request that brokers are given so many seconds for must have been answered."""
+    return time.monotonic() + seconds + _STEP
+
+
+def _result(future: Future[Any], deadline: float) -> Any:
+    """What a request came to; one that nobody answers ends like every other that times out.
+
+    All answers to a request have the same deadline: waited for one after the other they took minutes.
+    """
     try:
-        return future.result(_TIMEOUT + _STEP)
+        return future.result(max(0.0, deadline - time.monotonic()))
     except FutureTimeout as exc:
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"no answer within {_TIMEOUT:.0f} s")) from exc
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer in time")) from exc
 
 
 def _until(condition: Callable[[], bool], otherwise: str) -> None:

@@ -1,4 +1,5 @@
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,12 +12,10 @@ from penstock.kafka import admin
 from penstock.kafka.admin import Admin
 
 
-def test_should_take_a_request_that_nobody_answers_for_one_that_timed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admin, "_TIMEOUT", 0.01)
-    monkeypatch.setattr(admin, "_STEP", 0.01)
+def test_should_take_a_request_that_nobody_answers_for_one_that_timed_out() -> None:
     unanswered: Future[Any] = Future()
     with pytest.raises(KafkaException) as caught:
-        admin._result(unanswered)
+        admin._result(unanswered, 0.0)
     assert caught.value.args[0].code() == KafkaError._TIMED_OUT
 
 
@@ -117,6 +116,47 @@ def test_should_leave_out_a_partition_without_leader_and_not_ask_for_it_again_be
     cluster.ends["topic-1"], cluster.leaders["topic-1"] = 9, 1
     assert client.reachable_ends([A, B], False) == {A: 7, B: 9}
     assert cluster.asked[-1] == ({"topic-0", "topic-1"}, IsolationLevel.READ_UNCOMMITTED)
+
+
+class Clock:
+    """Goes on only when somebody waits for it."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Unanswered(Future[Any]):
+    """An answer that never comes."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def result(self, timeout: float | None = None) -> Any:
+        assert timeout is not None
+        self._clock.sleep(timeout)
+        raise FutureTimeout
+
+
+def test_should_wait_for_all_answers_together_and_then_ask_with_another_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(admin, "time", clock)
+    answering = Cluster({f"topic-{number}": 7 for number in range(9)}, {})
+    client = admin_of(answering)
+    dead = SimpleNamespace(list_offsets=lambda asked, **_: {partition: Unanswered(clock) for partition in asked})
+    dead.list_topics = lambda timeout: SimpleNamespace(
+        topics={"topic": SimpleNamespace(error=None, partitions=range(9))}, brokers={}
+    )
+    client._client = dead  # type: ignore[assignment]
+    partitions = [TopicPartition("topic", number) for number in range(9)]
+    assert client.log_ends(partitions, True) == dict.fromkeys(partitions, 7)
+    assert clock.now < 15  # not nine times as long
 
 
 def test_should_ask_again_where_one_partition_without_leader_has_kept_all_from_being_told() -> None:
