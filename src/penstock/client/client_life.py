@@ -13,6 +13,10 @@ from penstock.errors import StreamsError
 _log = logging.getLogger(__name__)
 
 
+class ClosedWhileStartingError(StreamsError):
+    """An application was closed before it had started: it starts no further."""
+
+
 class ClientLife:
     """Goes from state to state as `State` allows.
 
@@ -79,6 +83,11 @@ class ClientLife:
                     return False
                 self._changed.wait(left)
         return True
+
+    def refuse_if_closing(self) -> None:
+        """ClosedWhileStartingError where the client is about to end, or has ended."""
+        if not self.state.is_running_or_rebalancing:
+            raise ClosedWhileStartingError(f"stream-client [{self._client_id}] was closed while it started")
 
     def refuse_after_start(self, what: str) -> None:
         """StreamsError where something is set that can be set only before the start."""

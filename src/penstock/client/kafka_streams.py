@@ -17,7 +17,7 @@ from typing import Any
 from penstock import __version__
 from penstock.client.assignment.group_assignment import GroupAssignor, member_tags
 from penstock.client.assignment.joining import wait_to_join
-from penstock.client.client_life import ClientLife
+from penstock.client.client_life import ClientLife, ClosedWhileStartingError
 from penstock.client.close_options import CloseOptions
 from penstock.client.inside import Inside
 from penstock.client.listeners import StateListener, StateRestoreListener
@@ -27,6 +27,7 @@ from penstock.client.metrics.prometheus import render
 from penstock.client.metrics.reporters import Reporters
 from penstock.client.metrics.server import MetricsServer
 from penstock.client.preparation import Prepared, prepare
+from penstock.client.process_end import process_end
 from penstock.client.queries.local_stores import LocalStores
 from penstock.client.queries.locations import Locations
 from penstock.client.queries.methods import QueryMethods
@@ -81,6 +82,8 @@ _SHUTDOWN_SECONDS = 60.0
 _MISSING_SECONDS = 3.0
 # So long an instance waits for its lanes before it asks others for their work.
 _JOIN_SECONDS = 60.0
+# So long `start` waits for the end of an application that was closed meanwhile.
+_CLOSE_SECONDS = 60.0
 
 
 class StreamThreadExceptionResponse(enum.Enum):
@@ -126,6 +129,7 @@ class KafkaStreams(QueryMethods):
         self._threads = StreamThreads(self._client_id)
         self._thread_count = threading.RLock()
         self._starting = threading.RLock()
+        self._starter: int | None = None
         self._renewing = threading.Lock()
         self._process_id = ""
         self._metrics = ApplicationMetrics(
@@ -182,6 +186,8 @@ class KafkaStreams(QueryMethods):
     def start(self) -> None:
         """Begin to process; returns when the topics are there and the application is about to join its group.
 
+        The process lasts until the application ends (`client/process_end.py`), whatever becomes of the thread that calls it.
+
         0. Check the settings, also those of Spark: what cannot work ends here, with nothing done.
         1. Lock the state folder, check and create topics, make the plan.
         2. Make or take the SparkSession and its lanes.
@@ -192,16 +198,24 @@ class KafkaStreams(QueryMethods):
                 raise StreamsError(f"the application can be started once; it is {self._life.state.name}")
             told = self._life.change(State.REBALANCING)
         self._life.tell(told)
+        process_end.wait_for(self)
         try:
             with self._starting:
+                self._starter = threading.get_ident()
                 self._start()
+        except ClosedWhileStartingError as exc:
+            _log.info("%s", exc)
+            self._life.wait_for_end(_CLOSE_SECONDS)
         except BaseException as exc:
             self.failure = exc
             self._close_to_error()
             raise
+        finally:
+            self._starter = None
 
     def _start(self) -> None:
         config = self._config
+        self._life.refuse_if_closing()
         check_client_settings(config)
         check_session(config.spark_configs, self._given_spark)
         group_write = config["allow.os.group.write.access"]
@@ -224,7 +238,7 @@ class KafkaStreams(QueryMethods):
         context = self._session.context
         self._identity = identity_for(context)
         self._say_starting("Spark: executors are looked for, and worker processes started")
-        lanes = lanes_of(context, config["num.stream.threads"], len(prepared.plan.tasks()))
+        lanes = lanes_of(context, config["num.stream.threads"], len(prepared.plan.tasks()), self._life.refuse_if_closing)
         threads = [self._threads.add() for _ in range(lanes)]
         self._lane_jobs = LaneJobs(context, self._application(prepared), [thread.name for thread in threads])
         self._lane_jobs.warm_up()
@@ -293,6 +307,7 @@ class KafkaStreams(QueryMethods):
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
 
     def _say_starting(self, step: str) -> None:
+        self._life.refuse_if_closing()
         if self._web is not None:
             self._web.starting(step)
 
@@ -419,7 +434,8 @@ class KafkaStreams(QueryMethods):
     def close(self, timeout: CloseOptions | timedelta | int | None = None) -> bool:
         """Commit what is processed and stop; True where that was done within the timeout (timedelta or milliseconds).
 
-        `CloseOptions` also say whether the instance leaves its group; of several calls the first decides that.
+        `CloseOptions` also say whether the instance leaves its group; of several calls the first decides that. One that still
+        starts goes no further. A signal's handler that interrupts `start` itself gets False: it ends when that has returned.
 
             streams.close(CloseOptions(timeout=timedelta(seconds=30), leave_group=True))
         """
@@ -431,6 +447,8 @@ class KafkaStreams(QueryMethods):
         self._life.tell(told)
         if told is not None:
             threading.Thread(target=self._shut_down, name=f"{self._client_id}-close", daemon=True).start()
+        if self._starter == threading.get_ident():  # a signal's handler, within `start`: that has to return first
+            return False
         ended = self._life.wait_for_end(options.seconds)
         if ended and self._web is not None:
             self._web.close()  # after a failure it was left to tell of it

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from penstock.commands.common import StopSignal, fail, told_in_one_sentence
+from penstock.client.process_end import StopSignal
+from penstock.commands.common import fail, told_in_one_sentence
 from penstock.commands.progress import busy
 
 _USUAL_PORT = 9092

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import importlib
 import logging
-import signal
 import sys
-import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -110,35 +107,6 @@ def told_in_one_sentence() -> Iterator[None]:
         fail(str(exc))
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-
-
-class StopSignal(threading.Event):
-    """Set by Ctrl-C and SIGTERM; a second signal ends at once. Also a context manager."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._before: dict[int, Any] = {}
-
-    def arm(self) -> None:
-        """Take the signals; again after whoever else takes them: a SparkContext does when it is made."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before.setdefault(number, signal.getsignal(number))
-            signal.signal(number, self._on_signal)
-
-    def _on_signal(self, number: int, _: FrameType | None) -> None:
-        self.set()
-        self._give_back()
-
-    def _give_back(self) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def __enter__(self) -> StopSignal:
-        self.arm()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._give_back()
 
 
 def quiet_clients() -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from penstock.commands.common import INTERRUPTED, StopSignal, fail, quiet_clients, told_in_one_sentence
+from penstock.client.process_end import StopSignal
+from penstock.commands.common import INTERRUPTED, fail, quiet_clients, told_in_one_sentence
 from penstock.commands.demo_view import View
 from penstock.errors import StreamsError
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from penstock.client.process_end import StopSignal
 from penstock.commands.common import (
     INTERRUPTED,
     ConfigFile,
     Settings,
-    StopSignal,
     fail,
     quiet_clients,
     read_settings,

@@ -8,7 +8,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from penstock.commands.common import ConfigFile, Settings, StopSignal, fail, told_in_one_sentence
+from penstock.client.process_end import StopSignal
+from penstock.commands.common import ConfigFile, Settings, fail, told_in_one_sentence
 from penstock.commands.instance import Server, instance
 from penstock.commands.query import shown_time
 from penstock.dead_letters import DeadLetter

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock.client.process_end import StopSignal
 from penstock.commands.app_reference import load_topology
 from penstock.commands.common import (
     ConfigFile,
     Reference,
     Settings,
-    StopSignal,
     fail,
     quiet_clients,
     streams_config,

@@ -11,7 +11,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from penstock.commands.common import ConfigFile, Settings, StopSignal, told_in_one_sentence
+from penstock.client.process_end import StopSignal
+from penstock.commands.common import ConfigFile, Settings, told_in_one_sentence
 from penstock.commands.instance import Server, instance
 from penstock.commands.logs import lines_of
 from penstock.commands.query import shown_time

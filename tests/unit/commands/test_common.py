@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-import signal
 import socket
 from pathlib import Path
 
@@ -10,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from penstock.cli import app
-from penstock.commands.common import StopSignal, read_settings, show_table, told_in_one_sentence
+from penstock.commands.common import read_settings, show_table, told_in_one_sentence
 from penstock.errors import BrokerError, ConfigError
 
 
@@ -78,22 +76,6 @@ def test_should_end_with_a_code_that_tells_why(error: BaseException, code: int) 
     with pytest.raises(typer.Exit) as ended, told_in_one_sentence():
         raise error
     assert ended.value.exit_code == code
-
-
-def test_should_take_the_first_signal_and_leave_the_second_to_others() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    seen = []
-    signal.signal(signal.SIGTERM, lambda *_: seen.append("second"))
-    try:
-        with StopSignal() as stop:
-            stop.arm()  # as after somebody else has taken the signals
-            os.kill(os.getpid(), signal.SIGTERM)
-            assert stop.wait(5)
-            assert seen == []
-            os.kill(os.getpid(), signal.SIGTERM)
-            assert seen == ["second"]
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def test_should_print_plain_columns_into_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:

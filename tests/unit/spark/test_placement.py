@@ -47,6 +47,17 @@ def test_should_give_up_on_a_cluster_that_gives_nothing(monkeypatch: pytest.Monk
         wait_for_executors(_Cluster(monkeypatch, comes_at=1e9).context, 600.0)
 
 
+def test_should_not_wait_for_executors_that_nobody_wants_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = iter([None, None, RuntimeError("closed")])
+
+    def check() -> None:
+        if (error := next(asked)) is not None:
+            raise error
+
+    with pytest.raises(RuntimeError, match="closed"):
+        wait_for_executors(_Cluster(monkeypatch, comes_at=1e9).context, 600.0, check)
+
+
 def test_should_leave_the_place_to_spark_without_executors() -> None:
     assert choose_places(["a", None], []) == [None, None]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark import RDD, SparkContext
 
@@ -52,10 +52,10 @@ def executors(spark: SparkContext) -> list[str]:
     return sorted(executor_place(host, executor) for executor, host in executors_with_hosts(spark).items())
 
 
-def wait_for_executors(spark: SparkContext, timeout: float) -> list[str]:
+def wait_for_executors(spark: SparkContext, timeout: float, check: Callable[[], None] = lambda: None) -> list[str]:
     """The executors of a session, which has none yet when it was just made; returns when no more of them come.
 
-    With dynamic allocation one is asked for where there is none; the load asks for the others.
+    With dynamic allocation one is asked for where there is none; the load asks for the others. `check` raises to end the waiting.
     """
     if is_local(spark):
         return []
@@ -82,6 +82,7 @@ def wait_for_executors(spark: SparkContext, timeout: float) -> list[str]:
                 "%s has given no executor yet, and is waited for %.0f s more: check that it has cores and memory to spare",
                 *(spark.master, deadline - now),
             )
+        check()
         time.sleep(0.05)
         there = executors(spark)
         if there != found:

@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -193,12 +193,12 @@ def _daemon(known: Mapping[str, str]) -> dict[str, str]:
     return {_DAEMON: "pyspark_penstock.daemon", _WORKER_PATH: path}
 
 
-def lanes_of(context: SparkContext, wanted: int | None = None, tasks: int = 1) -> int:
+def lanes_of(context: SparkContext, wanted: int | None = None, tasks: int = 1, check: Callable[[], None] = lambda: None) -> int:
     """As many lanes as wanted, or as Spark runs tasks at a time; returns when the context has executors to put them on.
 
-    With dynamic allocation that is what it can come to, and no more than there are tasks.
+    With dynamic allocation that is what it can come to, and no more than there are tasks. `check` raises to end the waiting.
     """
-    there = wait_for_executors(context, _EXECUTOR_SECONDS)
+    there = wait_for_executors(context, _EXECUTOR_SECONDS, check)
     settings = dict(context.getConf().getAll())
     cpus, allocation = int(settings.get("spark.task.cpus", "1")), Allocation.of(settings)
     if allocation is None:

@@ -1,0 +1,138 @@
+"""How long a process lasts in which an application was started: until that ends, as in Java.
+
+Penstock's threads are daemons, so a script whose last line is `streams.start()` would end with that line. What comes after the
+end of the main thread:
+
+    the script has come to its end     the application goes on until it ends by itself, or Ctrl-C or SIGTERM ask for it
+    it has failed, or was interrupted  the application is closed, and the process ends with the script's code
+    an interactive Python              likewise
+    a test runner                      nothing: a test that failed before it closed its application must not keep the others
+
+Whoever has closed an application, or is closing it, is not waited for.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import Collection, Iterable
+from types import FrameType
+from typing import Any, Final, Protocol
+
+from penstock.client.state import State
+
+_log = logging.getLogger(__name__)
+_CLOSE_MS: Final = 60_000
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Application(Protocol):
+    """What may go on after the main thread."""
+
+    @property
+    def state(self) -> State:
+        """Where it is in its life."""
+
+    def close(self, timeout: int) -> bool:
+        """End it within so many milliseconds."""
+
+
+class StopSignal(threading.Event):
+    """Set by Ctrl-C and SIGTERM; a second signal ends at once. Also a context manager."""
+
+    def __init__(self, signals: Collection[int] = _SIGNALS) -> None:
+        super().__init__()
+        self._signals = signals
+        self._before: dict[int, Any] = {}
+
+    def arm(self) -> None:
+        """Take the signals; again after whoever else takes them: a SparkContext does when it is made."""
+        for number in self._signals:
+            self._before.setdefault(number, signal.getsignal(number))
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        self.set()
+        self._give_back()
+
+    def _give_back(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def __enter__(self) -> StopSignal:
+        self.arm()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._give_back()
+
+
+class ProcessEnd:
+    """What is done when the main thread has ended, in the process it was made in."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._applications = weakref.WeakSet[Any]()
+        self._lock = threading.Lock()
+        self._is_registered = False
+
+    def wait_for(self, application: Application) -> None:
+        """An application is about to start: the process is to last as long as it does."""
+        with self._lock:
+            if self._process != os.getpid():  # forked since
+                self._process, self._is_registered = os.getpid(), False
+                self._applications.clear()
+            self._applications.add(application)
+            if not self._is_registered:
+                # Not `atexit`: by then nothing can be given to a pool of threads any more, and applications have such pools.
+                threading._register_atexit(self._ended, os.getpid())  # type: ignore[attr-defined]
+                self._is_registered = True
+
+    def _ended(self, process: int) -> None:
+        if os.getpid() != process or _is_a_test_runner():
+            return
+        left = self._working()
+        if not left:
+            return
+        if _is_interactive() or getattr(sys, "last_value", None) is not None:
+            _close(left)
+            return
+        _log.info("the main thread has ended; the application goes on until it is closed, or Ctrl-C or SIGTERM end it")
+        try:
+            with StopSignal([number for number in _SIGNALS if not _is_the_users(signal.getsignal(number))]) as stop:
+                while self._working() and not stop.wait(0.2):
+                    pass
+        except (KeyboardInterrupt, SystemExit):  # by a handler of the user's
+            pass
+        _close(self._working())
+
+    def _working(self) -> list[Application]:
+        return [application for application in self._applications if application.state.is_running_or_rebalancing]
+
+
+process_end: Final = ProcessEnd()
+
+
+def _close(applications: Iterable[Application]) -> None:
+    for application in applications:
+        application.close(_CLOSE_MS)
+
+
+def _is_the_users(handler: Any) -> bool:
+    """Whether somebody has decided what a signal does, other than Python itself and pyspark, which cancels all jobs."""
+    if handler in (signal.SIG_DFL, signal.default_int_handler):
+        return False
+    return not str(getattr(handler, "__module__", "")).startswith("pyspark.")
+
+
+def _is_interactive() -> bool:
+    return hasattr(sys, "ps1") or bool(sys.flags.interactive)
+
+
+def _is_a_test_runner() -> bool:
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return "_pytest" in sys.modules or (main is not None and main.name.partition(".")[0] == "unittest")
