@@ -113,6 +113,8 @@ def main() -> None:
         except Exception as exc:  # noqa: BLE001 - the test sees it
             answer = {"error": repr(exc)}
         print(json.dumps(answer), flush=True)
+    for streams in sharing.applications.values():
+        streams.close(30_000)
 
 
 if __name__ == "__main__":
