@@ -20,6 +20,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from types import FrameType
 from typing import Any, Final, Protocol
 
@@ -89,7 +90,8 @@ class ProcessEnd:
             self._applications.add(application)
             if not self._is_registered:
                 # Not `atexit`: by then nothing can be given to a pool of threads any more, and applications have such pools.
-                threading._register_atexit(self._ended, os.getpid())  # type: ignore[attr-defined]
+                with suppress(AttributeError, RuntimeError):  # an unknown Python, or one that is about to end
+                    threading._register_atexit(self._ended, os.getpid())  # type: ignore[attr-defined]
                 self._is_registered = True
 
     def _ended(self, process: int) -> None:
