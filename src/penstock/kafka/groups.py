@@ -24,6 +24,7 @@ from penstock.kafka import member_codec as codec
 from penstock.kafka.abandon import AbandonedError, call_within, close_within
 from penstock.kafka.clients import group_admin_config
 from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
+from penstock.kafka.member_clients import open_member_client
 from penstock.kafka.member_codec import AssignmentFrame, MemberFrame
 from penstock.kafka.members import Decision, MemberInfo
 
@@ -65,7 +66,7 @@ class Groups:
         given = group_admin_config(config, client_id)
         known = {key: value for key, value in given.items() if key in KafkaAdminClient.DEFAULT_CONFIG}
         try:
-            self._client = KafkaAdminClient(**known)
+            self._client = open_member_client(KafkaAdminClient, **known)
         except ClientError as exc:
             raise BrokerError(
                 f"the brokers at {','.join(config['bootstrap.servers'])} do not answer ({exc}): check bootstrap.servers"

@@ -50,6 +50,7 @@ from penstock.kafka.consumer_protocol import assignment_user_data, subscription_
 from penstock.kafka.fenced_commit import commit_under
 from penstock.kafka.group_protocol import DEFAULT_LIMIT, AssignUnits, GroupProtocol, JoinedMember, RefusedError
 from penstock.kafka.groups import GroupStatus
+from penstock.kafka.member_clients import open_member_client
 from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, MemberIdentity, MemberInfo, Membership, Shares
 from penstock.kafka.offset_parts import metadata_refused, offset_parts
 from penstock.kafka.other_kinds import OtherKinds
@@ -304,7 +305,8 @@ class GroupMember:
         return seconds
 
     def _join_and_serve(self) -> None:
-        consumer = KafkaConsumer(
+        consumer = open_member_client(
+            KafkaConsumer,
             **self._config,
             enable_auto_commit=False,
             isolation_level="read_committed",  # committed offsets are told when open transactions are decided
