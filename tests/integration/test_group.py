@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+from kafka.errors import KafkaConnectionError
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 from penstock import ConfigError, StreamsConfig
@@ -36,12 +37,26 @@ def topic(kafka: Kafka) -> None:
 class Member:
     """One that takes whatever it is given."""
 
-    def __init__(self, kafka: Kafka, group: str, process: str, keys: PeerKeys | None, static: str | None = None) -> None:
+    def __init__(
+        self,
+        kafka: Kafka,
+        group: str,
+        process: str,
+        keys: PeerKeys | None,
+        static: str | None = None,
+        patience_ms: int = 10_000,
+    ) -> None:
         self.process = process
         self.got: list[Membership] = []
         self.revoked: list[bool] = []
-        config: dict[str, Any] = {"group_id": group, "bootstrap_servers": kafka.bootstrap_servers, "session_timeout_ms": 10_000}
-        config |= {"heartbeat_interval_ms": 300, "max_poll_interval_ms": 30_000, "client_id": process}
+        config: dict[str, Any] = {
+            "group_id": group,
+            "bootstrap_servers": kafka.bootstrap_servers,
+            "client_id": process,
+            "heartbeat_interval_ms": 300,
+            "session_timeout_ms": patience_ms,
+            "max_poll_interval_ms": max(30_000, patience_ms),
+        }
         if static:
             config["group_instance_id"] = static
         self.member = GroupMember(
@@ -105,6 +120,22 @@ def test_should_prove_themselves_with_the_first_join(join: Any) -> None:
     assert second.wait_for_hosts("a", "b").units == ("0_1",)
     assert second.got[0].generation == first.got[-1].generation
     assert first.revoked == [True, False]  # before the first join, and before the second's
+
+
+def test_should_come_back_before_its_session_ends_when_it_was_cut_off(kafka: Kafka, join: Any) -> None:
+    group = unique("cut-off")
+    member = join(group, "a", KEYS, patience_ms=300_000)
+    first = member.wait_for_hosts("a")
+    coordinator = member.member._consumer._coordinator
+
+    def poll(timeout_ms: int) -> bool:
+        coordinator.coordinator_id = None  # so that it cannot leave
+        raise KafkaConnectionError("socket disconnected")
+
+    coordinator.poll = poll
+    wait_until(lambda: member.got[-1].generation > first.generation, "a member again, long before the old one is given up")
+    assert member.revoked.count(True) > 1
+    assert len(kafka.admin.describe_consumer_groups([group])[group].result(60).members) == 1
 
 
 def test_should_keep_the_part_of_a_static_member_that_comes_back(join: Any) -> None:

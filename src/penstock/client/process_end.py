@@ -13,6 +13,7 @@ Whoever has closed an application, or is closing it, is not waited for.
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401 - what it does at the end comes after what was registered later: it closes all pools
 import logging
 import os
 import signal

@@ -47,6 +47,7 @@ from penstock.errors import BrokerAccessError, BrokerError, ConfigError, TaskMig
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import AbandonedError, call_within
 from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
+from penstock.kafka.farewell import leave_for
 from penstock.kafka.fenced_commit import commit_under
 from penstock.kafka.group_protocol import DEFAULT_LIMIT, AssignUnits, GroupProtocol, JoinedMember, RefusedError
 from penstock.kafka.groups import GroupStatus
@@ -67,6 +68,7 @@ _JOIN_TIMEOUT_MS = 5_000
 _REVOKE_STEP = 0.005
 _RETRY_SECONDS = 0.5
 _LEAVE_SECONDS = 60.0
+_FAREWELL_SECONDS = 20.0  # a broker that has just started loads its groups first
 _GRACE_SECONDS = 5.0  # the client keeps its own limits, as long as its loop runs
 
 # A member that tells something else than before makes the whole group join: one that is refused asks again soon, then rarely.
@@ -136,6 +138,7 @@ class GroupMember:
         self._closing = threading.Event()
         self._leaves: bool | None = None
         self._consumer: KafkaConsumer | None = None
+        self._left_behind: set[str] = set()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -316,6 +319,7 @@ class GroupMember:
         try:
             _look_after(consumer._coordinator, self)
             self._generation = lambda: consumer._coordinator._generation
+            self._take_leave(consumer)
             self._subscribe(consumer)
             self._consumer = consumer
             while not self._closing.is_set():
@@ -328,8 +332,21 @@ class GroupMember:
                 self._announce(consumer)
         finally:
             self._consumer = None
+            self._leave_behind(consumer)
             with _leaving(consumer._coordinator, self._leaves):
                 consumer.close(autocommit=False, timeout_ms=5_000)
+
+    def _leave_behind(self, consumer: KafkaConsumer) -> None:
+        """Remember who this member was, if it comes back as another. A static one comes back as itself."""
+        member_id = consumer._coordinator._generation.member_id
+        if member_id and not self._closing.is_set() and not self._config.get("group_instance_id"):
+            self._left_behind.add(member_id)
+
+    def _take_leave(self, consumer: KafkaConsumer) -> None:
+        if self._left_behind:
+            coordinator = consumer._coordinator
+            coordinator._net.run(leave_for, coordinator, sorted(self._left_behind), _FAREWELL_SECONDS)
+            self._left_behind.clear()
 
     def _serve(self, consumer: KafkaConsumer) -> None:
         """Handle requests; wait a moment for the first so that commits do not wait for a poll."""
