@@ -290,8 +290,9 @@ def pairs_and_lonely(inputs: Inputs, partitions: int) -> Truth:
         key = left.key or b""
         partners = [r for r in rights.get(key, ()) if abs(left.timestamp - r.timestamp) <= REACH]
         waited = stream_times[default_partition(key, partitions)] - left.timestamp
-        if not partners and waited > REACH + GRACE:
-            # As in Java, what is due is looked for again only when the newest that waited at the last look is due.
+        if not partners and waited > REACH:
+            # As in Java, what is due is looked for again only when the newest that waited at the last look is due. And where the
+            # other side was read so far ahead that the window is over, there is nothing to wait for: it comes out at once.
             side = found if waited > 2 * (REACH + GRACE) + _BATCH_TIME else early
             side[key].append(Result((left.value or b"") + b"+None", left.timestamp))
     return {key: Listed(found[key], ordered=False, optional=early[key]) for key in {*found, *early}}

@@ -79,6 +79,18 @@ def test_should_hold_the_truth_of_an_undisturbed_application(name: str, interlea
         assert len(application.truth(undisturbed.inputs, 1)) >= 4
 
 
+@pytest.mark.parametrize("name", ["join", "left-join"])
+def test_should_hold_the_truth_where_one_side_is_read_far_ahead(name: str) -> None:
+    """As after brokers were away: all of several batches of the right side, then all of the left."""
+    application, chance = APPLICATIONS[name], random.Random(7)
+    running = Undisturbed(application)
+    with running.driver:
+        batches = [application.make(chance, start, 120) for start in range(0, 480, 120)]
+        inputs = {topic: [message for batch in batches for message in batch[topic]] for topic in ("right", "in")}
+        running.feed(inputs, one_topic_after_the_other)
+        running.check()
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("name", APPLICATIONS)
 def test_should_be_able_to_run_with_every_transport(name: str, transport: str) -> None:
