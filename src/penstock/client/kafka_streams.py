@@ -198,7 +198,7 @@ class KafkaStreams(QueryMethods):
                 raise StreamsError(f"the application can be started once; it is {self._life.state.name}")
             told = self._life.change(State.REBALANCING)
         self._life.tell(told)
-        process_end.wait_for(self)
+        process_end.last_as_long_as(self)
         try:
             with self._starting:
                 self._starter = threading.get_ident()

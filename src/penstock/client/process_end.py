@@ -82,7 +82,7 @@ class ProcessEnd:
         self._lock = threading.Lock()
         self._is_registered = False
 
-    def wait_for(self, application: Application) -> None:
+    def last_as_long_as(self, application: Application) -> None:
         """An application is about to start: the process is to last as long as it does."""
         with self._lock:
             if self._process != os.getpid():  # forked since

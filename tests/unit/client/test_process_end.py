@@ -79,37 +79,37 @@ class _Script:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_should_go_on_after_the_script_until_a_signal_closes_the_application(number: int) -> None:
-    with _Script("process_end.wait_for(Played())") as script:
+    with _Script("process_end.last_as_long_as(Played())") as script:
         assert script.wait_for_line() == "works"
         script.signal(number)
         assert script.end() == (0, "closed\n", "")
 
 
 def test_should_end_when_the_application_does() -> None:
-    with _Script("process_end.wait_for(Played(turns=30))") as script:
+    with _Script("process_end.last_as_long_as(Played(turns=30))") as script:
         assert script.end() == (0, "works\nfailed\n", "")
 
 
 def test_should_wait_for_all_that_were_started() -> None:
-    with _Script("process_end.wait_for(Played(turns=1)); process_end.wait_for(Played(turns=30))") as script:
+    with _Script("process_end.last_as_long_as(Played(turns=1)); process_end.last_as_long_as(Played(turns=30))") as script:
         assert script.end() == (0, "failed\nworks\nfailed\n", "")
 
 
 @pytest.mark.parametrize("state", ["CREATED", "PENDING_SHUTDOWN", "NOT_RUNNING", "ERROR"])
 def test_should_not_wait_for_what_does_not_work(state: str) -> None:
-    with _Script(f"process_end.wait_for(Played(state=State.{state}))") as script:
+    with _Script(f"process_end.last_as_long_as(Played(state=State.{state}))") as script:
         assert script.end() == (0, "", "")
 
 
 def test_should_close_and_end_with_a_script_that_fails() -> None:
-    with _Script("process_end.wait_for(Played()); 1 / 0") as script:
+    with _Script("process_end.last_as_long_as(Played()); 1 / 0") as script:
         code, said, complained = script.end()
         assert (code, said) == (1, "closed\n")
         assert complained.endswith("ZeroDivisionError: division by zero\n")
 
 
 def test_should_close_and_end_with_a_script_that_is_interrupted() -> None:
-    with _Script("process_end.wait_for(Played())\nwhile True: time.sleep(1)") as script:
+    with _Script("process_end.last_as_long_as(Played())\nwhile True: time.sleep(1)") as script:
         assert script.wait_for_line() == "works"
         script.signal(signal.SIGINT)
         code, said, _ = script.end()
@@ -118,12 +118,12 @@ def test_should_close_and_end_with_a_script_that_is_interrupted() -> None:
 
 @pytest.mark.parametrize("text", ["sys.ps1 = '>>> '", "import _pytest"], ids=["interactive", "test runner"])
 def test_should_not_keep_a_process_that_is_somebodys(text: str) -> None:
-    with _Script(f"process_end.wait_for(Played()); {text}") as script:
+    with _Script(f"process_end.last_as_long_as(Played()); {text}") as script:
         assert script.end() == (0, "closed\n" if "ps1" in text else "", "")
 
 
 def test_should_leave_signals_to_the_user_who_has_taken_them() -> None:
-    taken = "signal.signal(signal.SIGTERM, lambda *_: print('mine', flush=True)); process_end.wait_for(Played())"
+    taken = "signal.signal(signal.SIGTERM, lambda *_: print('mine', flush=True)); process_end.last_as_long_as(Played())"
     with _Script(taken) as script:
         assert script.wait_for_line() == "works"
         script.signal(signal.SIGTERM)
@@ -133,7 +133,7 @@ def test_should_leave_signals_to_the_user_who_has_taken_them() -> None:
 
 
 def test_should_close_where_the_users_handler_wants_to_exit() -> None:
-    with _Script("signal.signal(signal.SIGTERM, lambda *_: sys.exit()); process_end.wait_for(Played())") as script:
+    with _Script("signal.signal(signal.SIGTERM, lambda *_: sys.exit()); process_end.last_as_long_as(Played())") as script:
         assert script.wait_for_line() == "works"
         script.signal(signal.SIGTERM)
         assert script.end() == (0, "closed\n", "")
@@ -142,7 +142,7 @@ def test_should_close_where_the_users_handler_wants_to_exit() -> None:
 def test_should_let_processes_go_that_were_forked_from_it() -> None:
     forks = """
 played = Played()
-process_end.wait_for(played)
+process_end.last_as_long_as(played)
 import multiprocessing
 child = multiprocessing.get_context("fork").Process(target=lambda: None)
 child.start()
