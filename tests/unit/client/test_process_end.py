@@ -18,6 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from penstock.client.process_end import process_end
 from penstock.client.state import State
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background has it ignored
+
 class Played:
     # Works in a pool, as applications do, until it is closed or has done all.
     def __init__(self, turns=1_000_000, state=State.RUNNING):
