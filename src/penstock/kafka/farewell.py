@@ -10,27 +10,31 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, KafkaError, NotCoordinatorError, for_code
+from kafka.errors import CoordinatorLoadInProgressError, KafkaTimeoutError, for_code
 from kafka.protocol.consumer.group import LeaveGroupRequest
 
-_LATER = (CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError)
+from penstock.kafka.fenced_commit import REFUSED_FOR_NOW, milliseconds_left
 
 
 async def leave_for(coordinator: Any, members: Iterable[str], seconds: float) -> None:
     """Have these members of the group leave it, on the client's loop; whoever is no member any more is fine.
 
-    Brokers that cannot do so for so long are left alone with it. KafkaError where none answers.
+    Brokers that cannot do so for so long, or do not answer, are left alone with it: nobody stays out of a group for it.
+    KafkaError where a connection is lost.
     """
     until = time.monotonic() + seconds
-    left = [LeaveGroupRequest.MemberIdentity(member_id=member, reason="its connection was lost") for member in members]
-    while left and time.monotonic() < until:
-        if not await coordinator.ensure_coordinator_ready_async(timeout_ms=max(1, round((until - time.monotonic()) * 1000))):
+    leaving = [LeaveGroupRequest.MemberIdentity(member_id=member, reason="its connection was lost") for member in members]
+    if not leaving:
+        return
+    # The first is named twice: old brokers know only one.
+    request = LeaveGroupRequest(group_id=coordinator.group_id, member_id=leaving[0].member_id, members=leaving)
+    while milliseconds_left(until) and await coordinator.ensure_coordinator_ready_async(timeout_ms=milliseconds_left(until)):
+        sent = coordinator._manager.send(request, node_id=coordinator.coordinator_id)
+        try:
+            error = for_code((await coordinator._manager.wait_for(sent, milliseconds_left(until))).error_code)
+        except KafkaTimeoutError:
             return
-        # The first is named twice: old brokers know only one.
-        request = LeaveGroupRequest(group_id=coordinator.group_id, member_id=left[0].member_id, members=left)
-        response = await coordinator._manager.send(request, node_id=coordinator.coordinator_id)
-        error: type[KafkaError] = for_code(response.error_code)
-        if not issubclass(error, _LATER):
+        if not issubclass(error, REFUSED_FOR_NOW):
             return
         if not issubclass(error, CoordinatorLoadInProgressError):
             coordinator.coordinator_dead(error())

@@ -21,7 +21,7 @@ from kafka.errors import (
 from kafka.structs import OffsetAndMetadata as ClientOffset
 from kafka.structs import TopicPartition as ClientPartition
 
-_REFUSED = (CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError)
+REFUSED_FOR_NOW = (CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError)
 
 
 async def commit_under(
@@ -34,19 +34,20 @@ async def commit_under(
     """
     until = time.monotonic() + seconds
     while True:
-        await coordinator.ensure_coordinator_ready_async(timeout_ms=_left(until))
+        await coordinator.ensure_coordinator_ready_async(timeout_ms=milliseconds_left(until))
         if coordinator._generation.generation_id != generation:
             raise IllegalGenerationError(f"they are of generation {generation}")
         try:
             await coordinator._send_offset_commit_request(offsets)  # takes the generation before it waits for anything
             return
         except KafkaError as exc:
-            if not exc.retriable or (once and not isinstance(exc, _REFUSED)):
+            if not exc.retriable or (once and not isinstance(exc, REFUSED_FOR_NOW)):
                 raise
-        await coordinator._net.sleep(min(coordinator.config["retry_backoff_ms"], _left(until)) / 1000)
-        if not _left(until):
+        await coordinator._net.sleep(min(coordinator.config["retry_backoff_ms"], milliseconds_left(until)) / 1000)
+        if not milliseconds_left(until):
             raise KafkaTimeoutError(f"offsets could not be committed within {seconds:.0f} s")
 
 
-def _left(until: float) -> int:
+def milliseconds_left(until: float) -> int:
+    """Up to a moment of the monotonic clock."""
     return max(0, round((until - time.monotonic()) * 1000))

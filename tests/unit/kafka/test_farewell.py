@@ -7,7 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.errors import CoordinatorLoadInProgressError, KafkaConnectionError, NotCoordinatorError, UnknownMemberIdError
+from kafka.errors import (
+    CoordinatorLoadInProgressError,
+    KafkaConnectionError,
+    KafkaTimeoutError,
+    NotCoordinatorError,
+    UnknownMemberIdError,
+)
 
 from penstock.kafka.farewell import leave_for
 
@@ -22,7 +28,8 @@ class Coordinator:
         self.config = {"retry_backoff_ms": 0}
         self.sent: list[list[str]] = []
         self.dead = 0
-        self._manager, self._net = SimpleNamespace(send=self._send), SimpleNamespace(sleep=asyncio.sleep)
+        self._manager = SimpleNamespace(send=self._send, wait_for=self._wait_for)
+        self._net = SimpleNamespace(sleep=asyncio.sleep)
 
     async def ensure_coordinator_ready_async(self, timeout_ms: int) -> bool:
         assert timeout_ms > 0
@@ -37,6 +44,11 @@ class Coordinator:
         if isinstance(answer, Exception):
             raise answer
         return SimpleNamespace(error_code=answer)
+
+    @staticmethod
+    async def _wait_for(sent: Any, timeout_ms: int) -> Any:
+        assert timeout_ms > 0
+        return await sent
 
 
 def leave(*answers: int | Exception, members: tuple[str, ...] = ("a", "b")) -> Coordinator:
@@ -69,3 +81,7 @@ def test_should_give_up_where_no_coordinator_is_found() -> None:
 def test_should_say_where_nobody_answers() -> None:
     with pytest.raises(KafkaConnectionError):
         leave(KafkaConnectionError("socket disconnected"))
+
+
+def test_should_stay_out_of_no_group_whose_broker_does_not_answer() -> None:
+    assert leave(KafkaTimeoutError("no answer")).sent == [["a", "b"]]
