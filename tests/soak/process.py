@@ -17,9 +17,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark import SparkContext
-
 from penstock import (
     InvalidStateStoreError,
     KafkaStreams,
@@ -28,6 +25,7 @@ from penstock import (
     StreamsError,
     StreamThreadExceptionResponse,
 )
+from penstock.spark.internals import UNANSWERED, active_context
 from tests.faults.applications import build_stateless as build_pipe
 from tests.soak.applications import APPLICATIONS
 from tests.soak.disturbance import Disturbance, OrderedError
@@ -94,10 +92,10 @@ class Instance:
     @staticmethod
     def _jobs() -> int:
         """How many jobs Spark was given since it began."""
-        context = SparkContext._active_spark_context
+        context = active_context()
         try:
             return int(context._jsc.sc().dagScheduler().numTotalJobs()) if context is not None else 0
-        except (Py4JError, OSError, AttributeError):  # the JVM is away
+        except (*UNANSWERED, AttributeError):  # the JVM is away
             return 0
 
     def _listen(self) -> None:
