@@ -20,7 +20,7 @@ from penstock.kafka.jar_hashes import PINNED, check_jars, pinned_hashes, write_p
 
 # Not 4.3.0 or 4.3.1: their transaction coordinator takes a partition that has no leader for the moment for one that was deleted,
 # and completes a transaction without its markers (KAFKA-20734). A single broker has such a moment at every start after a kill.
-KAFKA_VERSION = "4.2.1"
+KAFKA_VERSION = "4.2.2"
 _COORDINATES = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"
 _FETCH_SECONDS = 900.0  # a slow network is no reason to give up
 

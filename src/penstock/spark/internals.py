@@ -256,7 +256,8 @@ def resolve_jars(gateway: Any, coordinates: str, folder: str) -> list[str]:
     jvm = gateway.jvm
     utils = jvm.org.apache.spark.util.MavenUtils
     nothing, errors = jvm.scala.Option.empty(), getattr(jvm.java.lang.System, "err")  # noqa: B009 - py4j maps fields by getattr
-    settings = utils.buildIvySettings(nothing, jvm.scala.Option.apply(folder), True, errors)
+    # Not the user's ~/.m2: where Maven has left a pom there without its jar, Ivy looks no further.
+    settings = utils.buildIvySettings(nothing, jvm.scala.Option.apply(folder), False, errors)
     jars = utils.resolveMavenCoordinates(coordinates, settings, nothing, True, _scala(jvm, ()), False, errors)
     return [jars.apply(i) for i in range(jars.size())]
 
