@@ -15,23 +15,17 @@ from penstock.spark.internals import end_gateway, resolve_jars, start_gateway
 _END_SECONDS = 30.0
 
 
-def resolve(coordinates: str, folder: str) -> list[str]:
-    """The jars of Maven `coordinates` and all they need beyond Spark's own jars, downloaded below `folder`."""
+def main() -> int:
+    """Resolve and print the jars of Maven coordinates and all they need beyond Spark's own; exit 1 with the reason if one is missing."""
+    coordinates, folder = sys.argv[1:3]
     gateway = start_gateway()
     try:
-        return resolve_jars(gateway, coordinates, folder)
+        jars = resolve_jars(gateway, coordinates, folder)
+    except Py4JJavaError as error:
+        print(error.java_exception.getMessage(), file=sys.stderr)  # asked of the JVM, so before its end
+        return 1
     finally:
         end_gateway(gateway, _END_SECONDS)
-
-
-def main() -> int:
-    """Resolve and print; exit 1 with the resolver's reason when something is missing."""
-    coordinates, folder = sys.argv[1:3]
-    try:
-        jars = resolve(coordinates, folder)
-    except Py4JJavaError as error:
-        print(error.java_exception.getMessage(), file=sys.stderr)
-        return 1
     if not jars:
         print(f"nothing found for {coordinates}", file=sys.stderr)
         return 1
