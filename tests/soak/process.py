@@ -40,6 +40,7 @@ class Instance:
         self._given = given
         self._status = Path(given["status"])
         self._ended = threading.Event()
+        self._jobs = 0
         self._queries = {"answered": 0, "refused": 0}
         self._failed_queries: list[str] = []
         self._victim: KafkaStreams | None = None
@@ -63,6 +64,7 @@ class Instance:
         signal.signal(signal.SIGTERM, lambda *_: self._ended.set())
         threading.Thread(target=self._listen, daemon=True).start()
         threading.Thread(target=self._ask, daemon=True).start()
+        threading.Thread(target=self._count_jobs, daemon=True).start()
         for streams in self._running.values():
             streams.start()
         while not self._ended.wait(0.5):
@@ -80,7 +82,7 @@ class Instance:
         status = {
             "states": {name: streams.state.name for name, streams in self._running.items()},
             "victim": None if self._victim is None else self._victim.state.name,
-            "jobs": self._jobs(),
+            "jobs": self._jobs,
             "queries": self._queries,
             "failed queries": self._failed_queries[-5:],
         }
@@ -89,14 +91,14 @@ class Instance:
             draft.write_text(json.dumps(status))
             draft.rename(self._status)
 
-    @staticmethod
-    def _jobs() -> int:
-        """How many jobs Spark was given since it began."""
-        context = active_context()
-        try:
-            return int(context._jsc.sc().dagScheduler().numTotalJobs()) if context is not None else 0
-        except (*UNANSWERED, AttributeError):  # the JVM is away
-            return 0
+    def _count_jobs(self) -> None:
+        """Know how many jobs Spark was given since it began; beside all else, since a JVM that stands still does not answer."""
+        while not self._ended.wait(10):
+            context = active_context()
+            try:
+                self._jobs = int(context._jsc.sc().dagScheduler().numTotalJobs()) if context is not None else 0
+            except (*UNANSWERED, AttributeError):  # the JVM is away
+                self._jobs = 0
 
     def _listen(self) -> None:
         for line in sys.stdin:

@@ -15,18 +15,29 @@ _log = logging.getLogger(__name__)
 _FIRST, _LONGEST = 0.2, 5.0
 
 
+class _EndingError(Exception):
+    """The application is about to end: nothing is waited for any more."""
+
+
 def renew_session(use: SessionUse, lane_jobs: LaneJobs, patience: float, wait: Callable[[float], bool]) -> bool:
     """Have a new session, and a lane_jobs with nothing open on it; tried again and again for `patience` seconds.
 
     False where the session is not to be made again, or `wait(seconds)` says that the application is about to end.
     SessionStoppedError where no session could be made in all that time.
     """
+
+    def check() -> None:
+        if not wait(0.0):
+            raise _EndingError
+
     started, pause = time.monotonic(), _FIRST
     while True:
         try:
             if not use.renew():
                 return False
-            lane_jobs.renew(use.context)
+            lane_jobs.renew(use.context, check)
+        except _EndingError:
+            return False
         except Exception as exc:  # Spark and py4j have many of their own, and a JVM may die again
             reason = str(exc).partition("\n")[0] or repr(exc)
             if time.monotonic() - started + pause > patience:

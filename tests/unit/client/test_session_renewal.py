@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,9 +39,14 @@ class LaneJobs:
     def __init__(self, *errors: Exception, has_ended: bool = True) -> None:
         self._errors = list(errors)
         self.has_ended = has_ended
+        self.lacks_executors = False
         self.did: list[str] = []
 
-    def renew(self, context: Any) -> None:
+    def renew(self, context: Any, check: Callable[[], None]) -> None:
+        self.did.append("waits for executors")
+        while self.lacks_executors:
+            check()
+        self.did.pop()
         if self._errors:
             raise self._errors.pop(0)
         self.did.append(f"renewed on {context.name}")
@@ -126,6 +132,20 @@ def test_should_be_closed_while_no_session_can_be_made(streams: Any) -> None:
     went_on: list[bool] = []
     renewing = threading.Thread(target=lambda: went_on.append(streams._on_failure(SessionStoppedError(), 0)))
     renewing.start()
+    streams._life.become(State.PENDING_SHUTDOWN)
+    renewing.join(60)
+    assert went_on == [False]
+    assert streams.failure is None
+
+
+def test_should_be_closed_while_a_new_session_has_no_executors(streams: Any) -> None:
+    streams._session, streams._lane_jobs = Use(True), LaneJobs()
+    streams._lane_jobs.lacks_executors = True
+    went_on: list[bool] = []
+    renewing = threading.Thread(target=lambda: went_on.append(streams._on_failure(SessionStoppedError(), 0)), daemon=True)
+    renewing.start()
+    while not streams._lane_jobs.did:
+        renewing.join(0.01)
     streams._life.become(State.PENDING_SHUTDOWN)
     renewing.join(60)
     assert went_on == [False]

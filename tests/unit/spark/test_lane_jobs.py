@@ -65,7 +65,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(module, "executors", lambda spark: ["executor_host_0"])
     monkeypatch.setattr(module, "has_ended", lambda spark: False)
 
-    monkeypatch.setattr(module, "wait_for_executors", lambda spark, timeout: ["executor_host_7"])
+    monkeypatch.setattr(module, "wait_for_executors", lambda spark, timeout, check: ["executor_host_7"])
 
     def made(settings: dict[str, str], **own: str) -> Any:
         master = {"spark.master": "spark://host:7077"}
@@ -266,6 +266,19 @@ def test_should_be_renewed_again_where_lanes_could_not_be_made(make: Any, monkey
     second = SimpleNamespace()
     lane_jobs.renew(second)
     assert [(lane.name, lane.spark) for lane in lane_jobs.lanes.values()] == [(f"t{n}", second) for n in (1, 2)]
+
+
+def test_should_end_waiting_for_executors_of_another_session(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lane_jobs = make({})
+    before = lane_jobs.lanes
+    monkeypatch.setattr(module, "wait_for_executors", lambda spark, timeout, check: check())
+
+    def no_longer() -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        lane_jobs.renew(SimpleNamespace(), no_longer)
+    assert lane_jobs.lanes is before
 
 
 def test_should_see_that_the_session_is_gone_without_asking_it(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:

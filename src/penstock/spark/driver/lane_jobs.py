@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -417,11 +417,12 @@ class LaneJobs:
         self._remove_sockets()
         self._sockets.clear()
 
-    def renew(self, spark: SparkContext) -> None:
+    def renew(self, spark: SparkContext, check: Callable[[], None] = lambda: None) -> None:
         """Go on on another session after the end of the last one: lanes of the same numbers and names, with nothing open.
 
         Called by the thread that opens lanes, which has to open all of them next. NoExecutorsError, or what Spark says, where
-        lanes cannot be made now: it may be called again, with the same session or with yet another.
+        lanes cannot be made now: it may be called again, with the same session or with yet another. `check` raises to end the
+        waiting for executors.
 
         1. End what is left of the old workers on this host: they may still have stores open, and be about to commit.
         2. Wait for executors.
@@ -431,7 +432,7 @@ class LaneJobs:
         self._spark = spark
         self.updaters.renew(self._spark)
         names = {index: lane.name for index, lane in self.lanes.items()}
-        there = wait_for_executors(self._spark, _RENEW_SECONDS)
+        there = wait_for_executors(self._spark, _RENEW_SECONDS, check)
         made: dict[int, Lane] = {}
         try:
             for (index, name), place in zip(names.items(), choose_places([None] * len(names), there)):

@@ -16,7 +16,7 @@ _END_SECONDS = 30.0
 
 
 def main() -> int:
-    """Resolve and print the jars of Maven coordinates and all they need beyond Spark's own; exit 1 with the reason if one is missing."""
+    """Print the jars of Maven coordinates and of all they need beyond Spark's own; exit 1 with the reason if one is missing."""
     coordinates, folder = sys.argv[1:3]
     gateway = start_gateway()
     try:
