@@ -40,8 +40,10 @@ def broker_class_path() -> str:
             jars = _resolve(folder)
             listed.write_text("\n".join(jars))
         check_jars(jars, pinned_hashes(), folder)  # 38 MB: about a tenth of a second
-    # The resolver leaves out what Spark already has (scala-library, jackson, slf4j): Spark's own jars come after.
-    return ":".join([*jars, *_spark_jars()])
+    # The resolver leaves out what Spark already has (scala-library): Spark's own jars come after. Of slf4j it leaves only the API
+    # of a release that does not find Spark's logging; with that one the broker would say nothing.
+    own = [jar for jar in jars if not Path(jar).name.startswith("org.slf4j_slf4j-api")]
+    return ":".join([*own, *_spark_jars()])
 
 
 def _cache_folder() -> Path:

@@ -176,9 +176,8 @@ class DevBroker:
                 f"the development broker has not formatted {properties.parent / 'data'} within {_FORMAT_SECONDS:.0f} s"
             ) from exc
         if done.returncode != 0:
-            raise BrokerError(
-                f"the development broker could not format {properties.parent / 'data'}: {done.stderr.strip()[-500:]}"
-            )
+            said = "\n".join(line for line in done.stderr.strip().splitlines() if not line.startswith("\tat "))
+            raise BrokerError(f"the development broker could not format {properties.parent / 'data'}: {said[-500:]}")
 
     def _launch(self, class_path: str, properties: Path) -> GuardedProcess:
         command = [*_java(properties.parent), f"-Xmx{self._heap}", "-cp", class_path, "kafka.Kafka", str(properties)]

@@ -43,6 +43,15 @@ def test_should_put_pinned_jars_before_those_of_spark(resolved: Resolved) -> Non
     assert broker_jars.broker_class_path() == ":".join([*jars, "spark.jar"])
 
 
+def test_should_leave_logging_to_spark(resolved: Resolved) -> None:
+    """An API of slf4j before Spark's does not find Spark's logging, and the broker says nothing."""
+    jars = resolved(expected_1=b"one", expected_2=b"two")
+    Path(jars[0]).rename(api := Path(jars[0]).with_name("org.slf4j_slf4j-api-1.7.36.jar"))
+    jars[0] = str(api)
+    broker_jars.pinned_hashes()[api.name] = sha256_of(str(api))
+    assert broker_jars.broker_class_path() == f"{jars[1]}:spark.jar"
+
+
 def test_should_refuse_a_jar_that_was_tampered_with_on_its_way(resolved: Resolved, monkeypatch: pytest.MonkeyPatch) -> None:
     jars = resolved(expected_1=b"one")
     wanted = sha256_of(jars[0])
