@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from penstock import DevBroker
 from penstock.errors import BrokerError
+from penstock.kafka.dev_broker import free_port
 
 pytestmark = pytest.mark.integration
 
@@ -16,6 +18,19 @@ def test_should_write_a_log(tmp_path: Path) -> None:
     with DevBroker(data_dir=tmp_path):
         assert "QuorumController" in (tmp_path / "broker.log").read_text()
     assert (tmp_path / "broker.out").read_text() == ""
+
+
+def test_should_wait_until_a_broker_with_further_listeners_answers(tmp_path: Path) -> None:
+    further = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{{port}},FURTHER://127.0.0.1:{free_port()},CONTROLLER://127.0.0.1:{{controller}}",
+        "advertised.listeners": "PLAINTEXT://127.0.0.1:{port}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,FURTHER:PLAINTEXT",
+    }
+    with DevBroker(data_dir=tmp_path, overrides=further) as broker:
+        broker.kill()
+        broker.start()
+        answer = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=5)
+        assert list(answer.brokers) == [1]
 
 
 def test_should_name_the_setting_that_is_wrong(tmp_path: Path) -> None:
