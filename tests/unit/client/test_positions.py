@@ -314,6 +314,35 @@ def test_should_follow_a_move_when_the_shuffle_is_left() -> None:
     assert left[LINES[1]] == OffsetAndMetadata(40, f"|had|{WORDS[0].topic}=40,40+1")
 
 
+@pytest.mark.parametrize("loaded", [True, False], ids=["loaded anew", "given away and back"])
+def test_should_say_that_brokers_have_forgotten_a_commit(loaded: bool, caplog: pytest.LogCaptureFixture) -> None:
+    tasks = [TaskId(2, 0), TaskId(2, 1)]
+    told = {ORDERS[0]: OffsetAndMetadata(484), ORDERS[1]: OffsetAndMetadata(20)}
+    found = positions(told, tasks=tasks)
+    found.committed.update({ORDERS[0]: OffsetAndMetadata(753), ORDERS[1]: OffsetAndMetadata(20)})
+    assert "forgotten" not in caplog.text
+    if loaded:
+        found.load(tasks)
+    else:
+        found.drop(tasks)
+        copied = found.copy()
+        copied.add(tasks)
+        found.take(copied, tasks)
+    assert found.start(ORDERS[0]) == 484
+    (said,) = [record.getMessage() for record in caplog.records if "forgotten" in record.getMessage()]
+    assert said.startswith("orders-0: this instance has committed offset 753, and the brokers tell 484")
+
+
+def test_should_not_wonder_that_another_instance_has_gone_on(caplog: pytest.LogCaptureFixture) -> None:
+    told = {ORDERS[0]: OffsetAndMetadata(484)}
+    found = positions(told, tasks=[TaskId(2, 0)])
+    found.drop([TaskId(2, 0)])
+    told[ORDERS[0]] = OffsetAndMetadata(900)
+    found.add([TaskId(2, 0)])
+    assert "forgotten" not in caplog.text
+    assert found.start(ORDERS[0]) == 900
+
+
 def test_should_say_that_an_offset_is_missing(caplog: pytest.LogCaptureFixture) -> None:
     assert positions({**BEHIND, LINES[0]: own(30)}, NOTHING_LEFT).following_moves() == {}
     assert "no offset is committed for lines-1" in caplog.text

@@ -59,6 +59,8 @@ class Positions:
         self._loaded_vectors: dict[TopicPartition, dict[TopicPartition, int]] = {}
         self._carried: dict[TopicPartition, dict[TopicPartition, int]] = {}
         """Partitions that go on where the commits of their sources say, with how many records of which offset they have had."""
+        self._acknowledged: dict[TopicPartition, int] = {}
+        """What was committed here of the partitions that were given away or are loaded anew."""
 
     def go_by(self, plan: Plan) -> None:
         """Go on with another way of repartitions; the tasks that this concerns have been dropped."""
@@ -66,6 +68,7 @@ class Positions:
 
     def load(self, tasks: Iterable[TaskId]) -> None:
         """Read from Kafka what the group has committed; where there is nothing, the reset policy decides."""
+        self._remember(self.committed)
         for known in self._all_known():
             known.clear()
         self.add(tasks)
@@ -82,6 +85,7 @@ class Positions:
         self.committed.update(self._without_old_vectors({p: self.committed[p] for p in shuffled if p in self.committed}))
         self.draining |= self._left_in_topics([p for p in shuffled if not is_vector(self.committed.get(p))])
         direct = [p for p in own if p.topic not in self._plan.shuffled or p in self.draining]
+        self._say_what_was_forgotten(direct)
         self._fit_own(direct)
         starts = self._starts([p for p in direct if p not in self.committed])
         fed = [p for p in shuffled if p not in self.draining]
@@ -148,9 +152,26 @@ class Positions:
 
     def drop(self, tasks: Iterable[TaskId]) -> None:
         """Others have these tasks now."""
-        for partition in [p for task in tasks for p in self.inputs(task)]:
+        given = [p for task in tasks for p in self.inputs(task)]
+        self._remember(given)
+        for partition in given:
             for known in self._all_known():
                 known.pop(partition, None)
+
+    def _remember(self, partitions: Iterable[TopicPartition]) -> None:
+        own = [p for p in partitions if p in self.committed and p not in self.vectors]
+        self._acknowledged.update((p, self.committed[p].offset) for p in own)
+
+    def _say_what_was_forgotten(self, partitions: Iterable[TopicPartition]) -> None:
+        """Commits may be gone: nothing is done about it, as in any consumer, but whoever finds results twice should find why."""
+        for partition in partitions:
+            known, had = self.committed.get(partition), self._acknowledged.pop(partition, None)
+            if had is not None and (known is None or known.offset < had):
+                _log.warning(
+                    "%s: this instance has committed offset %d, and the brokers tell %s: they have forgotten it, or somebody has "
+                    "moved it back or made the topic anew. What was committed since then is processed again",
+                    *(partition, had, "none" if known is None else known.offset),
+                )
 
     def _all_known(self) -> tuple[dict[TopicPartition, Any], ...]:
         return self.committed, self.fetched, self.vectors, self.draining, self._loaded, self._loaded_vectors, self._carried
