@@ -1,7 +1,6 @@
 """A member that was cut off from its brokers comes back as another one, and takes its leave for the one it was.
 
-The group would wait for the old one otherwise: until its session ends, and where brokers miss that for as long as a rebalance may
-last, five minutes. Kafka 4.2 was seen to, when it had just been started again after a kill.
+The group would wait for the old one otherwise, until its session ends.
 """
 
 from __future__ import annotations
