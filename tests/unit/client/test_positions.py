@@ -333,6 +333,15 @@ def test_should_say_that_brokers_have_forgotten_a_commit(loaded: bool, caplog: p
     assert said.startswith("orders-0: this instance has committed offset 753, and the brokers tell 484")
 
 
+def test_should_not_take_for_a_commit_where_the_reset_policy_has_put_a_partition(caplog: pytest.LogCaptureFixture) -> None:
+    told = {ORDERS[0]: OffsetAndMetadata(500)}
+    found = positions(told, {ORDERS[0]: LogBounds(800, 1_000, 1_000)}, tasks=[TaskId(2, 0)])
+    assert found.start(ORDERS[0]) == 800
+    found.drop([TaskId(2, 0)])
+    found.add([TaskId(2, 0)])
+    assert "forgotten" not in caplog.text
+
+
 def test_should_not_wonder_that_another_instance_has_gone_on(caplog: pytest.LogCaptureFixture) -> None:
     told = {ORDERS[0]: OffsetAndMetadata(484)}
     found = positions(told, tasks=[TaskId(2, 0)])

@@ -159,8 +159,9 @@ class Positions:
                 known.pop(partition, None)
 
     def _remember(self, partitions: Iterable[TopicPartition]) -> None:
-        own = [p for p in partitions if p in self.committed and p not in self.vectors]
-        self._acknowledged.update((p, self.committed[p].offset) for p in own)
+        own = [p for p in partitions if p in self.committed and p in self._loaded]
+        # Where nothing was committed since it was loaded, it may be where the reset policy has put it.
+        self._acknowledged.update((p, self.committed[p].offset) for p in own if self.committed[p].offset > self._loaded[p])
 
     def _say_what_was_forgotten(self, partitions: Iterable[TopicPartition]) -> None:
         """Commits may be gone: nothing is done about it, as in any consumer, but whoever finds results twice should find why."""
