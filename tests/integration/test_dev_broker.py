@@ -33,6 +33,28 @@ def test_should_wait_until_a_broker_with_further_listeners_answers(tmp_path: Pat
         assert list(answer.brokers) == [1]
 
 
+def test_should_start_with_a_secured_listener_for_clients_beside_one_in_plain_text(tmp_path: Path) -> None:
+    inner = free_port()
+    secured = {
+        "listeners": f"CLIENTS://127.0.0.1:{{port}},PLAINTEXT://127.0.0.1:{inner},CONTROLLER://127.0.0.1:{{controller}}",
+        "advertised.listeners": f"CLIENTS://127.0.0.1:{{port}},PLAINTEXT://127.0.0.1:{inner}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,CLIENTS:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.clients.plain.sasl.jaas.config": (
+            'org.apache.kafka.common.security.plain.PlainLoginModule required user_app="s3cret";'
+        ),
+    }
+    with DevBroker(data_dir=tmp_path, overrides=secured) as broker:
+        login = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "app",
+            "sasl.password": "s3cret",
+        }
+        answer = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **login}).list_topics(timeout=30)
+        assert list(answer.brokers) == [1]
+
+
 def test_should_name_the_setting_that_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(BrokerError, match=r"could not format .*Invalid value 0 for configuration num\.io\.threads"):
         DevBroker(data_dir=tmp_path, overrides={"num.io.threads": "0"}).start()
