@@ -57,8 +57,6 @@ ALLOWED = {
     ("spark/worker/lane_process.py", "TaskContext.get()"): "the context of this task",
     ("spark/worker/lane_worker.py", "TaskContext.get()"): "the context of this task",
     ("client/web/events.py", "gone.wait()"): "ends with the viewer, and is cancelled with its stream",
-    ("client/session_renewal.py", "wait(pause)"): "waits for so long",
-    ("client/session_renewal.py", "wait(0.0)"): "waits for nothing, only looks",
     ("client/kafka_streams.py", "self._thread.join()"): "on a thread of its own that `close` waits for as long as it was told to",
 }
 

@@ -709,7 +709,7 @@ class KafkaStreams(QueryMethods):
                 return False
             _log.warning("Spark's session has ended, mostly because its JVM has died: a new one is made, and all goes on there")
             self._on_rebalancing()
-            if not renew_session(self._session, self._lane_jobs, self._config["task.timeout.ms"] / 1000, self._life.wait_running):
+            if not renew_session(self._session, self._lane_jobs, self._config["task.timeout.ms"] / 1000, self._life):
                 return False
             if self._tables is not None:
                 self._tables.renew()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 
+from penstock.client.client_life import ClientLife, ClosedWhileStartingError
 from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.spark.driver.placement import SessionStoppedError
 from penstock.spark.driver.session_use import SessionUse
@@ -15,28 +15,19 @@ _log = logging.getLogger(__name__)
 _FIRST, _LONGEST = 0.2, 5.0
 
 
-class _EndingError(Exception):
-    """The application is about to end: nothing is waited for any more."""
-
-
-def renew_session(use: SessionUse, lane_jobs: LaneJobs, patience: float, wait: Callable[[float], bool]) -> bool:
+def renew_session(use: SessionUse, lane_jobs: LaneJobs, patience: float, life: ClientLife) -> bool:
     """Have a new session, and a lane_jobs with nothing open on it; tried again and again for `patience` seconds.
 
-    False where the session is not to be made again, or `wait(seconds)` says that the application is about to end.
+    False where the session is not to be made again, or the application is about to end.
     SessionStoppedError where no session could be made in all that time.
     """
-
-    def check() -> None:
-        if not wait(0.0):
-            raise _EndingError
-
     started, pause = time.monotonic(), _FIRST
     while True:
         try:
             if not use.renew():
                 return False
-            lane_jobs.renew(use.context, check)
-        except _EndingError:
+            lane_jobs.renew(use.context, life.refuse_if_closing)
+        except ClosedWhileStartingError:
             return False
         except Exception as exc:  # Spark and py4j have many of their own, and a JVM may die again
             reason = str(exc).partition("\n")[0] or repr(exc)
@@ -46,7 +37,7 @@ def renew_session(use: SessionUse, lane_jobs: LaneJobs, patience: float, wait: C
                     f"{reason}. See what has ended Spark's JVM, such as the lack of memory, and start the application anew"
                 ) from exc
             _log.warning("no session can be made now, which is tried again in %.1f s: %s", pause, reason)
-            if not wait(pause):
+            if not life.wait_running(pause):
                 return False
             pause = min(_LONGEST, 2 * pause)
         else:

@@ -62,9 +62,22 @@ class LaneJobs:
         self.did.append("forsaken")
 
 
+class Life:
+    """Of an application that runs, or is being closed; time does not pass."""
+
+    def __init__(self, waits: list[float] | None = None, is_closed: bool = False) -> None:
+        self._waits, self._is_closed = [] if waits is None else waits, is_closed
+
+    def wait_running(self, seconds: float) -> bool:
+        self._waits.append(seconds)
+        return not self._is_closed
+
+    def refuse_if_closing(self) -> None: ...
+
+
 def test_should_try_again_until_there_is_a_session_with_lanes() -> None:
     use, lane_jobs, waits = Use(OSError("no memory"), True), LaneJobs(NoExecutorsError("none yet")), list[float]()
-    assert renew_session(use, lane_jobs, 60, lambda seconds: waits.append(seconds) or True)  # type: ignore[arg-type, func-returns-value]
+    assert renew_session(use, lane_jobs, 60, Life(waits))  # type: ignore[arg-type]
     assert lane_jobs.did == ["renewed on second"]
     assert waits == [0.2, 0.4]
 
@@ -72,11 +85,11 @@ def test_should_try_again_until_there_is_a_session_with_lanes() -> None:
 def test_should_give_up_after_its_patience_and_say_why() -> None:
     use = Use(OSError("no memory\nat org.apache"))
     with pytest.raises(SessionStoppedError, match=r"for 0 s \(task.timeout.ms\): no memory\. See"):
-        renew_session(use, LaneJobs(), 0.1, lambda seconds: True)  # type: ignore[arg-type]
+        renew_session(use, LaneJobs(), 0.1, Life())  # type: ignore[arg-type]
 
 
 def test_should_stop_trying_when_the_application_is_closed() -> None:
-    assert not renew_session(Use(OSError("no memory")), LaneJobs(), 60, lambda seconds: False)  # type: ignore[arg-type]
+    assert not renew_session(Use(OSError("no memory")), LaneJobs(), 60, Life(is_closed=True))  # type: ignore[arg-type]
 
 
 @pytest.fixture
