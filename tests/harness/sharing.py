@@ -27,7 +27,8 @@ class SharedProcess:
                 stderr=log,
                 text=True,
                 cwd=_ROOT,
-                env={**os.environ, "PYTHONPATH": f"{_ROOT / 'src'}{os.pathsep}{_ROOT}"},
+                # Workers of a session that the user has made run the python3 of the PATH, unless they are told.
+                env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": f"{_ROOT / 'src'}{os.pathsep}{_ROOT}"},
             )
         return self
 
