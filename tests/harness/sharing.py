@@ -15,8 +15,8 @@ _ROOT = Path(__file__).parents[2]
 class SharedProcess:
     """Does what it is asked for, one thing after the other; also a context manager."""
 
-    def __init__(self, folder: Path) -> None:
-        self._log = folder / "sharing.log"
+    def __init__(self, folder: Path, workers: str = sys.executable) -> None:
+        self._log, self._workers = folder / "sharing.log", workers
 
     def __enter__(self) -> SharedProcess:
         with self._log.open("w") as log:
@@ -28,7 +28,7 @@ class SharedProcess:
                 text=True,
                 cwd=_ROOT,
                 # Workers of a session that the user has made run the python3 of the PATH, unless they are told.
-                env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": f"{_ROOT / 'src'}{os.pathsep}{_ROOT}"},
+                env={**os.environ, "PYSPARK_PYTHON": self._workers, "PYTHONPATH": f"{_ROOT / 'src'}{os.pathsep}{_ROOT}"},
             )
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,19 @@ def test_should_go_on_in_its_pool_while_tasks_of_the_users_wait_for_cores(kafka:
         assert application.works()
         assert application.ask("waiting") == [False]
         assert application.ask("close")
+
+
+def test_should_say_which_python_of_the_users_session_lacks_what(kafka: Kafka, tmp_path: Path) -> None:
+    venv.create(tmp_path / "bare", symlinks=True)
+    bare = str(tmp_path / "bare" / "bin" / "python")
+    with SharedProcess(tmp_path, workers=bare) as process:
+        process.do("make_session", settings=LOCAL)
+        application = Application(process, kafka, tmp_path)
+        wait_until(lambda: application.ask("state") == "ERROR", "the application has ended")
+        told = application.ask("failure")
+        assert f"the executors' Python, {bare}, cannot run penstock: ModuleNotFoundError" in told
+        assert "PYSPARK_PYTHON" in told
+        assert process.do("count") == 7
 
 
 def test_should_refuse_settings_that_cannot_work_before_it_does_anything(kafka: Kafka, spark: Any, tmp_path: Path) -> None:

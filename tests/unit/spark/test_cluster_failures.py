@@ -14,7 +14,7 @@ from penstock.spark.worker import lane_worker
 
 
 def test_should_take_up_again_what_a_lost_executor_left() -> None:
-    lost = lane_jobs._failure_of_job("Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)\nmore")
+    lost = lane_jobs._failure_of_job("Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)\nmore", "python3")
     assert is_transient(error_of(lost))
 
 
@@ -33,9 +33,12 @@ def test_should_end_where_the_session_was_stopped() -> None:
     ],
 )
 def test_should_end_where_the_executors_python_cannot_run_penstock(words: str) -> None:
-    error = error_of(lane_jobs._failure_of_job(f"Job aborted due to stage failure\nTraceback\n  {words}\n at …"))
+    error = error_of(
+        lane_jobs._failure_of_job(f"Job aborted due to stage failure\nTraceback\n  {words}\n at …", "/opt/env/bin/python")
+    )
     assert not is_transient(error)
     assert words in str(error)
+    assert "/opt/env/bin/python" in str(error)
 
 
 @pytest.mark.parametrize(

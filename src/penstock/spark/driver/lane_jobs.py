@@ -341,7 +341,7 @@ class LaneJobs:
     def failure(self, error: BaseException) -> Failure:
         """What it means that a job has failed as a whole."""
         text = str(error) or type(error).__name__
-        return Failure("SessionStopped", text, text) if has_ended(self._spark) else _failure_of_job(text)
+        return Failure("SessionStopped", text, text) if has_ended(self._spark) else _failure_of_job(text, self._spark.pythonExec)
 
     @property
     def application(self) -> Application:
@@ -476,10 +476,10 @@ def _run_stage(
             yield from run_stage(application, targets, here, work)
 
 
-def _failure_of_job(text: str) -> Failure:
+def _failure_of_job(text: str, interpreter: str) -> Failure:
     broken = next((line.strip() for line in text.splitlines() if any(sign in line for sign in _BROKEN_PYTHON)), None)
     if broken is None:
         return Failure("LaneLost", text.splitlines()[0], text)
-    advice = "install penstock-streams there, or send it along (running-on-a-cluster.md)"
-    message = f"the executors' Python cannot run penstock: {broken}; {advice}"
+    advice = "install penstock-streams for it, or name another one by PYSPARK_PYTHON before the session is made"
+    message = f"the executors' Python, {interpreter}, cannot run penstock: {broken}; {advice} (running-on-a-cluster.md)"
     return Failure("StreamsError", message, text)
