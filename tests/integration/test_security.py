@@ -38,6 +38,10 @@ from penstock import (
     StreamsConfig,
     Topology,
 )
+from penstock.kafka.clients import log_reader_config
+from penstock.kafka.fetch import FetchRange
+from penstock.kafka.log_reader import LogReader
+from penstock.kafka.log_transport import log_transport
 from tests.conftest import wait_until_running
 from tests.harness.issuer import Issuer, token_from, token_in_one_process
 from tests.harness.kafka import Kafka, unique, wait_until
@@ -206,6 +210,24 @@ def test_should_let_every_client_in(
     told = caplog.text + "".join(run.stdout + run.stderr for run in (shown, refused, done)) + repr(second._config)
     for secret in (APP_PASSWORD, KEY_PASSWORD, TOKEN):
         assert secret not in told
+
+
+@pytest.mark.parametrize("secured", ["with_sasl", "with_tls", "with_oauth"])
+def test_should_read_long_changelogs_as_they_lie_in_the_log(secured: str, request: Any) -> None:
+    """What restores read by connections of their own, where there is enough to read."""
+    kafka, security = request.getfixturevalue(secured)
+    topic = unique("changelog")
+    kafka.create(topic, partitions=1)
+    kafka.feed(topic, texts(*((str(number), "value") for number in range(3_000))))
+    known = {"application.id": unique("restores"), "bootstrap.servers": kafka.bootstrap_servers, **security}
+    settings = log_reader_config(StreamsConfig(known), "restores")
+    reader = LogReader(log_transport(settings, leader_of=lambda _: pytest.fail("in plain text"), reads_committed=True), True)
+    try:
+        for start, end in ((0, 1_000), (1_000, 3_000)):
+            found = reader.read(FetchRange(topic, 0, start, end), 3_000)
+            assert found.keys == [b"%d" % number for number in range(start, end)]
+    finally:
+        reader.close()
 
 
 def test_should_log_in_with_scram(with_sasl: tuple[Kafka, Settings], start: Any) -> None:
