@@ -78,4 +78,4 @@ pin-jars: setup   ## Write the hashes of the development broker's jars anew, fro
 	@$(BIN)/python -m penstock.kafka.broker_jars
 
 clean:            ## Remove what the build made.
-	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .venv-spark bench/.venv-* bench/java/target
+	rm -rf $(VENV) .venv-3.* site .mypy_cache .ruff_cache .pytest_cache .hypothesis .venv-spark bench/.venv-* bench/java/target

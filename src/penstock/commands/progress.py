@@ -23,7 +23,7 @@ def busy(text: str) -> Iterator[None]:
         yield
 
 
-class StandardErrorHandler(logging.StreamHandler[Any]):
+class StandardErrorHandler(logging.StreamHandler):  # type: ignore[type-arg]  # a class without parameters before Python 3.11
     """Logs to what standard error is at the moment: bars at the foot of the terminal put themselves in between."""
 
     def __init__(self) -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, get_origin
+from types import GenericAlias
+from typing import Any, TypeGuard, get_origin
 
 from penstock.user_code import misuse
 
 _FACTORIES = ("Serdes.", "WindowedSerdes.")
+
+
+def is_class(value: Any) -> TypeGuard[type]:
+    """Whether a value is a class, and not one with parameters such as `list[int]`, which is one to Python 3.10."""
+    return isinstance(value, type) and not isinstance(value, GenericAlias)
 
 
 def is_serde(value: Any) -> bool:
@@ -16,7 +22,7 @@ def is_serde(value: Any) -> bool:
 
 def is_type(value: Any) -> bool:
     """Whether a value is the type of keys or values, such as `str`, `Order` or `list[Order]`, and not the class of a serde."""
-    if isinstance(value, type):
+    if is_class(value):
         return not any(hasattr(value, half) for half in ("serializer", "serialize", "deserializer", "deserialize"))
     return get_origin(value) is not None
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.errors import ConfigError
+from penstock.serdes.arguments import is_class
 from penstock.serdes.codecs import encode_json
 from penstock.serdes.json_libraries import library_of
 from penstock.serdes.json_scalars import KEY_TEXTS, SIMPLE, JsonType, KeyText, MismatchError, mismatch, short
@@ -51,7 +52,7 @@ class _Compiler:
             return self._literal(typing.get_args(annotation), path)
         if (origin is not None and origin in _CONTAINERS) or annotation in _CONTAINERS:
             return self._container(origin or annotation, typing.get_args(annotation), path)
-        if isinstance(annotation, type):
+        if is_class(annotation):
             return self._class(annotation, path)
         return self._unsupported(annotation, path)
 
@@ -297,10 +298,10 @@ class _Compiler:
         return JsonType(write, read, _OBJECT, frozenset({dict}))
 
     def _key(self, key_type: Any, path: str) -> KeyText:
-        found = KEY_TEXTS.get(key_type) if isinstance(key_type, type) else None
+        found = KEY_TEXTS.get(key_type) if is_class(key_type) else None
         if found is not None:
             return found
-        if isinstance(key_type, type) and issubclass(key_type, enum.Enum):
+        if is_class(key_type) and issubclass(key_type, enum.Enum):
             by_text = {str(member.value): member for member in key_type}
             return KeyText(key_type, lambda member: str(member.value), by_text.__getitem__)
         if key_type is Any:
@@ -323,7 +324,7 @@ class _Compiler:
 
 def is_typed_dict(cls: Any) -> bool:
     """Whether a class is a TypedDict, of `typing` or of `typing_extensions`."""
-    return isinstance(cls, type) and issubclass(cls, dict) and hasattr(cls, "__required_keys__")
+    return is_class(cls) and issubclass(cls, dict) and hasattr(cls, "__required_keys__")
 
 
 def _mark_of(hint: Any) -> str | None:
@@ -385,7 +386,7 @@ def _reading(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _named(annotation: Any) -> str:
-    return annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
+    return annotation.__qualname__ if is_class(annotation) else str(annotation)
 
 
 def _at(path: str) -> str:

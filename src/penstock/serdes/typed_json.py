@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.errors import SerializationError
+from penstock.serdes.arguments import is_class
 from penstock.serdes.codecs import encode_json, read_json, unreadable
 from penstock.serdes.json_libraries import Library, library_of
 from penstock.serdes.json_scalars import JsonType
@@ -19,8 +20,8 @@ class _TypedJson:
 
     def __init__(self, annotation: Any) -> None:
         self.annotation = annotation
-        self.name = f"Serdes.json({annotation.__qualname__ if isinstance(annotation, type) else annotation})"
-        self._library: Library | None = library_of(annotation) if isinstance(annotation, type) else None
+        self.name = f"Serdes.json({annotation.__qualname__ if is_class(annotation) else annotation})"
+        self._library: Library | None = library_of(annotation) if is_class(annotation) else None
         self._type: JsonType | None = None if self._library is not None else json_type(annotation, self.name)
 
     def __eq__(self, other: object) -> bool:

@@ -7,11 +7,11 @@ import datetime
 import enum
 import json
 import pickle
-import typing
+import sys
 import uuid
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Literal, Optional, TypedDict
+from typing import Any, Literal, Optional
 
 import msgspec
 import pydantic
@@ -22,6 +22,11 @@ from hypothesis import strategies as st
 from penstock import ConfigError, Consumed, Grouped, Materialized, Serdes, SerializationError, StreamsBuilder, TopologyTestDriver
 from penstock.columns.serdes import deserialize_column, serialize_column
 from penstock.query.columns import as_json, from_json
+
+if sys.version_info >= (3, 11):
+    from typing import NotRequired, TypedDict
+else:
+    from typing_extensions import NotRequired, TypedDict
 
 
 class Colour(enum.Enum):
@@ -59,7 +64,7 @@ class Order:
 
 class User(TypedDict):
     name: str
-    age: typing.NotRequired[int]
+    age: NotRequired[int]
 
 
 @dataclass

@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from enum import Enum
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
@@ -42,7 +42,7 @@ LANES = (0, 1)
 _EVERYTHING = 1_000_000
 
 
-class Step(StrEnum):
+class Step(str, Enum):
     """Where in a turn a lane or its driver dies: right after this."""
 
     BEGUN = "begun"

@@ -70,7 +70,9 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Any:
     def made(settings: dict[str, str], **own: str) -> Any:
         master = {"spark.master": "spark://host:7077"}
         context: Any = SimpleNamespace(
-            master=master["spark.master"], getConf=lambda: SimpleNamespace(getAll=lambda: [*known.items()])
+            master=master["spark.master"],
+            pythonExec="python3",
+            getConf=lambda: SimpleNamespace(getAll=lambda: [*known.items()]),
         )
         known = {**master, **settings}
         config = StreamsConfig({"application.id": "app", "bootstrap.servers": "b:1", **own})

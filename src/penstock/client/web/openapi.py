@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from penstock.client.web.answers import DEFAULT_LIMIT, MAX_LIMIT
@@ -103,6 +105,7 @@ def openapi() -> dict[str, Any]:
                 _object(
                     columns=_list({"type": "string"}), rows=_list(_list(any_value)), more={"type": "boolean"}, stores=_list({})
                 ),
+                more={"501": "The instance runs on Python 3.10, where SQLite's memory cannot be limited"},
             ),
             "/api/dead-letters": _get(
                 "The last dead letters, with where they came from, key, value, headers and traceback",
@@ -130,7 +133,11 @@ def openapi() -> dict[str, Any]:
 
 
 def _get(
-    summary: str, parameters: list[dict[str, Any]], schema: dict[str, Any], media_type: str = "application/json"
+    summary: str,
+    parameters: list[dict[str, Any]],
+    schema: dict[str, Any],
+    media_type: str = "application/json",
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     error = {"content": {"application/json": {"schema": _object(error={"type": "string"})}}}
     reasons = {
@@ -143,6 +150,7 @@ def _get(
         "414": "The address is too long",
         "502": "Another instance, which has the key, gave no answer that can be passed on",
         "503": "Not available now, or not all of it; ask again later",
+        **more,
     }
     responses: dict[str, Any] = {"200": {"description": summary, "content": {media_type: {"schema": schema}}}}
     responses |= {status: {"description": reason, **error} for status, reason in reasons.items()}
