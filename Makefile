@@ -52,7 +52,7 @@ lint: setup       ## Formatting, types and import contracts.
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ." >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/lint-imports --no-cache > .venv/imports.log || { cat .venv/imports.log >&2; exit 1; }
+	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.log || { cat $(VENV)/imports.log >&2; exit 1; }
 
 docs: setup       ## Build the documentation into site/ and check its links.
 	@$(BIN)/python docs/generate.py
