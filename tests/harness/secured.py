@@ -94,6 +94,7 @@ class Certificates:
         self._run(
             "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2",
             "-subj", "/CN=penstock tests", "-addext", "basicConstraints=critical,CA:TRUE",
+            "-addext", "keyUsage=critical,keyCertSign,cRLSign",  # Python 3.13 wants it
         )  # fmt: skip
         self.broker = self.issue("broker", None)
         self.client = self.issue("client", KEY_PASSWORD)
@@ -102,7 +103,7 @@ class Certificates:
     def issue(self, name: str, password: str | None, names: str = "IP:127.0.0.1,DNS:localhost", days: int = 2) -> Path:
         """A key and its certificate, in two files and together in `<name>.pem`; expired where the days are negative."""
         self._run("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.raw", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-        (self._folder / "names.cnf").write_text(f"subjectAltName={names}\n")
+        (self._folder / "names.cnf").write_text(f"subjectAltName={names}\nauthorityKeyIdentifier=keyid\n")
         self._run(
             "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
             "-out", f"{name}.crt", "-days", str(days), "-extfile", "names.cnf",
