@@ -21,8 +21,10 @@ from typing import Any
 
 import pyspark
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from penstock.errors import StreamsError
 from penstock.spark.driver.allocation import Allocation, cores_of
 from penstock.spark.driver.placement import wait_for_executors
 from penstock.spark.driver.session_settings import (
@@ -54,6 +56,8 @@ _DAEMON, _WORKER_PATH = "spark.python.daemon.module", "spark.executorEnv.PYTHONP
 _EXECUTOR_SECONDS = 600.0
 
 _END_SECONDS = 30.0
+
+_NO_JVM = "JAVA_GATEWAY_EXITED"
 
 # The path of a socket has 107 bytes at most, and Spark's are named by a UUID.
 _LONGEST_FOLDER = 60
@@ -96,11 +100,23 @@ def make_context(application_id: str, settings: Mapping[str, Any]) -> SparkConte
     if starts:
         threading.Thread(target=_import_ahead, name="penstock-imports", daemon=True).start()
     with _environment({"SPARK_LOCAL_IP": LOOPBACK} if loopback and starts else {}):  # the address of the UI
-        context = SparkContext.getOrCreate(conf)
+        context = _context(conf)
     if starts:
         _started = running_gateway(), frozenset(options), loopback
         atexit.register(_end_jvm_at_exit, running_gateway(), os.getpid())
     return context
+
+
+def _context(conf: SparkConf) -> SparkContext:
+    try:
+        return SparkContext.getOrCreate(conf)
+    except PySparkRuntimeError as exc:
+        if _NO_JVM not in str(exc):
+            raise
+        raise StreamsError(
+            f"Spark's JVM did not start ({_java()}); what it wrote to standard error tells why. Spark needs a complete Java 17 "
+            "or newer, which JAVA_HOME names or the PATH has, and options that it takes"
+        ) from exc
 
 
 def _import_ahead() -> None:
@@ -141,13 +157,17 @@ def _temporary_folder() -> str:
     return f'"-Djava.io.tmpdir={folder}"' if len(os.fsencode(folder)) <= _LONGEST_FOLDER else ""
 
 
+def _java() -> Path:
+    """What Spark starts."""
+    return Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else Path(shutil.which("java") or "java")
+
+
 def class_archive() -> Path:
     """Where an archive of the classes of this Spark for this Java is, if there is one (`class_archive.py`)."""
-    java = Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else Path(shutil.which("java") or "java")
     home = spark_home()
     jars = Path(home, "jars")
     changed = int(jars.stat().st_mtime) if jars.is_dir() else 0  # images keep whole seconds
-    name = hashlib.sha256(f"{java.resolve()}\n{home}\n{pyspark.__version__}\n{changed}".encode()).hexdigest()[:16]
+    name = hashlib.sha256(f"{_java().resolve()}\n{home}\n{pyspark.__version__}\n{changed}".encode()).hexdigest()[:16]
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / f"spark-classes-{name}.jsa"
 
 
