@@ -50,8 +50,9 @@ class Kafka:
         self.admin = AdminClient(self._base)
 
     def create(self, *topics: str, partitions: int = 2, configs: Mapping[str, str] | None = None) -> None:
-        """Create topics and wait until the broker knows them."""
-        wanted = [NewTopic(t, num_partitions=partitions, replication_factor=-1, config=dict(configs or {})) for t in topics]
+        """Create topics and wait until the broker knows them. Records of long ago stay, which it would delete soon."""
+        config = {"retention.ms": "-1", **(configs or {})}
+        wanted = [NewTopic(t, num_partitions=partitions, replication_factor=-1, config=config) for t in topics]
         for future in self.admin.create_topics(wanted).values():
             future.result(60)
         wait_until(lambda: set(topics) <= set(self.topics()), f"topics {topics} exist")

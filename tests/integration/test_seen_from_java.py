@@ -61,8 +61,7 @@ def test_should_leave_offsets_and_times_that_java_goes_on_from(kafka: Kafka, run
 
 def test_should_keep_the_first_millisecond_of_all_apart_from_today(kafka: Kafka, run: Run) -> None:
     """In outputs, through a repartition topic, and in what is restored from a changelog."""
-    [source], out = topics(kafka, "in"), unique("out")
-    kafka.create(out, configs={"retention.ms": "-1"})
+    source, out = topics(kafka, "in", "out")
     config = {"application.id": unique("zero"), **EXACTLY_ONCE, "repartition.transport": "topic"}
     kafka.feed(source, at(1, "a", "b"))
     streams = run(word_count(source, out, 0), config)
