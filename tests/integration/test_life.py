@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -49,8 +50,9 @@ def test_should_leave_nothing_behind(kafka: Kafka, spark: Any, run: Run) -> None
     streams = run(count_by_key(source, out), config)
     kafka.feed(source, keyed("abab"))
     assert counts(kafka, out, 4) == up_to(a=2, b=2)
-    port = streams.metrics_port
+    port, client = streams.metrics_port, weakref.ref(streams._admin._client)
     assert streams.close()
+    wait_until(lambda: client() is None, "its connections are closed")
     wait_until(
         lambda: not [t for t in threading.enumerate() if t.name.startswith(inside(streams).client_id)], "its threads are gone"
     )

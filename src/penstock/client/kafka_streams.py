@@ -802,6 +802,8 @@ class KafkaStreams(QueryMethods):
         if self._session is not None:
             self._session.release()
             self._session = None
+        if self._conductor is not None:
+            self._admin.let_go()
 
 
 KafkaStreams.State = State  # type: ignore[attr-defined]  # Java's way to say it: KafkaStreams.State.RUNNING

@@ -53,8 +53,15 @@ class Admin:
         self._metrics = metrics
         if metrics is not None:
             self._config = metrics.settings(self._config)
-        self._client = self._opened()
+        self._open: AdminClient | None = self._opened()
         self._without_leader: set[TopicPartition] = set()
+
+    def let_go(self) -> None:
+        """Close the connections, or leave that to who still waits for an answer; a question that comes later opens them anew.
+
+        Otherwise they stay for as long as somebody has the application, and then until its garbage is looked for.
+        """
+        self._open = None
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
         """Number of partitions of each topic that exists."""
@@ -130,7 +137,7 @@ class Admin:
         if not found or (unknown and not known_only) or any(map(is_access_error, failures.values())):
             asked = [p for p in asked if p not in self._without_leader]
             return self.log_ends(asked, committed_only) if asked else {}
-        self._client = self._opened()
+        self._open = self._opened()
         return found
 
     def log_bounds(
@@ -221,7 +228,7 @@ class Admin:
                 raise self._unreachable(error) from KafkaException(error)
             # librdkafka's admin client keeps the leader epochs it has seen for minutes, and is fenced with them when a
             # broker has been restarted.
-            self._client = self._opened()
+            self._open = self._opened()
             time.sleep(0.1)
         return {}
 
@@ -263,6 +270,13 @@ class Admin:
                 found.add(partition)
         return found
 
+    @property
+    def _client(self) -> AdminClient:
+        client = self._open
+        if client is None:
+            client = self._open = self._opened()
+        return client
+
     def _opened(self) -> AdminClient:
         return open_client("admin client", AdminClient, self._config)
 
@@ -288,12 +302,12 @@ class Admin:
                         raise refused(f"talking to the brokers at {self._bootstrap}", reason) from exc
                     # It may be long over, and a broker that dies in the middle of a handshake looks the same: a new client tells.
                     refused_before, self._last_error = True, None
-                    self._client = self._opened()
+                    self._open = self._opened()
                 elif self._last_error is not None:
                     refused_before = False
                 now = time.monotonic()
                 if now > opened_at + _ANEW_SECONDS:
-                    self._client, opened_at = self._opened(), now
+                    self._open, opened_at = self._opened(), now
                 if now > deadline:
                     raise self._unreachable(reason) from exc
 

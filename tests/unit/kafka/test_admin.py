@@ -1,3 +1,4 @@
+import weakref
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from types import SimpleNamespace
@@ -25,6 +26,17 @@ def test_should_say_that_brokers_are_away_while_it_asks_for_offsets(monkeypatch:
     client = Admin({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
     with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1"):
         client.log_ends([TopicPartition("topic", 0)], True)
+
+
+def test_should_let_its_connections_go_and_open_them_anew_when_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin, "_TIMEOUT", 0.2)
+    monkeypatch.setattr(admin, "_STEP", 0.1)
+    client = Admin({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    opened = weakref.ref(client._client)
+    client.let_go()
+    assert opened() is None, "nobody has it any more, without a look for garbage"
+    with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1"):
+        client.partition_counts()
 
 
 NO_TOKEN = KafkaError(KafkaError._AUTHENTICATION, "Failed to acquire SASL OAUTHBEARER token: HTTP error 503")
@@ -102,7 +114,7 @@ A, B = TopicPartition("topic", 0), TopicPartition("topic", 1)
 
 def admin_of(cluster: Cluster) -> Admin:
     client = Admin({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
-    client._client = cluster  # type: ignore[assignment]
+    client._open = cluster  # type: ignore[assignment]
     client._opened = lambda: cluster  # type: ignore[method-assign,assignment,return-value]
     return client
 
@@ -153,7 +165,7 @@ def test_should_wait_for_all_answers_together_and_then_ask_with_another_client(m
     dead.list_topics = lambda timeout: SimpleNamespace(
         topics={"topic": SimpleNamespace(error=None, partitions=range(9))}, brokers={}
     )
-    client._client = dead  # type: ignore[assignment]
+    client._open = dead  # type: ignore[assignment]
     partitions = [TopicPartition("topic", number) for number in range(9)]
     assert client.log_ends(partitions, True) == dict.fromkeys(partitions, 7)
     assert clock.now < 15  # not nine times as long
