@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.harness.waiting import LIMIT
+
 # Workers of Spark inherit it: each of the hundreds that the tests start would compile the library anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -91,7 +93,7 @@ def application_config(kafka: Any, folder: Path, config: Mapping[str, Any]) -> d
     }
 
 
-def wait_until_running(streams: Any, timeout: float = 120.0) -> None:
+def wait_until_running(streams: Any, timeout: float = LIMIT) -> None:
     """Until the application runs; its failure where it does not."""
     from tests.harness.kafka import wait_until
 

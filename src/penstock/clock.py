@@ -1,9 +1,23 @@
-"""Wall-clock time, injected everywhere so that tests move it by hand."""
+"""Clocks. Components take them as arguments, so that tests move time by hand."""
 
 from __future__ import annotations
 
 import time
 from typing import Protocol
+
+
+def monotonic() -> float:
+    """Return the machine's monotonic time in seconds.
+
+    This is the default of every argument that takes a monotonic clock. It reads `time.monotonic` at each call: a test that
+    replaces the clock of `time` replaces it for all components, also for those that exist already.
+    """
+    return time.monotonic()
+
+
+def wall_time() -> float:
+    """Return the machine's wall-clock time in seconds since the epoch, read at each call like `monotonic`."""
+    return time.time()
 
 
 class Clock(Protocol):

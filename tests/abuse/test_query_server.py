@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from penstock import SessionWindow, ValueAndTimestamp, Windowed
 from penstock.client.web.openapi import openapi
 from tests.abuse.hostile import hostile
+from tests.harness.waiting import LIMIT
 from tests.unit.client.web.busy_application import FakeTopics
 from tests.unit.client.web.served import Served
 
@@ -69,7 +70,7 @@ def guarded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]
 
 def send(served: Served, data: bytes) -> Answer:
     """The answer to these very bytes."""
-    with socket.create_connection((served.service.host.host, served.service.host.port), timeout=60) as connection:
+    with socket.create_connection((served.service.host.host, served.service.host.port), timeout=LIMIT) as connection:
         received = b""
         try:
             connection.sendall(data)

@@ -53,7 +53,6 @@ def test_should_behave_on_spark(case: Case, guarantee: str, kafka: Kafka, run: C
         wait_until(
             lambda t=topic, e=expected, w=wanted: _by_key(_read(kafka, case, names, t), e, case.final) == w or None,
             f"{topic}: {wanted}",
-            60,
         ) if case.final else kafka.read(names(topic), at_least=len(expected))
     for topic, expected in case.expected.items():
         found = _by_key(_read(kafka, case, names, topic), expected, case.final)

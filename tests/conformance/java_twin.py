@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tests.harness.waiting import LIMIT
+
 _PROJECT = Path(__file__).parent / "java"
 _TARGET = _PROJECT / "target"
 LIBRARIES = _TARGET / "lib"
@@ -82,5 +84,5 @@ class JavaTwin:
     def close(self) -> None:
         """End the process by ending its input."""
         self._requests.close()
-        self._process.wait(timeout=10)
+        self._process.wait(timeout=LIMIT)
         self._answers.close()

@@ -15,6 +15,7 @@ from tests.faults.applications import APPLICATIONS, PARTITIONS, Application
 from tests.faults.process import ApplicationProcess
 from tests.faults.verifier import findings, hanging_transactions, stores_that_differ
 from tests.harness.kafka import Kafka, unique, wait_until
+from tests.harness.waiting import LIMIT
 
 _BATCH = 120
 
@@ -67,11 +68,11 @@ class Run:
     def kill(self, what: str) -> None:
         """kill -9, and start again what does not start by itself."""
         if what == "worker":
-            wait_until(lambda: not self.process.is_alive or self.process.kill_worker(self.random.randrange(10)), "a worker", 400)
+            wait_until(lambda: not self.process.is_alive or self.process.kill_worker(self.random.randrange(10)), "a worker")
             assert self.process.is_alive, self.report(["the application ended"])
         elif what == "jvm":
-            wait_until(lambda: not self.process.is_alive or self.process.has_started, "all applications run", 400)
-            wait_until(lambda: not self.process.is_alive or self.process.kill_jvm(), "a JVM", 400)
+            wait_until(lambda: not self.process.is_alive or self.process.has_started, "all applications run")
+            wait_until(lambda: not self.process.is_alive or self.process.kill_jvm(), "a JVM")
             assert self.process.is_alive, self.report(["the application ended"])
         elif what == "driver":
             self.process.kill()
@@ -90,7 +91,7 @@ class Run:
             for finding in findings(application, name, self.kafka, self.inputs[name], self.exactly_once)
         ]
 
-    def verify(self, timeout: float = 500.0) -> None:
+    def verify(self, timeout: float = LIMIT) -> None:
         """Wait until everything is processed; then outputs, transactions, stores and changelogs must be right."""
         deadline = time.monotonic() + timeout
         while (wrong := self.all_findings()) and time.monotonic() < deadline:
@@ -125,7 +126,7 @@ def start(broker: DevBroker, tmp_path: Path) -> Iterator[Callable[..., Run]]:
         runs.append(run)
         run.feed()
         run.process.start()
-        wait_until(run.has_output, "the first output", 500, 0.2)
+        wait_until(run.has_output, "the first output", interval=0.2)
         return run
 
     yield begin

@@ -15,6 +15,7 @@ from tests.faults.process import ApplicationProcess
 from tests.faults.verifier import findings, hanging_transactions
 from tests.harness.kafka import Kafka, Message, unique, wait_until
 from tests.harness.network import BROKER, Apart, NoNetworkError, reachable_listeners
+from tests.harness.waiting import LIMIT
 
 # The session of an application under fault is 6 s.
 _LONGER_THAN_A_SESSION = 15.0
@@ -57,9 +58,9 @@ class Pair:
         """Start both; the first has had all the work before the second comes."""
         self.instances[0].start()
         self.feed()
-        wait_until(lambda: sum(self.kafka.ends(f"{self.name}-out").values()) > 100, "the first output", 500, 0.2)
+        wait_until(lambda: sum(self.kafka.ends(f"{self.name}-out").values()) > 100, "the first output", interval=0.2)
         self.instances[1].start()
-        wait_until(lambda: all("to RUNNING" in self.words(i) for i in range(2)), "both run", 300, 0.5)
+        wait_until(lambda: all("to RUNNING" in self.words(i) for i in range(2)), "both run", interval=0.5)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -90,14 +91,14 @@ class Pair:
         self.feed()
         mend()
         self.feed()
-        wait_until(lambda: "generation" in self.words(index)[before:], "the instance is a member again", 120, 0.5)
+        wait_until(lambda: "generation" in self.words(index)[before:], "the instance is a member again", interval=0.5)
         self.feed()
         self.check()
         return self.words(index)[before:]
 
     def check(self) -> None:
         """Every record has been processed once, as soon as all have been."""
-        deadline, inputs = time.monotonic() + 300, {"in": self._fed}
+        deadline, inputs = time.monotonic() + LIMIT, {"in": self._fed}
         while (wrong := findings(self._application, self.name, self.kafka, inputs, True)) and time.monotonic() < deadline:
             time.sleep(1.0)
         assert not wrong, "\n".join([*wrong, *(self.words(i)[-6000:] for i in range(2))])

@@ -14,6 +14,7 @@ from confluent_kafka.admin import NewPartitions
 
 from penstock import BrokerError, ProcessorStateError, StreamsError, TaskCorruptedError, TopologyError
 from tests.harness.kafka import Kafka, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
 from tests.integration.topologies import count_by_key, pipe
 
@@ -50,7 +51,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     made.unmount()
 
 
-def wait_for_error(streams: Any, timeout: float = 120.0) -> BaseException:
+def wait_for_error(streams: Any, timeout: float = LIMIT) -> BaseException:
     wait_until(lambda: streams.state.name == "ERROR", "the application stops", timeout)
     assert streams.failure is not None
     return streams.failure  # type: ignore[no-any-return]
@@ -143,7 +144,7 @@ def test_should_take_up_partitions_that_come_while_it_runs(kafka: Kafka, run: Ru
     run(pipe(source, out), {"application.id": unique("grows"), "metadata.max.age.ms": 500})
     kafka.feed(source, texts(("a", "first")))
     kafka.read(out, 1)
-    kafka.admin.create_partitions([NewPartitions(source, 3)])[source].result(60)
+    kafka.admin.create_partitions([NewPartitions(source, 3)])[source].result(LIMIT)
     wait_until(lambda: kafka.topics()[source] == 3, "the topic has grown")
     for partition in range(3):
         kafka.feed(source, texts(("b", f"to {partition}")), partition=partition)
@@ -155,7 +156,7 @@ def test_should_stop_where_partitions_come_that_its_state_does_not_have(kafka: K
     streams = run(count_by_key(source, out), {"application.id": unique("grows"), "metadata.max.age.ms": 500})
     kafka.feed(source, keyed("a"))
     kafka.read(out, 1)
-    kafka.admin.create_partitions([NewPartitions(source, 2)])[source].result(60)
+    kafka.admin.create_partitions([NewPartitions(source, 2)])[source].result(LIMIT)
     failure = wait_for_error(streams)
     assert isinstance(failure, TopologyError)
     assert "counts-changelog exists with 1 partitions but needs 2" in str(failure)

@@ -76,7 +76,7 @@ class Cluster:
         (self._folder / "master.log").unlink(missing_ok=True)
         arguments = ["--host", _HOST, "--port", str(self._port), "--webui-port", "0"]
         self._master = self._launch("master", "org.apache.spark.deploy.master.Master", *arguments)
-        wait_until(lambda: self._said("master", "I have been elected leader"), "the master leads", 180)
+        wait_until(lambda: self._said("master", "I have been elected leader"), "the master leads")
 
     def replace_master(self) -> None:
         """End the master at once, and start it again at the same address."""
@@ -103,7 +103,7 @@ class Cluster:
     def add_workers(self, count: int = 1) -> None:
         """So many more machines, as far as Spark can tell."""
         for name in [self._add_worker() for _ in range(count)]:
-            wait_until(lambda name=name: self._said(name, "Successfully registered with master"), f"{name} is registered", 180)
+            wait_until(lambda name=name: self._said(name, "Successfully registered with master"), f"{name} is registered")
 
     def _add_worker(self) -> str:
         name = f"worker-{len(self._workers)}"

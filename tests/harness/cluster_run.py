@@ -18,6 +18,7 @@ from typing import Any
 
 from tests.harness.cluster import Cluster
 from tests.harness.kafka import Kafka, Message, unique, wait_until
+from tests.harness.waiting import LIMIT
 
 _APP = Path(__file__).parent / "apps" / "word_count.py"
 
@@ -97,12 +98,12 @@ class ClusterRun:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(120)
+            self._process.wait(LIMIT)
         finally:
             self._process.kill()
             self._process.wait()
             for reader in self._readers:
-                reader.join(10)
+                reader.join(LIMIT)
             for stream in (self._process.stdout, self._process.stderr):
                 assert stream is not None
                 stream.close()
@@ -153,7 +154,7 @@ class ClusterRun:
         now = int(time.time() * 1000)  # old records would be deleted by the topic's retention
         self._kafka.feed(self.lines, [Message(str(i).encode(), text.encode(), now) for i, text in enumerate(texts)])
 
-    def wait(self, condition: Any, what: str, timeout: float = 240.0, interval: float = 0.05) -> None:
+    def wait(self, condition: Any, what: str, timeout: float = LIMIT, interval: float = 0.05) -> None:
         """Until the condition holds; what the application said where it does not, or where the application ended."""
 
         def holds() -> bool:
@@ -192,7 +193,7 @@ class ClusterRun:
 
     def wait_for_executors(self, count: int) -> None:
         """Feed a little now and then until the lanes are on so many executors."""
-        deadline = time.monotonic() + 240
+        deadline = time.monotonic() + LIMIT
         while len({executor for executor, _ in self.last_places().values()}) != count:
             assert time.monotonic() < deadline, f"the lanes are not on {count} executors: {self.words()}"
             self.feed(40)

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
+from tests.harness.waiting import LIMIT
+
 ROOT = Path(__file__).parents[2]
 PENSTOCK = [sys.executable, "-m", "penstock.cli"]
-TIMEOUT = 180.0
+TIMEOUT = LIMIT
 
 
 def penstock(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -59,7 +61,7 @@ class Background:
         self.process.send_signal(number)
         code = self.process.wait(TIMEOUT)
         for thread in self._threads:
-            thread.join(5)
+            thread.join(LIMIT)
         for stream in (self.process.stdout, self.process.stderr):
             assert stream is not None
             stream.close()

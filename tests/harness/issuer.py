@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
+from tests.harness.waiting import LIMIT
+
 
 class Issuer:
     """Listens on this machine until closed; a context manager. `lives` says for how many seconds a client's tokens are good."""
@@ -105,7 +107,7 @@ def token_from(url: str, client: str, secret: str) -> tuple[str, float]:
     """A token and when it expires: a provider as users write them."""
     credentials = base64.b64encode(f"{client}:{secret}".encode()).decode()
     request = urllib.request.Request(url, b"grant_type=client_credentials", {"Authorization": f"Basic {credentials}"})
-    with urllib.request.urlopen(request, timeout=10) as response:
+    with urllib.request.urlopen(request, timeout=LIMIT) as response:
         answer = json.load(response)
     return answer["access_token"], time.time() + answer["expires_in"]
 

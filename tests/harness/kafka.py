@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.harness.waiting import LIMIT, wait_until
 
 _QUIET = {"log_level": 2, "socket.timeout.ms": 30_000}
 
@@ -29,18 +31,6 @@ def unique(name: str) -> str:
     return f"{name}-{uuid.uuid4().hex[:8]}"
 
 
-def wait_until(condition: Callable[[], Any], what: str, timeout: float = 90.0, interval: float = 0.05) -> Any:
-    """What `condition` returns as soon as it is true."""
-    deadline = time.monotonic() + timeout
-    while True:
-        found = condition()
-        if found:
-            return found
-        if time.monotonic() > deadline:
-            raise AssertionError(f"after {timeout:.0f} s still not: {what}")
-        time.sleep(interval)
-
-
 class Kafka:
     """One broker, seen by ordinary clients."""
 
@@ -54,17 +44,17 @@ class Kafka:
         config = {"retention.ms": "-1", **(configs or {})}
         wanted = [NewTopic(t, num_partitions=partitions, replication_factor=-1, config=config) for t in topics]
         for future in self.admin.create_topics(wanted).values():
-            future.result(60)
+            future.result(LIMIT)
         wait_until(lambda: set(topics) <= set(self.topics()), f"topics {topics} exist")
 
     def topics(self) -> dict[str, int]:
         """All topics with their number of partitions."""
-        return {name: len(topic.partitions) for name, topic in self.admin.list_topics(timeout=60).topics.items()}
+        return {name: len(topic.partitions) for name, topic in self.admin.list_topics(timeout=LIMIT).topics.items()}
 
     def delete(self, *topics: str) -> None:
         """Delete topics."""
         for future in self.admin.delete_topics(list(topics)).values():
-            future.result(60)
+            future.result(LIMIT)
         wait_until(lambda: not set(topics) & set(self.topics()), f"topics {topics} are gone")
 
     def feed(
@@ -97,7 +87,7 @@ class Kafka:
         assert producer.flush(120) == 0, "records were not acknowledged"
         assert not failed, failed[0]
 
-    def read(self, topic: str, at_least: int = 0, timeout: float = 120.0, committed: bool = True) -> list[Message]:
+    def read(self, topic: str, at_least: int = 0, timeout: float = LIMIT, committed: bool = True) -> list[Message]:
         """All records of a topic up to its end, in order per partition; waits until there are `at_least` so many."""
         deadline = time.monotonic() + timeout
         while True:
@@ -122,9 +112,9 @@ class Kafka:
             }
         )
         try:
-            partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
+            partitions = consumer.list_topics(topic, timeout=LIMIT).topics[topic].partitions
             consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
-            found, ended, deadline = [], set(), time.monotonic() + 60
+            found, ended, deadline = [], set(), time.monotonic() + LIMIT
             while len(ended) < len(partitions):
                 message = consumer.poll(1.0)
                 if message is None:
@@ -145,7 +135,7 @@ class Kafka:
         consumer = Consumer({**self._base, "group.id": "tests", "isolation.level": level})
         try:
             count = self.topics()[topic]
-            return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=60)[1] for p in range(count)}
+            return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=LIMIT)[1] for p in range(count)}
         finally:
             consumer.close()
 
@@ -161,7 +151,7 @@ class Kafka:
 
     def members(self, group: str) -> set[str]:
         """The client ids of those who are in a group now."""
-        return {member.client_id for member in self.admin.describe_consumer_groups([group])[group].result(60).members}
+        return {member.client_id for member in self.admin.describe_consumer_groups([group])[group].result(LIMIT).members}
 
     def has_consumed(self, group: str, *topics: str) -> bool:
         """Whether the group has committed the ends of these topics."""

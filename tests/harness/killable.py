@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.harness.processes import Processes
+from tests.harness.waiting import LIMIT
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,7 +69,7 @@ class KillableProcess:
         """kill -9 of the driver; its JVM and workers notice and end by themselves."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(30)
+            self._process.wait(LIMIT)
             self._release()
 
     def kill_worker(self, choose: int = 0) -> int | None:
@@ -87,7 +88,7 @@ class KillableProcess:
         """Let a frozen driver go on as if nothing had been."""
         self._running.send_signal(signal.SIGCONT)
 
-    def stop(self, timeout: float = 240.0) -> int:
+    def stop(self, timeout: float = LIMIT) -> int:
         """Ask it to close; its exit code."""
         self._running.send_signal(signal.SIGTERM)
         code = self._running.wait(timeout)
@@ -101,7 +102,7 @@ class KillableProcess:
         under = Processes.now().below([self._process.pid])
         if self._process.poll() is None:
             self._process.kill()
-            self._process.wait(30)
+            self._process.wait(LIMIT)
         for pid in under:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)

@@ -7,6 +7,8 @@ import contextlib
 import threading
 from typing import Any
 
+from tests.harness.waiting import LIMIT
+
 _HOST = "127.0.0.1"
 _PIECE = 65_536
 
@@ -28,7 +30,7 @@ class Line:
         self._listens = threading.Event()
         self._thread = threading.Thread(target=self._run, name="line", daemon=True)
         self._thread.start()
-        assert self._listens.wait(30), "the line did not open"
+        assert self._listens.wait(LIMIT), "the line did not open"
 
     def __enter__(self) -> Line:
         return self
@@ -53,7 +55,7 @@ class Line:
         """End it with all connections."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(10)
+            self._thread.join(LIMIT)
 
     def _call(self, what: str) -> None:
         assert self._open is not None

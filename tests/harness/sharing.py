@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.harness.waiting import LIMIT
+
 _ROOT = Path(__file__).parents[2]
 
 
@@ -37,7 +39,7 @@ class SharedProcess:
         assert self._process.stdout is not None
         self._process.stdin.close()
         try:
-            self._process.wait(120)
+            self._process.wait(LIMIT)
         finally:
             self._process.kill()
             self._process.wait()

@@ -11,6 +11,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicP
 from penstock.client.inside import inside
 from penstock.ids import TaskId
 from tests.harness.kafka import Kafka, Message, unique, wait_until
+from tests.harness.waiting import LIMIT
 
 
 def topics(kafka: Kafka, *names: str, partitions: int = 2) -> list[str]:
@@ -68,7 +69,7 @@ def commit(kafka: Kafka, group: str, offsets: Mapping[tuple[str, int], tuple[int
     def is_committed() -> bool:
         answers = kafka.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, wanted)])
         try:
-            return all(p.error is None for p in answers[group].result(60).topic_partitions)
+            return all(p.error is None for p in answers[group].result(LIMIT).topic_partitions)
         except KafkaException:
             return False  # the broker's first group: it makes its topic of offsets
 

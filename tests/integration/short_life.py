@@ -64,7 +64,7 @@ def wait_for_count(streams: KafkaStreams, count: int) -> None:
         except Exception:  # noqa: BLE001 - it is being opened
             return False
 
-    wait_until(counted, f"a is counted {count} times", 180)
+    wait_until(counted, f"a is counted {count} times")
 
 
 def read_through_spark(context: Any, folder: Path) -> str:

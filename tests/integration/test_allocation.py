@@ -15,6 +15,7 @@ from tests.conftest import application_config
 from tests.harness.cluster import Cluster
 from tests.harness.cluster_run import ClusterRun
 from tests.harness.kafka import Kafka, unique
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import counts, keyed, topics, up_to
 
 _ROOT = Path(__file__).parents[2]
@@ -48,7 +49,7 @@ def test_should_keep_the_master_and_the_settings_of_spark_submit(cluster: Cluste
     try:
         assert counts(kafka, out, 3) == up_to(a=2, b=1), errors.read_text()
         (tmp_path / "end").touch()
-        assert process.wait(120) == 0, errors.read_text()
+        assert process.wait(LIMIT) == 0, errors.read_text()
     finally:
         process.kill()
         process.wait()

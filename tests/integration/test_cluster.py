@@ -13,6 +13,7 @@ import pytest
 
 from tests.harness.cluster import Cluster
 from tests.harness.cluster_run import ClusterRun
+from tests.harness.waiting import LIMIT
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +103,7 @@ def test_should_take_what_is_computed_again_only_if_it_is_the_same(grown: Cluste
     """One lane has its part of a stage when an executor dies; Spark computes what that had again for the other lane."""
     app = Path(__file__).parent.parent / "harness" / "apps" / "recomputed.py"
     command = [sys.executable, str(app), json.dumps({**grown.settings, "spark.ui.enabled": "false"})]
-    done = subprocess.run(command, env=grown.environment, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, env=grown.environment, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     repeating, others = json.loads(done.stdout)
     assert repeating == ["taken", "taken"]

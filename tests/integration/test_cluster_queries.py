@@ -14,6 +14,7 @@ import pytest
 
 from tests.harness.cluster import Cluster
 from tests.harness.cluster_run import ClusterRun
+from tests.harness.waiting import LIMIT
 
 
 @pytest.fixture(scope="module")
@@ -61,5 +62,5 @@ def told_in_plain_text(host: str, port: int) -> bytes:
 
 
 def get(address: str) -> Any:
-    with urlopen(address, timeout=60) as answer:
+    with urlopen(address, timeout=LIMIT) as answer:
         return json.load(answer)

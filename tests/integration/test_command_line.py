@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.harness.command_line import TIMEOUT, Background, counts, penstock, wait_for_counts
+from tests.harness.waiting import LIMIT
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path, 
     """A walk: run, look, try to reset, stop, reset, run again."""
     admin = AdminClient({"bootstrap.servers": brokers})
     for future in admin.create_topics([NewTopic("lines", 1), NewTopic("word-counts", 1)]).values():
-        future.result(30)
+        future.result(LIMIT)
     producer = Producer({"bootstrap.servers": brokers})
     for line in ("hello kafka", "hello spark"):
         producer.produce("lines", line)
@@ -92,18 +93,18 @@ def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path, 
     assert "leave topic: walk-eu-counts-changelog (of application walk-eu)" in dry.stdout
     assert "leave topic: walk-us-counts-changelog (nobody knows whose it is)" in dry.stdout
     assert re.search(r"lines +0 +2 +0\n", dry.stdout)
-    assert "walk-counts-changelog" in admin.list_topics(timeout=10).topics
+    assert "walk-counts-changelog" in admin.list_topics(timeout=LIMIT).topics
 
     refused = penstock("reset", "--config", str(config), "--input-topics", "lines", "--to-offset", "1")
     assert (refused.returncode, "whether walk-us-counts-changelog belong" in refused.stderr) == (1, True)
-    assert "walk-counts-changelog" in admin.list_topics(timeout=10).topics
+    assert "walk-counts-changelog" in admin.list_topics(timeout=LIMIT).topics
 
     own = ",".join(re.findall(r"delete topic: (\S+)", dry.stdout))
     done = penstock(
         *("reset", "--config", str(config), "--input-topics", "lines", "--to-offset", "1", "--internal-topics", own),
     )
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "done"), done.stderr
-    left = {topic for topic in admin.list_topics(timeout=10).topics if topic.startswith("walk-")}
+    left = {topic for topic in admin.list_topics(timeout=LIMIT).topics if topic.startswith("walk-")}
     assert left == {"walk-eu-counts-changelog", "walk-us-counts-changelog"}
     assert not (tmp_path / "walk" / "1_0").exists()
 
@@ -116,7 +117,7 @@ def _make_neighbour(brokers: str, admin: AdminClient) -> None:
     """An application `walk-eu` with a group and a store `counts`, and a topic of which nobody knows whose it is."""
     names = ["walk-eu-counts-changelog", "walk-us-counts-changelog"]
     for future in admin.create_topics([NewTopic(name, 1) for name in names]).values():
-        future.result(30)
+        future.result(LIMIT)
     consumer = Consumer({"bootstrap.servers": brokers, "group.id": "walk-eu"})
     consumer.commit(offsets=[TopicPartition("lines", 0, 1)], asynchronous=False)
     consumer.close()
@@ -160,7 +161,7 @@ def test_should_end_the_demo_on_a_signal_and_leave_nothing_running(background: C
     assert children
     address = re.search(r"at (http://localhost:\d+/)", "".join(demo.output))
     assert address is not None
-    with urlopen(f"{address[1]}api/app", timeout=30) as answer:
+    with urlopen(f"{address[1]}api/app", timeout=LIMIT) as answer:
         assert json.load(answer)["state"] == "RUNNING"
     assert demo.end(signal.SIGINT) == 0
     assert not [pid for pid in children if os.path.exists(f"/proc/{pid}") and _is_alive(pid)]

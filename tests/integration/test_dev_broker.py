@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 from penstock import DevBroker
 from penstock.errors import BrokerError
 from penstock.kafka.dev_broker import free_port
+from tests.harness.waiting import LIMIT
 
 pytestmark = pytest.mark.integration
 
@@ -29,7 +30,7 @@ def test_should_wait_until_a_broker_with_further_listeners_answers(tmp_path: Pat
     with DevBroker(data_dir=tmp_path, overrides=further) as broker:
         broker.kill()
         broker.start()
-        answer = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=5)
+        answer = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=LIMIT)
         assert list(answer.brokers) == [1]
 
 
@@ -51,7 +52,7 @@ def test_should_start_with_a_secured_listener_for_clients_beside_one_in_plain_te
             "sasl.username": "app",
             "sasl.password": "s3cret",
         }
-        answer = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **login}).list_topics(timeout=30)
+        answer = AdminClient({"bootstrap.servers": broker.bootstrap_servers, **login}).list_topics(timeout=LIMIT)
         assert list(answer.brokers) == [1]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from penstock import BrokerError, DevCluster
 from tests.harness.kafka import Kafka, Message, wait_until
+from tests.harness.waiting import LIMIT
 
 
 @pytest.mark.slow
@@ -16,7 +17,7 @@ def test_should_take_writes_of_all_replicas_while_one_of_three_brokers_is_dead(t
     with DevCluster(data_dir=tmp_path) as cluster:
         kafka = Kafka(cluster.bootstrap_servers)
         kafka.create("numbers", partitions=3)
-        partitions = kafka.admin.list_topics("numbers", timeout=60).topics["numbers"].partitions.values()
+        partitions = kafka.admin.list_topics("numbers", timeout=LIMIT).topics["numbers"].partitions.values()
         assert [len(partition.replicas) for partition in partitions] == [3, 3, 3]
         now = int(time.time() * 1000)  # what is older than the retention goes when a broker comes back
         for number in range(3):
@@ -33,4 +34,4 @@ def test_should_take_writes_of_all_replicas_while_one_of_three_brokers_is_dead(t
 
 
 def _in_sync(kafka: Kafka, topic: str) -> list[int]:
-    return [len(p.isrs) for p in kafka.admin.list_topics(topic, timeout=60).topics[topic].partitions.values()]
+    return [len(p.isrs) for p in kafka.admin.list_topics(topic, timeout=LIMIT).topics[topic].partitions.values()]

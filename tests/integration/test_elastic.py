@@ -64,7 +64,7 @@ class Feed:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
-    def wait(self, rounds: int) -> None:
+    def wait_rounds(self, rounds: int) -> None:
         """Until so many more have been fed."""
         until = self.rounds + rounds
         wait_until(lambda: self.rounds >= until, f"{rounds} rounds more")
@@ -259,13 +259,13 @@ def test_should_count_exactly_once_from_one_to_three_instances_and_back(
 
     instances = [start(0)]
     with Feed(kafka, source) as feed:
-        feed.wait(20)
+        feed.wait_rounds(20)
         instances += [start(1), start(2)]
         if topology is count_by_key:
             wait_until(lambda: [len(owned(i)) for i in instances] == [2, 2, 2], "each has two tasks")
-        feed.wait(20)
+        feed.wait_rounds(20)
         for i in (0, 1):
             assert instances[i].close()
-            feed.wait(20)
+            feed.wait_rounds(20)
         wait_until(lambda: len(owned(instances[2])) == tasks, "the last one has all tasks")
     assert counts(kafka, out, feed.rounds * len(KEYS)) == up_to(**dict.fromkeys(KEYS, feed.rounds))

@@ -15,6 +15,7 @@ from penstock.kafka import fetch
 from penstock.kafka.fetch import FetchRange, LenientFetcher, RangeFetcher, StuckPartitionsError
 from tests.harness.hostile import feed_header_that_is_no_text
 from tests.harness.kafka import Kafka, Message, unique
+from tests.harness.waiting import LIMIT
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def test_should_tell_of_offsets_that_are_gone(kafka: Kafka, fetcher: RangeFetche
     topic = unique("gone")
     kafka.create(topic, partitions=2)
     write(kafka, topic, (3_000, True))
-    kafka.admin.delete_records([ClientPartition(topic, 0, 2_000)])[ClientPartition(topic, 0, 2_000)].result(30)
+    kafka.admin.delete_records([ClientPartition(topic, 0, 2_000)])[ClientPartition(topic, 0, 2_000)].result(LIMIT)
     with pytest.raises(BrokerError, match="no longer in the log"):
         fetcher.fetch([FetchRange(topic, 0, 0, 3_000)])
     assert len(fetcher.fetch([FetchRange(topic, 0, 2_000, 3_000)])[TopicPartition(topic, 0)]) == 1_000
@@ -155,7 +156,7 @@ def test_should_let_a_partition_that_does_not_move_hold_up_itself_only(kafka: Ka
     producer.produce(topic, "x", "x", 0)
     producer.flush()
     cut = ClientPartition(topic, 1, 5)
-    kafka.admin.delete_records([cut])[cut].result(30)
+    kafka.admin.delete_records([cut])[cut].result(LIMIT)
     config = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": unique("reads"), "auto.offset.reset": "error"}
     reading = LenientFetcher({**config, "isolation.level": "read_committed"}, timeout=2)
     kafka.feed(topic, [Message(b"k", b"v", 1_000)] * 4, partition=2)

@@ -23,6 +23,7 @@ from penstock.kafka.members import MemberInfo, Membership, Shares
 from penstock.kafka.membership import GroupMember
 from penstock.peers.proofs import PeerKeys
 from tests.harness.kafka import Kafka, unique, wait_until
+from tests.harness.waiting import LIMIT
 
 KEYS = PeerKeys.derive("secret", "shop")
 TOPIC = "of-groups-without-work"
@@ -135,7 +136,7 @@ def test_should_come_back_before_its_session_ends_when_it_was_cut_off(kafka: Kaf
     coordinator.poll = poll
     wait_until(lambda: member.got[-1].generation > first.generation, "a member again, long before the old one is given up")
     assert member.revoked.count(True) > 1
-    assert len(kafka.admin.describe_consumer_groups([group])[group].result(60).members) == 1
+    assert len(kafka.admin.describe_consumer_groups([group])[group].result(LIMIT).members) == 1
 
 
 def test_should_keep_the_part_of_a_static_member_that_comes_back(join: Any) -> None:
@@ -169,7 +170,7 @@ def test_should_leave_and_come_back_as_a_static_member_too(join: Any, kafka: Kaf
     for member in (first, second):
         member.wait_for_hosts("a", "b")
     second.member.leave()
-    wait_until(lambda: kafka.members(group) == {"a"}, "it is out of the group", 5)
+    wait_until(lambda: kafka.members(group) == {"a"}, "it is out of the group")
     first.wait_for_hosts("a")
     second.member.join_again()
     first.wait_for_hosts("a", "b")
@@ -285,7 +286,7 @@ class Old:
 
     def close(self) -> None:
         self._ended.set()
-        self._thread.join(20)
+        self._thread.join(LIMIT)
 
 
 @pytest.mark.parametrize("who_leads", ["the first release", "this release"])

@@ -19,6 +19,7 @@ from penstock.ids import TopicPartition
 from penstock.spark.driver.lanes import Lane, LaneCancelledError
 from penstock.spark.worker.current_work import Doing
 from tests.harness.kafka import Kafka, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import counts, keyed, lanes, texts, topics, up_to, workers_of
 from tests.integration.topologies import count_by_key, joined_in_time, remembering, slow_count, stuck_count, word_count
 
@@ -39,7 +40,7 @@ def test_should_open_stores_once_for_many_turns(kafka: Kafka, run: Run, tmp_path
     streams = run(remembering(source, out, tmp_path, repartitioned=False, every_ms=20), config)
     inside(streams).watch_turns(lambda *turn: turns.append(turn))
     kafka.feed(source, texts(*((f"k{i}", "v") for i in range(10))))
-    wait_until(lambda: len(turns) > 40, "forty turns", 300)
+    wait_until(lambda: len(turns) > 40, "forty turns")
     assert [path.read_text() for path in sorted(tmp_path.glob("opened-*"))] == ["opened\n", "opened\n"]
     assert len({answer.worker for _, answers, _ in turns for answer in answers.values()}) == 1
 
@@ -54,9 +55,9 @@ def test_should_open_stores_processors_and_clients_once_for_a_thousand_turns(
     streams = run(remembering(source, out, tmp_path, repartitioned=False, every_ms=10), config)
     workers = workers_of(streams)
     kafka.feed(source, texts(*((f"k{i}", "v") for i in range(10))))
-    wait_until(lambda: len(workers) > 100, "a hundred turns", 300)
+    wait_until(lambda: len(workers) > 100, "a hundred turns")
     connections = sockets_of(workers[-1])
-    wait_until(lambda: len(workers) > 1_000, "a thousand turns", 900)
+    wait_until(lambda: len(workers) > 1_000, "a thousand turns")
     assert [path.read_text() for path in sorted(tmp_path.glob("opened-*"))] == ["opened\n", "opened\n"]
     assert len(set(workers)) == 1
     assert connections
@@ -112,7 +113,7 @@ def test_should_move_tasks_between_lanes_without_loss(
         is_spread = True
         kafka.feed(source, texts(*((word, word) for word in words * 5)))
         expected += 5
-        wait_until(lambda: lanes(streams) == {0, 1}, "the tasks are spread over both lanes", 120, 0.01)
+        wait_until(lambda: lanes(streams) == {0, 1}, "the tasks are spread over both lanes", interval=0.01)
         assert counts(kafka, out, expected * 40) == up_to(**dict.fromkeys(words, expected))
         is_spread = False
         kafka.feed(source, texts(*((word, word) for word in words[:10])))
@@ -188,18 +189,18 @@ def test_should_end_a_job_that_does_not_return_and_go_on_in_a_new_worker(
     lane = Lane(spark.sparkContext, unique("stuck"))
     try:
         if known:
-            lane.submit(which, "tell who it is", bytes).result(120)
+            lane.submit(which, "tell who it is", bytes).result(LIMIT)
         job = lane.submit(stuck, "run for ever", bytes)
         wait_until((tmp_path / "worker").exists, "the job runs")
         worker = int((tmp_path / "worker").read_text())
         assert Path(f"/proc/{worker}/exe").exists()
         lane.cancel("it took too long")
         with pytest.raises(LaneCancelledError, match="it took too long"):
-            job.result(120)
+            job.result(LIMIT)
         assert not Path(f"/proc/{worker}/exe").exists(), "it could still write"
-        assert int(lane.submit(which, "tell who it is", bytes).result(120)) != worker
+        assert int(lane.submit(which, "tell who it is", bytes).result(LIMIT)) != worker
     finally:
-        lane.close().result(120)
+        lane.close().result(LIMIT)
 
 
 def test_should_tell_what_a_turn_that_does_not_end_is_doing_and_go_on_when_it_is_cancelled(

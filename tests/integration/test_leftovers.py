@@ -17,6 +17,7 @@ from penstock import DevBroker
 from tests.harness.command_line import ROOT
 from tests.harness.kafka import Kafka, unique
 from tests.harness.sockets import listening
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import keyed, topics
 
 
@@ -46,7 +47,7 @@ def test_should_listen_on_loopback_alone_and_leave_no_files(kafka: Kafka, tmp_pa
         assert process.stdout.readline() == "killed\n"
         assert any(temporary.iterdir())  # it does use the folder
         kafka.feed(source, keyed(["a"]))
-        output, _ = process.communicate("\n", timeout=300)
+        output, _ = process.communicate("\n", timeout=LIMIT)
     finally:
         process.kill()
         process.wait()

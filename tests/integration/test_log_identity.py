@@ -14,6 +14,7 @@ from penstock import StateRestoreListener
 from penstock.client.inside import inside
 from penstock.kafka.produce import fence
 from tests.harness.kafka import Kafka, Message, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import counts, keyed, texts, topics, up_to
 from tests.integration.topologies import count_by_key, word_count
 
@@ -56,7 +57,7 @@ def test_should_restore_what_is_committed_behind_an_open_transaction(kafka: Kafk
     kafka.feed(source, keyed("a"))
     begun = Begun()
     second = run(count_by_key(source, out), config, wait=False, set_global_state_restore_listener=begun)
-    assert begun.event.wait(120)
+    assert begun.event.wait(LIMIT)
     assert second.state.name == "REBALANCING"
     undecided.abort_transaction(60)
     assert counts(kafka, out, 11) == up_to(a=11)
@@ -108,7 +109,7 @@ def test_should_go_on_where_retention_has_left_off(topology: Callable[..., Any],
     kafka.feed(source, texts(*[("a", "a")] * 5), partition=0)
     kafka.feed(source, texts(*[("b", "b")] * 5), partition=1)
     cut = ClientPartition(source, 0, 6)
-    kafka.admin.delete_records([cut])[cut].result(30)
+    kafka.admin.delete_records([cut])[cut].result(LIMIT)
     streams.resume()
     assert counts(kafka, out, 10) == up_to(a=5, b=5)
 

@@ -8,11 +8,12 @@ import pytest
 
 from tests.harness.kafka import Kafka, wait_until
 from tests.harness.sharing import SharedProcess
+from tests.harness.waiting import LIMIT
 from tests.integration.test_shared_session import LOCAL, Application
 
 
 def members(kafka: Kafka, group: str) -> int:
-    described = kafka.admin.describe_consumer_groups([group])[group].result(30)
+    described = kafka.admin.describe_consumer_groups([group])[group].result(LIMIT)
     return len(described.members)
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from penstock.client.inside import inside
 from tests.harness.kafka import Kafka, Message, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import counts, keyed, lanes, texts, topics, up_to
 from tests.integration.topologies import count_by_key, remembering, word_count
 
@@ -60,12 +61,12 @@ def test_should_count_what_client_threads_and_tasks_do(kafka: Kafka, run: Run) -
     assert value(streams, "record-total", "penstock-turn-metrics") == 4
     assert value(streams, "estimate-num-keys", "stream-state-metrics", rocksdb_state_id="counts") >= 0
 
-    with urllib.request.urlopen(f"http://127.0.0.1:{streams.metrics_port}/metrics", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{streams.metrics_port}/metrics", timeout=LIMIT) as answer:
         lines = answer.read().decode().splitlines()
     assert f'penstock_stream_thread_process_total{{thread_id="{thread}"}} 4.0' in lines
     assert "# TYPE penstock_stream_thread_process_total counter" in lines
     with pytest.raises(urllib.error.HTTPError, match="404"):
-        urllib.request.urlopen(f"http://127.0.0.1:{streams.metrics_port}/other", timeout=30)
+        urllib.request.urlopen(f"http://127.0.0.1:{streams.metrics_port}/other", timeout=LIMIT)
 
 
 def test_should_tell_every_metric_that_dashboard_and_alerts_use(kafka: Kafka, run: Run) -> None:
@@ -80,10 +81,10 @@ def test_should_tell_every_metric_that_dashboard_and_alerts_use(kafka: Kafka, ru
 
     def missing() -> set[str]:
         kafka.feed(source, texts(("1", "a b")))  # clients tell what they have counted when they are used
-        with urllib.request.urlopen(f"http://127.0.0.1:{streams.metrics_port}/metrics", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{streams.metrics_port}/metrics", timeout=LIMIT) as answer:
             return used - set(re.findall(r"^# TYPE (\S+)", answer.read().decode(), re.MULTILINE))
 
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + LIMIT
     while (left := missing()) and time.monotonic() < deadline:
         pass
     assert not left
@@ -168,7 +169,7 @@ def test_should_tell_of_warnings_and_dead_letters_of_workers_before_a_shuffle(
     assert counts(kafka, out, 80) == up_to(a=20, b=20, c=20, d=20)
 
     def app() -> Any:
-        with urllib.request.urlopen(f"http://{streams.server_host}/api/app", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://{streams.server_host}/api/app", timeout=LIMIT) as answer:
             return json.load(answer)
 
     (letter,) = wait_until(lambda: app()["dead_letters"], "the page tells of the dead letter")

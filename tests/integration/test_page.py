@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.harness.kafka import Kafka, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import texts, topics
 from tests.integration.query_topologies import shouted_words
 
@@ -38,13 +39,13 @@ def test_should_show_a_word_count_through_a_restart_and_a_failure(kafka: Kafka, 
         page.on("pageerror", lambda error: errors.append(str(error)))
 
         def shows(where: str, text: str) -> None:
-            playwright.expect(page.locator(where).first).to_contain_text(text, timeout=60_000)
+            playwright.expect(page.locator(where).first).to_contain_text(text, timeout=LIMIT * 1000)
 
         page.goto(f"http://localhost:{port}/")
         shows("#state", "running")
         kafka.feed(source, texts(*((f"{number}", "all streams lead to kafka") for number in range(300)), ("x", "boom")))
         shows(".tile:has-text('Total records')", "1,801")  # 301 lines, and 1,500 words through their topic
-        playwright.expect(page.locator(".tile:has-text('Lag') b")).to_have_text("0", timeout=60_000)
+        playwright.expect(page.locator(".tile:has-text('Lag') b")).to_have_text("0", timeout=LIMIT * 1000)
         shows("section.card:has(h2:text-is('Lag of input partitions'))", f"{source}-0")
 
         page.goto(f"http://localhost:{port}/#/topology")

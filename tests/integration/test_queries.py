@@ -32,6 +32,7 @@ from penstock import (
     WindowRangeQuery,
 )
 from tests.harness.kafka import Kafka, Message, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import texts, topics
 from tests.integration.query_topologies import HowMany, all_kinds, in_memory, names
 
@@ -278,7 +279,7 @@ class Ranges:
         host = self._streams.server_host
         assert host is not None
         while not self._stopped.wait(0.02):
-            connection = http.client.HTTPConnection(host.host, host.port, timeout=30)
+            connection = http.client.HTTPConnection(host.host, host.port, timeout=LIMIT)
             connection.request("GET", "/api/stores/balances/range?limit=1000", headers={"Authorization": "Bearer secret"})
             response = connection.getresponse()
             body = json.load(response)
@@ -290,7 +291,7 @@ class Ranges:
 
 def get(streams: KafkaStreams, path: str, token: str | None = "secret", status: int = 200) -> Any:
     assert streams.server_host is not None
-    connection = http.client.HTTPConnection(streams.server_host.host, streams.server_host.port, timeout=30)
+    connection = http.client.HTTPConnection(streams.server_host.host, streams.server_host.port, timeout=LIMIT)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
         response = connection.getresponse()

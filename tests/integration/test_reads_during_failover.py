@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.harness.kafka import Kafka, Message, unique, wait_until
+from tests.harness.waiting import LIMIT
 
 _ROOT = Path(__file__).parents[2]
 ACCOUNTS = [f"reader-{number:02}" for number in range(24)]
@@ -50,7 +51,7 @@ class Instance:
 
     def get(self, path: str) -> tuple[int, Any]:
         """Status and JSON; 0 where nobody answers."""
-        connection = http.client.HTTPConnection("localhost", self.port, timeout=20)
+        connection = http.client.HTTPConnection("localhost", self.port, timeout=LIMIT)
         try:
             connection.request("GET", path)
             response = connection.getresponse()
@@ -60,7 +61,7 @@ class Instance:
         finally:
             connection.close()
 
-    def wait(self, condition: Any, what: str, timeout: float = 180.0) -> None:
+    def wait(self, condition: Any, what: str, timeout: float = LIMIT) -> None:
         def holds() -> bool:
             assert self.process.poll() is None, self._log.read_text(errors="replace")[-3000:]
             return bool(condition())
@@ -100,7 +101,7 @@ class Reader:
 
     def stop(self) -> Reader:
         self._stop.set()
-        self._thread.join(60)
+        self._thread.join(LIMIT)
         return self
 
     def __str__(self) -> str:

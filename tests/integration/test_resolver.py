@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.waiting import LIMIT
+
 pytestmark = pytest.mark.integration
 
 POM = """<project><modelVersion>4.0.0</modelVersion>
@@ -22,7 +24,7 @@ def resolve(coordinates: str, folder: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=LIMIT,
         env={**os.environ, "JAVA_TOOL_OPTIONS": f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} -Duser.home={folder}"},
     )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.harness.command_line import ROOT
 from tests.harness.kafka import Kafka, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import texts, topics
 
 
@@ -50,7 +51,7 @@ def test_should_run_the_script_of_the_readme_until_it_is_told_to_stop(kafka: Kaf
     with _run(_readme(kafka, source, sink, name, tmp_path / "state"), tmp_path) as process:
         wait_until(lambda: len({message.key for message in kafka.read(sink)}) == 6, "counted words")
         process.send_signal(signal.SIGTERM)
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=LIMIT)
     assert (process.returncode, output) == (0, "2\n")
     assert kafka.has_consumed(name, source)
     assert not kafka.members(name)  # it has left
@@ -68,7 +69,7 @@ streams.set_state_listener(lambda new, old: new.name == "REBALANCING" and os.kil
 """
     script = script.replace(f"{constructed}.start()", f"{closes}streams.start()\nprint(streams.state.name, streams.failure)")
     with _run(script, tmp_path) as process:
-        output, _ = process.communicate(timeout=240)
+        output, _ = process.communicate(timeout=LIMIT)
     *_, said, ended = output.splitlines()
     assert process.returncode == 0
     assert ended == "NOT_RUNNING None"

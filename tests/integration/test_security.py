@@ -55,6 +55,7 @@ from tests.harness.secured import (
     sasl_broker,
     tls_broker,
 )
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import counts, keyed, texts
 from tests.integration.topologies import BY_TEXT, TEXT
 
@@ -80,7 +81,7 @@ SASL_APP = {
 
 def reachable(bootstrap_servers: str, security: Settings) -> Kafka:
     kafka = Kafka(bootstrap_servers, security)
-    wait_until(lambda: kafka.admin.list_topics(timeout=10).brokers, "the secured broker answers")
+    wait_until(lambda: kafka.admin.list_topics(timeout=LIMIT).brokers, "the secured broker answers")
     return kafka
 
 
@@ -237,7 +238,7 @@ def test_should_log_in_with_scram(with_sasl: tuple[Kafka, Settings], start: Any)
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     kafka.admin.alter_user_scram_credentials([UserScramCredentialUpsertion("scrambled", info, b"scr-s3cret")])[
         "scrambled"
-    ].result(30)
+    ].result(LIMIT)
     security = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "SCRAM-SHA-512",
@@ -396,10 +397,10 @@ def deny(kafka: Kafka, name: str, operation: AclOperation, kind: ResourceType = 
 
     bindings = [acl(operation, AclPermissionType.DENY), acl(AclOperation.DESCRIBE, AclPermissionType.ALLOW)]
     for future in kafka.admin.create_acls(bindings).values():
-        future.result(30)
+        future.result(LIMIT)
 
 
 def penstock(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "penstock.cli", *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=180
+        [sys.executable, "-m", "penstock.cli", *arguments], cwd=ROOT, capture_output=True, text=True, check=False, timeout=LIMIT
     )

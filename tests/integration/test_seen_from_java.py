@@ -13,6 +13,7 @@ from kafka import KafkaAdminClient, KafkaConsumer
 
 from penstock import QueryableStoreTypes, State, StoreQueryParameters
 from tests.harness.kafka import Kafka, Message, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import counts, topics
 from tests.integration.topologies import count_by_key, word_count
 
@@ -50,7 +51,7 @@ def test_should_leave_offsets_and_times_that_java_goes_on_from(kafka: Kafka, run
     for partition in (0, 1):
         kafka.feed(source, at(5_000 + partition, *"abcdefgh") * 50, partition=partition)
     kafka.read(out, 800)
-    assigned = kafka.admin.describe_consumer_groups([application])[application].result(60).members
+    assigned = kafka.admin.describe_consumer_groups([application])[application].result(LIMIT).members
     shown = {(p.topic, p.partition) for member in assigned for p in member.assignment.topic_partitions}
     assert shown == {(topic, partition) for topic in (source, repartition) for partition in (0, 1)}
     assert streams.close()

@@ -12,6 +12,7 @@ from penstock import ConfigError, KafkaStreams
 from tests.conftest import application_config
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.harness.sharing import SharedProcess
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import counts, keyed, topics, up_to
 from tests.integration.topologies import count_by_key
 
@@ -131,7 +132,7 @@ def test_should_say_which_python_of_the_users_session_lacks_what(kafka: Kafka, t
 def test_should_refuse_settings_that_cannot_work_before_it_does_anything(kafka: Kafka, spark: Any, tmp_path: Path) -> None:
     source, out = topics(kafka, "in", "out")
     name = unique("refused")
-    before = set(kafka.admin.list_topics(timeout=30).topics)
+    before = set(kafka.admin.list_topics(timeout=LIMIT).topics)
     streams = KafkaStreams(count_by_key(source, out), application_config(kafka, tmp_path, {"application.id": name}), spark=spark)
     spark.sparkContext._conf.set("spark.python.worker.reuse", "false")
     try:
@@ -140,6 +141,6 @@ def test_should_refuse_settings_that_cannot_work_before_it_does_anything(kafka: 
     finally:
         spark.sparkContext._conf.set("spark.python.worker.reuse", "true")
     assert streams.state.name == "ERROR"
-    assert set(kafka.admin.list_topics(timeout=30).topics) == before
-    assert name not in {group.group_id for group in kafka.admin.list_consumer_groups().result(30).valid}
+    assert set(kafka.admin.list_topics(timeout=LIMIT).topics) == before
+    assert name not in {group.group_id for group in kafka.admin.list_consumer_groups().result(LIMIT).valid}
     assert not (tmp_path / "state").exists()

@@ -18,6 +18,7 @@ from penstock.spark.messages import Application
 from penstock.spark.worker.standby_worker import StandbyUpdater, open_standby
 from penstock.state.directory import StateDirectory
 from tests.harness.kafka import Kafka, Message, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import topics
 from tests.integration.topologies import count_by_key
 
@@ -44,7 +45,7 @@ class StateReplicas:
 
     def cut(self, partition: int, start: int) -> None:
         cut = ClientPartition(self.changelog, partition, start)
-        self._kafka.admin.delete_records([cut])[cut].result(30)
+        self._kafka.admin.delete_records([cut])[cut].result(LIMIT)
 
     def follow(self, *offsets: int) -> None:
         """Until the copies have come so far."""

@@ -15,6 +15,7 @@ from penstock import Consumed, Grouped, Materialized, Produced, Serdes, StreamsB
 from penstock.client.inside import inside
 from tests.faults.dying import STEPS, Words
 from tests.harness.kafka import Kafka, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import counts, owned, texts, topics
 from tests.integration.query_topologies import NamesAndTicks
 
@@ -56,7 +57,7 @@ def streaming(kafka: Kafka, source: str) -> Iterator[Stream]:
         yield stream
     finally:
         stream.stop()
-        thread.join(30)
+        thread.join(LIMIT)
 
 
 def jobs(streams: Any) -> list[str]:

@@ -14,6 +14,7 @@ from penstock import KafkaStreams
 from penstock.kafka.members import MemberInfo, Membership, Shares
 from penstock.kafka.membership import GroupMember
 from tests.harness.kafka import Kafka, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import keyed, topics
 from tests.integration.topologies import count_by_key
 from tests.unit.peers.fake_peer import FakePeer
@@ -53,7 +54,7 @@ def fake_member(kafka: Kafka, group: str, topic: str, host: str) -> Iterator[lis
 
 def ask(streams: KafkaStreams, key: str) -> tuple[int, Any]:
     assert streams.server_host is not None
-    connection = http.client.HTTPConnection(streams.server_host.host, streams.server_host.port, timeout=30)
+    connection = http.client.HTTPConnection(streams.server_host.host, streams.server_host.port, timeout=LIMIT)
     try:
         connection.request("GET", f"/api/stores/counts/keys/{key}", headers={"Authorization": f"Bearer {TOKEN}"})
         response = connection.getresponse()

@@ -13,6 +13,7 @@ import pytest
 
 from pyspark_penstock import live_table
 from tests.harness.kafka import Kafka, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import texts, topics
 from tests.integration.query_topologies import all_kinds
 from tests.unit.client.web.served import Served
@@ -143,7 +144,7 @@ def test_should_be_read_by_another_process_and_in_its_own_only_by_what_is_asked_
     token = tmp_path / "token"
     token.write_text("word-of-the-test")
     command = [sys.executable, "-m", "tests.integration.table_reader", str(streams.server_host), str(token)]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    told = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
     assert told.returncode == 0, told.stderr[-3000:]
     found = json.loads(next(line for line in told.stdout.splitlines() if line.startswith("found ")).removeprefix("found "))
     assert found == {"counts": {"a": 2, "b": 1}, "windows": [["a", 2]]}

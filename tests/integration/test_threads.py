@@ -168,7 +168,7 @@ def test_should_process_and_commit_records_of_other_tasks_while_one_waits(kafka:
         wait_until(awaited.exists, "it waits")
         for number in range(3):
             kafka.feed(source, texts(("b", str(number))), partition=1)
-            wait_until(lambda number=number: kafka.committed(application).get((source, 1)) == number + 1, "it is committed", 60)
+            wait_until(lambda number=number: kafka.committed(application).get((source, 1)) == number + 1, "it is committed")
         assert [m.value for m in kafka.read(out)] == [b"0", b"1", b"2"]
         assert kafka.committed(application).get((source, 0), 0) <= 0
     finally:
@@ -187,7 +187,7 @@ def test_should_stop_this_client_alone(kafka: Kafka, run: Run, tmp_path: Path) -
 
 def test_should_stop_all_instances_of_the_application(kafka: Kafka, run: Run, tmp_path: Path) -> None:
     first, second = _two_instances(kafka, run, tmp_path, StreamThreadExceptionResponse.SHUTDOWN_APPLICATION)
-    wait_until(lambda: first.state is second.state is State.ERROR, "both have stopped", 60)
+    wait_until(lambda: first.state is second.state is State.ERROR, "both have stopped")
     assert len([s for s in (first, second) if isinstance(s.failure, ProcessingError)]) == 1
 
 

@@ -15,6 +15,7 @@ from penstock import BrokerError, KafkaStreams, PenstockError, ProcessorStateErr
 from penstock.ids import TopicPartition
 from penstock.kafka import admin
 from tests.harness.kafka import Kafka, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import keyed, texts, topics
 from tests.integration.topologies import count_by_key, joined, pipe, word_count
 
@@ -23,7 +24,7 @@ Run = Callable[..., Any]
 
 def config_of(kafka: Kafka, topic: str) -> dict[str, str]:
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    return {key: entry.value for key, entry in kafka.admin.describe_configs([resource])[resource].result(60).items()}
+    return {key: entry.value for key, entry in kafka.admin.describe_configs([resource])[resource].result(LIMIT).items()}
 
 
 def test_should_create_internal_topics_with_kafka_streams_names_and_configs(kafka: Kafka, run: Run) -> None:
@@ -52,7 +53,7 @@ def test_should_know_the_racks_of_partitions_and_run_with_them(kafka: Kafka, run
 
 def _status(address: str) -> int:
     try:
-        with urllib.request.urlopen(address, timeout=30) as answer:
+        with urllib.request.urlopen(address, timeout=LIMIT) as answer:
             return int(answer.status)
     except urllib.error.HTTPError as exc:
         with exc:
@@ -132,7 +133,7 @@ def test_should_refuse_a_partition_count_that_has_changed(kafka: Kafka, run: Run
     source, out = topics(kafka, "in", "out", partitions=1)
     application = unique("grown")
     run(count_by_key(source, out), {"application.id": application}).close()
-    kafka.admin.create_partitions([NewPartitions(source, 3)])[source].result(60)
+    kafka.admin.create_partitions([NewPartitions(source, 3)])[source].result(LIMIT)
     wait_until(lambda: kafka.topics()[source] == 3, "the topic has grown")
     with pytest.raises(TopologyError, match=r"counts-changelog exists with 1 partitions but needs 3"):
         run(count_by_key(source, out), {"application.id": application})

@@ -16,6 +16,7 @@ from penstock.client.inside import inside
 from penstock.hashing import default_partition
 from penstock.runtime.carry_over import OffsetAndMetadata, with_own_offset
 from tests.harness.kafka import Kafka, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.integration.helpers import commit, counts, owned, texts, topics
 from tests.integration.test_elastic import KEYS, QUICK, Feed
 from tests.integration.test_takeover import kill, start_instance
@@ -125,7 +126,7 @@ def tasks(*instances: Any) -> list[list[str]]:
 
 def shown(instance: Any) -> list[list[str]]:
     """The tasks that its page knows of."""
-    with urllib.request.urlopen(f"http://{instance.server_host}/api/app", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://{instance.server_host}/api/app", timeout=LIMIT) as answer:
         return [sorted(task["id"] for task in json.load(answer)["tasks"])]
 
 
@@ -193,23 +194,23 @@ def test_should_be_exact_where_instances_are_killed_as_they_change_over(kafka: K
     with Feed(kafka, source) as feed:
         leader = start_instance([*arguments, str(tmp_path / "leader"), "words"], tmp_path / "leader.log")
         try:
-            wait_until(lambda: counts(kafka, out), "it counts", 120)
+            wait_until(lambda: counts(kafka, out), "it counts")
             mine = run(word_count(source, out), config, wait=False)
             wait_until(lambda: inside(mine).membership is not None, "the generation is told")
             assert inside(mine).membership.shuffled == ()
         finally:
             kill(leader)
-        wait_until(lambda: tasks(mine) == [["1_0", "1_1"]], "it shuffles alone", 120)
+        wait_until(lambda: tasks(mine) == [["1_0", "1_1"]], "it shuffles alone")
         rounds = feed.rounds
         wait_until(lambda: feed.rounds > rounds + 20, "it has the load alone for a while")
         other = start_instance([*arguments, str(tmp_path / "other"), "words"], tmp_path / "other.log")
         try:
-            wait_until(lambda: inside(mine).membership.shuffled == (), "another has joined", 120)
+            wait_until(lambda: inside(mine).membership.shuffled == (), "another has joined")
         finally:
             kill(other)
-        wait_until(lambda: tasks(mine) == [["1_0", "1_1"]], "it shuffles alone", 120)
+        wait_until(lambda: tasks(mine) == [["1_0", "1_1"]], "it shuffles alone")
         rounds = feed.rounds
         wait_until(lambda: feed.rounds > rounds + 20, "it has the load alone for a while")
     expected = dict.fromkeys(KEYS, feed.rounds)
-    wait_until(lambda: last_counts(kafka, out) == expected, "every word is counted once", 120)
+    wait_until(lambda: last_counts(kafka, out) == expected, "every word is counted once")
     assert all(numbers == list(range(1, feed.rounds + 1)) for numbers in counts(kafka, out).values())

@@ -45,13 +45,13 @@ class Walk:
     def wait_for_counts(self) -> None:
         """Every word is counted 1, 2, 3 … up to how often it was fed: none is missing, none comes twice."""
         expected = {word: list(range(1, total + 1)) for word, total in self.fed.items()}
-        wait_until(lambda: counts(self.kafka, "word-counts") == expected, f"the counts are {self.fed}", 180, 0.3)
+        wait_until(lambda: counts(self.kafka, "word-counts") == expected, f"the counts are {self.fed}", interval=0.3)
 
     def status(self) -> str:
         return penstock("status", "--config", str(self.settings)).stdout
 
     def wait_for_status(self, pattern: str) -> str:
-        wait_until(lambda: re.search(pattern, self.status()), f"status shows {pattern}", 180, 0.5)
+        wait_until(lambda: re.search(pattern, self.status()), f"status shows {pattern}", interval=0.5)
         return self.status()
 
 
@@ -125,7 +125,7 @@ def test_should_walk_from_run_to_reset(walk: Walk, start: Start) -> None:
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "done"), done.stderr
     assert not [topic for topic in walk.kafka.topics() if topic.startswith("walk-")]
     again = start(*walk.run("two"))
-    wait_until(lambda: len(walk.kafka.read("word-counts")) >= written + walk.fed.total(), "everything is counted again", 180)
+    wait_until(lambda: len(walk.kafka.read("word-counts")) >= written + walk.fed.total(), "everything is counted again")
     last = {key: found[-1] for key, found in counts(walk.kafka, "word-counts").items()}
     assert last == dict(walk.fed)
     assert again.end(signal.SIGINT) == 0

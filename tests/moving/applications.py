@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.conformance.java_twin import JVM_FLAGS, LIBRARIES
+from tests.harness.waiting import LIMIT
 
 _ROOT = Path(__file__).parents[2]
 
@@ -58,13 +59,13 @@ class Application:
 
     def close(self, *, leave: bool = True) -> None:
         """Close it as an operator does."""
-        self._process.communicate(b"leave" if leave else b"", timeout=180)
+        self._process.communicate(b"leave" if leave else b"", timeout=LIMIT)
         assert self._process.returncode == 0, f"{self.kind} did not close well: {self.log.read_text()[-3000:]}"
 
     def kill(self) -> None:
         """End it at once; what belongs to it ends by itself."""
         self._process.kill()
-        self._process.communicate(timeout=60)
+        self._process.communicate(timeout=LIMIT)
 
 
 class JavaApplication(Application):

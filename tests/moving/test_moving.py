@@ -20,6 +20,7 @@ from confluent_kafka import Producer
 from penstock.hashing import default_partition
 from tests.conformance.java_twin import JavaUnavailableError, build
 from tests.harness.kafka import Kafka, Message, unique, wait_until
+from tests.harness.waiting import LIMIT
 from tests.moving.applications import Application, JavaApplication, PenstockApplication
 
 pytestmark = pytest.mark.slow
@@ -123,7 +124,7 @@ class World:
     def end_feed(self) -> None:
         """Until all records are there."""
         assert self._feeding is not None
-        self._feeding.join(300)
+        self._feeding.join(LIMIT)
         assert not self._feeding.is_alive()
 
     def written(self, sink: str) -> int:
@@ -132,7 +133,7 @@ class World:
     def wait_for_more(self) -> None:
         """Until the next may take over."""
         before, more = self.written(self.moved), self.case.each
-        wait_until(lambda: self.written(self.moved) >= before + more, f"{more} more results", 180, 0.2)
+        wait_until(lambda: self.written(self.moved) >= before + more, f"{more} more results", interval=0.2)
 
     def wait_for_end(self, application: str, sink: str) -> None:
         """Until all is consumed, also what lies between the parts of the application, and nothing more is written."""
@@ -144,7 +145,7 @@ class World:
             before = self.written(sink)
             return self.kafka.has_consumed(application, self.source, *inner) and before == self.written(sink)
 
-        wait_until(is_done, f"{application} has consumed everything", 180, 1.0)
+        wait_until(is_done, f"{application} has consumed everything", interval=1.0)
 
     def results(self, sink: str) -> dict[Any, list[Any]]:
         """What was written, by partition or by key, in order."""

@@ -22,6 +22,7 @@ from penstock.spark import internals
 from penstock.spark.driver.lanes import shuffled_bytes
 from tests.harness.cluster import Cluster
 from tests.harness.kafka import wait_until
+from tests.harness.waiting import LIMIT
 
 pytestmark = pytest.mark.slow  # they are for `make test-spark-versions`, and for `make test-all`
 
@@ -40,7 +41,9 @@ def context(spark: Any) -> Iterator[Any]:
 def run_program(program: Path, *arguments: str, environment: dict[str, str] | None = None) -> dict[str, Any]:
     """What a program of its own tells: it has a Spark of its own, or none."""
     command = [sys.executable, str(program), *arguments]
-    done = subprocess.run(command, env=environment or dict(os.environ), capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        command, env=environment or dict(os.environ), capture_output=True, text=True, timeout=LIMIT, check=False
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return told
@@ -185,7 +188,7 @@ def test_should_end_the_worker_of_a_job_that_is_cancelled_without_an_interrupt(c
         assert not internals.anybody_waits(context)
         context.cancelJobGroup("stuck")
         with pytest.raises(Py4JError):
-            job.result(60)
+            job.result(LIMIT)
     wait_until(lambda: not internals.group_runs(context, "stuck"), "Spark has no task of it any more")
     assert not Path(f"/proc/{facts['pid']}/exe").exists()
     assert Path(f"/proc/{facts['parent']}/exe").exists(), "its daemon makes the next one"
@@ -195,7 +198,7 @@ def test_should_know_whether_tasks_of_anybody_wait_for_a_core(context: Any) -> N
     with ThreadPoolExecutor(1) as thread:
         job = thread.submit(context.parallelize(range(32), 32).map(lambda _: time.sleep(0.1)).count)
         wait_until(lambda: internals.anybody_waits(context), "more tasks than cores")
-        job.result(60)
+        job.result(LIMIT)
     wait_until(lambda: not internals.anybody_waits(context), "nobody waits any more")
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from penstock.clock import monotonic
 from penstock.spark.messages import LaneAnswer
 
 _log = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ class _Done:
 class TurnSummary:
     """Sums up turns, and tells every `log.summary.interval.ms`; never where that is zero or less."""
 
-    def __init__(self, interval_ms: int, name_of: Callable[[int], str | None], now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, interval_ms: int, name_of: Callable[[int], str | None], now: Callable[[], float] = monotonic) -> None:
         self._interval = interval_ms / 1000
         self._name_of = name_of
         self._now = now

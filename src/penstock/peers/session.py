@@ -21,10 +21,10 @@ import base64
 import binascii
 import secrets
 import struct
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.clock import monotonic
 from penstock.peers.proofs import PROOF_BYTES, mac, matches
 
 PEER_PATH = "/api/peer"
@@ -124,7 +124,7 @@ class AnsweringSessions:
     does not know the token cannot make this side keep anything.
     """
 
-    def __init__(self, key: bytes, host: str, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, key: bytes, host: str, now: Callable[[], float] = monotonic) -> None:
         self._key, self._host, self._now = key, host, now
         self._own = secrets.token_bytes(32)
         self._counts: dict[bytes, tuple[int, float]] = {}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from time import monotonic
+
+from penstock.clock import monotonic
 
 # Before anything is known of what a record costs: few enough for one that takes milliseconds.
 _FIRST = 500

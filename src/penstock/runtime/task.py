@@ -20,10 +20,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.clock import Clock
+from penstock.clock import Clock, monotonic
 from penstock.columns.columns import Columns, RawColumns, RecordOrColumns
 from penstock.errors import ProcessingError, StreamsError, TaskMigratedError
 from penstock.handlers import deserialization_exception_handler, processing_exception_handler, production_exception_handler

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock import KafkaStreams, State, StreamsBuilder
+from tests.harness.waiting import LIMIT
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def test_should_start_no_further_when_it_is_closed(streams: Any, monkeypatch: py
 
     monkeypatch.setattr(streams, "_start", start)
     streams.start()
-    closing[0].join(60)
+    closing[0].join(LIMIT)
     assert (reached, closed, streams.state, streams.failure) == (["brokers"], [True], State.NOT_RUNNING, None)
 
 

@@ -7,6 +7,7 @@ import threading
 from penstock.client.scheduling.lane_changes import LaneChange
 from penstock.errors import ProcessingError
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, Membership
+from tests.harness.waiting import LIMIT
 from tests.unit.client.simulated import World
 
 TASKS = 6
@@ -84,7 +85,7 @@ def test_should_say_which_lane_failed_and_go_on_in_the_one_that_replaces_it(cloc
 def ends(world: World) -> bool:
     thread = threading.Thread(target=world.conductor.run, daemon=True)
     thread.start()
-    thread.join(30)
+    thread.join(LIMIT)
     return not thread.is_alive()
 
 

@@ -10,6 +10,7 @@ import pytest
 from penstock.client.assignment.joining import wait_to_join
 from penstock.errors import BrokerError
 from tests.harness.kafka import wait_until
+from tests.harness.waiting import LIMIT
 
 
 def joining(others_work: Callable[[], bool], can_work: Callable[[], bool], ended: threading.Event) -> threading.Thread:
@@ -38,7 +39,7 @@ def test_should_leave_others_their_work_until_it_can_do_it() -> None:
         return bool(ready)
 
     thread = joining(lambda: True, can_work, threading.Event())
-    assert asked.wait(30)
+    assert asked.wait(LIMIT)
     assert thread.is_alive()
     ready.append(True)
     wait_until(lambda: not thread.is_alive(), "it joins")

@@ -15,6 +15,7 @@ from penstock.client.replicas.standby_listener import StandbyUpdateListener, Sus
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.worker.standby_worker import Loaded, UpdateAnswer
 from tests.harness.kafka import wait_until
+from tests.harness.waiting import LIMIT
 
 TASK = TaskId(0, 1)
 CHANGELOG = TopicPartition("app-counts-changelog", 1)
@@ -96,7 +97,7 @@ def test_should_tell_when_a_copy_that_is_to_run_here_is_let_go(heard: Heard) -> 
     wait_until(caught_up(standbys), "the copy is complete")
     assert not standbys.is_letting_go(TASK)
     standbys.want({}, promoted=[TASK])
-    assert let_go.wait(30)
+    assert let_go.wait(LIMIT)
     standbys.close()
     assert not standbys.is_letting_go(TASK)
     assert heard.events[-1] == ("suspended", CHANGELOG, "counts", 99, 100, SuspendReason.PROMOTED)
@@ -187,7 +188,7 @@ def test_should_not_open_what_an_updater_still_has(heard: Heard) -> None:
     may_answer, answer = threading.Event(), updaters.update
 
     def update(*asked: Any, **named: Any) -> Future[UpdateAnswer]:
-        assert may_answer.wait(30)
+        assert may_answer.wait(LIMIT)
         return answer(*asked, **named)
 
     updaters.update = update  # type: ignore[method-assign]

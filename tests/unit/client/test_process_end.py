@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from penstock.client.process_end import StopSignal
+from tests.harness.waiting import LIMIT
 
 _PLAYED = """
 import os, signal, sys, threading, time
@@ -75,7 +76,7 @@ class _Script:
         self._process.send_signal(number)
 
     def end(self) -> tuple[int, str, str]:
-        said, complained = self._process.communicate(timeout=60)
+        said, complained = self._process.communicate(timeout=LIMIT)
         return self._process.returncode, said, complained
 
 
@@ -164,7 +165,7 @@ def test_should_take_the_first_signal_and_leave_the_second_to_others() -> None:
         with StopSignal() as stop:
             stop.arm()  # as after somebody else has taken the signals
             os.kill(os.getpid(), signal.SIGTERM)
-            assert stop.wait(5)
+            assert stop.wait(LIMIT)
             assert seen == []
             os.kill(os.getpid(), signal.SIGTERM)
             assert seen == ["second"]

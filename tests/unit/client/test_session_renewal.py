@@ -13,6 +13,7 @@ from penstock import KafkaStreams, State, StreamsBuilder
 from penstock.client.kafka_streams import StreamThreadExceptionResponse
 from penstock.client.session_renewal import renew_session
 from penstock.spark.driver.placement import NoExecutorsError, SessionStoppedError
+from tests.harness.waiting import LIMIT
 
 
 class Use:
@@ -146,7 +147,7 @@ def test_should_be_closed_while_no_session_can_be_made(streams: Any) -> None:
     renewing = threading.Thread(target=lambda: went_on.append(streams._on_failure(SessionStoppedError(), 0)))
     renewing.start()
     streams._life.become(State.PENDING_SHUTDOWN)
-    renewing.join(60)
+    renewing.join(LIMIT)
     assert went_on == [False]
     assert streams.failure is None
 
@@ -160,7 +161,7 @@ def test_should_be_closed_while_a_new_session_has_no_executors(streams: Any) -> 
     while not streams._lane_jobs.did:
         renewing.join(0.01)
     streams._life.become(State.PENDING_SHUTDOWN)
-    renewing.join(60)
+    renewing.join(LIMIT)
     assert went_on == [False]
     assert streams.failure is None
 

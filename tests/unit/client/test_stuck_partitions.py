@@ -103,7 +103,7 @@ def test_should_account_only_what_could_be_read_and_leave_the_rest_alone_for_a_w
     world = begin(clock, produced=False)
     world.lane_jobs.short = {A: Short(3, "nothing came")}
     produce(world)
-    world.settle(4)
+    world.settle(6)
     fetched = world.conductor.tasks.positions.fetched
     assert fetched == {A: 3, B: 20}
     world.lane_jobs.short = {}
@@ -119,7 +119,7 @@ def test_should_load_positions_anew_where_the_log_does_not_have_them_any_more(cl
     world = begin(clock, produced=False)
     world.lane_jobs.short = {A: Short(0, "gone", out_of_range=True)}
     produce(world)
-    world.settle(4)
+    world.settle(6)
     assert consumed(world, B) == list(range(20)), "what could be read is committed"
     world.lane_jobs.short = {}
     world.settle(100)

@@ -19,6 +19,7 @@ from penstock.kafka.membership import GroupMember
 from penstock.kafka.produce import LaneProducer
 from penstock.record import ProducedRecord
 from penstock.runtime.carry_over import OffsetAndMetadata
+from tests.harness.waiting import LIMIT
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_should_give_a_call_up_that_does_not_return_and_clean_up_when_it_does(ne
         call_within(0.01, never.wait, late=late.set)
     assert not late.is_set()
     never.set()
-    assert late.wait(60)
+    assert late.wait(LIMIT)
 
 
 def test_should_leave_a_client_alone_that_does_not_close(never: threading.Event, caplog: pytest.LogCaptureFixture) -> None:
@@ -55,7 +56,7 @@ def test_should_close_a_producer_whose_records_no_broker_takes() -> None:
     producer.write([ProducedRecord("out", 0, b"k", b"v", 0)])
     closing = threading.Thread(target=producer.close, daemon=True)
     closing.start()
-    closing.join(30)  # otherwise it waits for delivery.timeout.ms, which is minutes
+    closing.join(LIMIT)  # otherwise it waits for delivery.timeout.ms, which is minutes
     assert not closing.is_alive()
 
 

@@ -12,6 +12,7 @@ from penstock.ids import TopicPartition
 from penstock.kafka.changelog_reader import WORTH_A_CONNECTION, ChangelogReader
 from penstock.kafka.fetch import FetchRange
 from penstock.kafka.log_reader import LogUnreadableError
+from tests.harness.waiting import LIMIT
 
 RANGE = FetchRange("log", 0, 5, 9)
 
@@ -125,7 +126,7 @@ def test_should_close_what_is_being_opened() -> None:
     fetcher, log, begun = Fetcher(), Log(), threading.Event()
 
     def make() -> Any:
-        assert begun.wait(30)
+        assert begun.wait(LIMIT)
         return log
 
     reader = ChangelogReader(fetcher, make)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ import pytest
 from penstock.ids import TopicPartition
 from penstock.kafka.log_transport import ClientTransport, LogUnreadableError, PlainTransport, log_transport
 from penstock.kafka.record_batches import Aborted
+from tests.harness.waiting import LIMIT
 
 PARTITION = TopicPartition("log", 3)
 
@@ -40,7 +41,7 @@ class Broker:
 
     def close(self) -> None:
         self._server.close()
-        self._thread.join(10)
+        self._thread.join(LIMIT)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ import penstock.kafka.tokens as tokens_module
 from penstock import BrokerAccessError, BrokerError
 from penstock.kafka.member_tokens import MemberTokens
 from penstock.kafka.tokens import Token, TokenSource, token_of
+from tests.harness.waiting import LIMIT
 
 
 def jwt(**claims: Any) -> str:
@@ -175,7 +176,7 @@ def test_should_not_hold_up_heartbeats_while_a_token_is_good(clock: Clock, monke
         if not planned:
             return "one", clock.now + 100
         asked_again.set()
-        let_go.wait(30)
+        let_go.wait(LIMIT)
         return "two", clock.now + 100
 
     tokens = MemberTokens(TokenSource("it", provider))
@@ -183,7 +184,7 @@ def test_should_not_hold_up_heartbeats_while_a_token_is_good(clock: Clock, monke
     assert [timer.seconds for timer in planned] == [80.0]
     clock.now += 90
     planned[0].fire()
-    assert asked_again.wait(30)
+    assert asked_again.wait(LIMIT)
     assert tokens.token() == "one"  # the provider takes its time
     let_go.set()
     threading.Thread.join(planned[0])
@@ -194,7 +195,7 @@ def test_should_not_wait_for_ever_for_a_provider(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(tokens_module, "_PROVIDER_SECONDS", 0.05)
     let_go = threading.Event()
     with pytest.raises(BrokerError, match=r"it did not give a token: no answer within 0\.05 s"):
-        TokenSource("it", lambda: let_go.wait(30)).current()
+        TokenSource("it", lambda: let_go.wait(LIMIT)).current()
     let_go.set()
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.line import Line
+from tests.harness.waiting import LIMIT
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def echo() -> Iterator[int]:
     yield server.getsockname()[1]
     server.shutdown(socket.SHUT_RDWR)
     server.close()
-    thread.join(5)
+    thread.join(LIMIT)
 
 
 def test_should_pass_nothing_while_it_is_cut_and_all_of_it_afterwards(echo: int) -> None:

@@ -25,6 +25,7 @@ from penstock.spark.messages import Application, LaneAnswer, UpstreamWork
 from penstock.spark.plan import make_plan
 from penstock.spark.worker.lane_tasks import LaneTasks
 from penstock.spark.worker.upstream import side_target
+from tests.harness.waiting import LIMIT
 
 APPLICATION = "app"
 
@@ -177,7 +178,7 @@ class World:
 
     def _open(self, task: TaskId) -> None:
         self.lanes[task].own({task: self.positions.of_task(task)})
-        self.lanes[task].restore(time.monotonic() + 60, LaneAnswer("here"))
+        self.lanes[task].restore(time.monotonic() + LIMIT, LaneAnswer("here"))
         assert task in self.lanes[task].running
 
     def _read_committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.spark.driver import lanes as module
 from penstock.spark.driver.lanes import Lane
+from tests.harness.waiting import LIMIT
 
 PLACE = "executor_host_1"
 
@@ -36,7 +37,7 @@ def test_should_make_its_row_anew_after_somebody_has_cleared_sparks_storage(monk
     lane = Lane(spark, "t1", PLACE, "cleared-1")
 
     def job() -> bytes:
-        return lane.submit(lambda rows: [b""], "a turn", bytes).result(30)
+        return lane.submit(lambda rows: [b""], "a turn", bytes).result(LIMIT)
 
     assert [job(), job()] == [b"done"] * 2
     assert len(anchors) == 1

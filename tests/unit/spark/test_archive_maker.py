@@ -14,6 +14,7 @@ from penstock.errors import StreamsError
 from penstock.spark.driver import archive_maker
 from penstock.spark.driver.archive_maker import ArchiveMaker, has_room, is_needed, may_be_made
 from penstock.spark.driver.session import class_archive
+from tests.harness.waiting import LIMIT
 
 LOCAL = {"spark.master": "local[2]"}
 
@@ -32,7 +33,7 @@ def run(monkeypatch: pytest.MonkeyPatch, make: Callable[..., Path]) -> None:
     monkeypatch.setattr(archive_maker, "make_archive", make)
     maker = ArchiveMaker(after_seconds=0.0)
     maker.start()
-    maker._thread.join(30)
+    maker._thread.join(LIMIT)
     assert not maker._thread.is_alive()
 
 
@@ -66,13 +67,13 @@ def test_should_try_again_at_the_next_start_where_it_was_given_up(archive: Path,
 
     def make(aside: bool, given_up: threading.Event) -> Path:
         began.set()
-        assert given_up.wait(30)
+        assert given_up.wait(LIMIT)
         raise StreamsError("it was ended")
 
     monkeypatch.setattr(archive_maker, "make_archive", make)
     maker = ArchiveMaker(after_seconds=0.0)
     maker.start()
-    assert began.wait(30)
+    assert began.wait(LIMIT)
     maker.stop()
     assert not maker._thread.is_alive()
     assert is_needed()

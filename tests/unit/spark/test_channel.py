@@ -27,6 +27,7 @@ from penstock.spark.queries.listening import Listening, listen_on_port
 from penstock.wire import Codec
 from tests.harness.identities import openssl_identity
 from tests.harness.kafka import wait_until
+from tests.harness.waiting import LIMIT
 
 KEY = b"k" * 32
 CODEC = Codec(TaskId)
@@ -263,7 +264,7 @@ def test_should_let_idle_readers_make_room(tmp_path: Path, monkeypatch: pytest.M
             channel.idle_since = None
             channel.send(what)
             if what == "work":
-                gate.wait(30)
+                gate.wait(LIMIT)
 
     listening = Listening("limited", KEY, CODEC, answer, folder=tmp_path)
 

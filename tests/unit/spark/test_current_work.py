@@ -19,6 +19,7 @@ from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.spark.messages import Application
 from penstock.spark.worker.current_work import CurrentWork, Doing
 from penstock.wire import Codec
+from tests.harness.waiting import LIMIT
 from tests.unit.runtime.harness import Forwarder, Harness, config, pipeline
 
 STRING, LONG = Serdes.string(), Serdes.long()
@@ -34,7 +35,7 @@ class Stop:
     def slow(self, value: Any) -> Any:
         if not self.reached.is_set():
             self.reached.set()
-            assert self.left.wait(60)
+            assert self.left.wait(LIMIT)
         return value
 
 
@@ -58,11 +59,11 @@ def running(stop: Stop, work: CurrentWork, run: Callable[[], Any], step: str = "
     thread = threading.Thread(target=turn)
     thread.start()
     try:
-        assert stop.reached.wait(60)
+        assert stop.reached.wait(LIMIT)
         yield work.now()
     finally:
         stop.left.set()
-        thread.join(60)
+        thread.join(LIMIT)
     assert not failures, failures
     assert work.now() == Doing()
 
@@ -153,14 +154,14 @@ def test_should_tell_the_step_and_penstocks_own_place_where_no_users_code_runs()
         with work.turn("fetch"):
             work.step = "commit"
             waiting.set()
-            left.wait(60)
+            left.wait(LIMIT)
 
     thread = threading.Thread(target=turn)
     thread.start()
-    assert waiting.wait(60)
+    assert waiting.wait(LIMIT)
     assert work.now()[:3] == ("commit", "", "")
     left.set()
-    thread.join(60)
+    thread.join(LIMIT)
     assert str(work.now()) == "nothing: it waits for Spark, or for the records of a shuffle"
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from penstock.spark.worker.lane_process import VARIABLE
 from pyspark_penstock import daemon
+from tests.harness.waiting import LIMIT
 
 # What is imported when the daemon begins to listen.
 LOADED = """
@@ -30,6 +31,8 @@ def test_should_know_the_environments_of_lanes() -> None:
 @pytest.mark.parametrize("lane", [True, False])
 def test_should_import_nothing_before_it_listens_where_it_is_a_lanes(lane: bool) -> None:
     environment = {key: value for key, value in os.environ.items() if key != VARIABLE} | ({VARIABLE: "one"} if lane else {})
-    done = subprocess.run([sys.executable, "-c", LOADED], env=environment, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], env=environment, capture_output=True, text=True, check=True, timeout=LIMIT
+    )
     loaded = json.loads(done.stdout)
     assert loaded == [] if lane else "penstock.spark.worker.lane_worker" in loaded

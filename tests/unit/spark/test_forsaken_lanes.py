@@ -15,6 +15,7 @@ from penstock.spark.driver.lanes import Lane
 from penstock.spark.driver.state_updaters import HERE, StateUpdaters
 from penstock.spark.messages import Application
 from penstock.spark.worker.lane_process import LaneProcess
+from tests.harness.waiting import LIMIT
 
 
 class Context:
@@ -73,18 +74,18 @@ def test_should_not_wait_for_jobs(ended: list[tuple[str, LaneProcess]], monkeypa
 
     def run(*_: Any) -> bytes:
         runs.set()
-        goes_on.wait(60)
+        goes_on.wait(LIMIT)
         raise ConnectionRefusedError
 
     monkeypatch.setattr(lane, "_run", run)
     running, waiting = (lane.submit(lambda rows: [], "turn", bytes) for _ in range(2))
-    assert runs.wait(60)
+    assert runs.wait(LIMIT)
     lane.forsake()
     with pytest.raises(CancelledError):
-        waiting.result(60)
+        waiting.result(LIMIT)
     goes_on.set()
     with pytest.raises(ConnectionRefusedError):
-        running.result(60)
+        running.result(LIMIT)
     with pytest.raises(RuntimeError):
         lane.submit(lambda rows: [], "turn", bytes)
 

@@ -24,6 +24,7 @@ from penstock.spark.internals import (
     running_gateway,
     was_stopped,
 )
+from tests.harness.waiting import LIMIT
 
 
 @pytest.fixture(autouse=True)
@@ -103,7 +104,7 @@ def test_should_see_the_end_of_a_jvm_that_others_have_started_by_a_connection_to
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + LIMIT
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

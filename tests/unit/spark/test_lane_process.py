@@ -17,6 +17,7 @@ from penstock.errors import LockError, SerializationError
 from penstock.spark.worker import lane_process
 from penstock.spark.worker.lane_process import LaneProcess, end_daemon, end_left, is_of_lane, read_from_lane, run_in_lane
 from penstock.state.directory import FolderLock
+from tests.harness.waiting import LIMIT
 
 HOLDS_A_FOLDER = """
 import sys, time
@@ -73,7 +74,7 @@ def test_should_end_the_process_that_had_the_lane_before_and_still_holds_its_fol
         open_in_lane(tmp_path, None)
     process, ended, said = open_in_lane(tmp_path, here(other.pid))
     assert (process.process, ended, said) == (os.getpid(), other.pid, b"opened")
-    assert other.wait(10) < 0
+    assert other.wait(LIMIT) < 0
 
 
 @pytest.mark.parametrize("environment", [{}, {"PENSTOCK_LANE": "app-2"}, {"PENSTOCK_LANE": "app-12"}])
@@ -117,7 +118,7 @@ def test_should_end_what_is_left_of_a_lane_also_where_it_is_stopped(has_daemon: 
     left.send_signal(signal.SIGSTOP)
     end_left("app-1", LaneProcess(os.uname().nodename, left.pid, left.pid if has_daemon else 0))
     FolderLock.acquire(tmp_path).release()
-    assert left.wait(10) < 0
+    assert left.wait(LIMIT) < 0
 
 
 def test_should_leave_alone_what_is_not_left_of_the_lane(start: Start) -> None:

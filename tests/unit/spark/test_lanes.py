@@ -12,6 +12,7 @@ import pytest
 from penstock.spark.driver import lanes as module
 from penstock.spark.driver.lanes import Lane, LaneCancelledError, close_lanes
 from penstock.spark.worker.lane_process import VARIABLE
+from tests.harness.waiting import LIMIT
 
 ANSWER = b"12 7 0 a.host\nsaid"
 
@@ -42,7 +43,7 @@ class Spark:
         assert not self.worker_runs, "a worker is still there"
         self.worker_runs = True
         self.begun.set()
-        assert self.over.wait(60)
+        assert self.over.wait(LIMIT)
         if self.answer is None:
             raise RuntimeError("Job 3 cancelled part of cancelled job group")
         self.worker_runs = False
@@ -77,7 +78,7 @@ def lane(spark: Spark) -> Iterator[Lane]:
     made = Lane(spark, "app-StreamThread-1", worker_name="app-1")  # type: ignore[arg-type]
     yield made
     spark.over.set()
-    made.close().result(60)
+    made.close().result(LIMIT)
 
 
 def submitted(lane: Lane) -> Future[bytes]:
@@ -86,41 +87,41 @@ def submitted(lane: Lane) -> Future[bytes]:
 
 def test_should_end_a_job_with_its_reason_and_its_worker_before_the_next_begins(lane: Lane, spark: Spark) -> None:
     job = submitted(lane)
-    assert spark.begun.wait(60)
+    assert spark.begun.wait(LIMIT)
     assert lane.running == "a turn"
     lane.cancel("it took longer than max.poll.interval.ms")
     lane.cancel("told twice")
     with pytest.raises(LaneCancelledError, match=r"the job of app-StreamThread-1 was ended: it took longer than max\.poll"):
-        job.result(60)
+        job.result(LIMIT)
     assert (spark.ended, spark.worker_runs, lane.running) == (1, False, None)
     spark.again(ANSWER)
-    assert submitted(lane).result(60) == b"said"
+    assert submitted(lane).result(LIMIT) == b"said"
     assert spark.groups == [("app-StreamThread-1", False)] * 2, "interrupted, Spark would leave the worker running"
 
 
 def test_should_end_what_runs_in_a_lane_that_does_not_close(lane: Lane, spark: Spark, caplog: pytest.LogCaptureFixture) -> None:
     job = submitted(lane)
-    assert spark.begun.wait(60)
+    assert spark.begun.wait(LIMIT)
     close_lanes([lane], 0.01)
     with pytest.raises(LaneCancelledError, match="the lane is closed"):
-        job.result(60)
+        job.result(LIMIT)
     assert "its worker is ended" in caplog.text
 
 
 def test_should_leave_a_lane_alone_that_runs_nothing(lane: Lane, spark: Spark) -> None:
     spark.again(ANSWER)
-    assert submitted(lane).result(60) == b"said"
+    assert submitted(lane).result(LIMIT) == b"said"
     lane.cancel("too late")
-    assert submitted(lane).result(60) == b"said"
+    assert submitted(lane).result(LIMIT) == b"said"
     assert spark.ended == 0
 
 
 def test_should_keep_the_result_of_a_job_that_was_done_before_it_could_be_cancelled(lane: Lane, spark: Spark) -> None:
     job = submitted(lane)
-    assert spark.begun.wait(60)
+    assert spark.begun.wait(LIMIT)
     spark.answer = ANSWER
     lane.cancel("too late")
-    assert job.result(60) == b"said"
+    assert job.result(LIMIT) == b"said"
     assert spark.ended == 0
 
 
@@ -139,10 +140,10 @@ def test_should_wait_for_spark_to_end_the_worker_of_an_executor(
     monkeypatch.setattr(module, "group_runs", group_runs)
     monkeypatch.setattr(module, "executors", lambda _: [])
     job = submitted(lane)
-    assert spark.begun.wait(60)
+    assert spark.begun.wait(LIMIT)
     lane.cancel("it took too long")
     with pytest.raises(LaneCancelledError):
-        job.result(60)
+        job.result(LIMIT)
     assert looked == [True] * 3
 
 
@@ -161,14 +162,14 @@ def test_should_end_a_worker_that_spark_does_not_end(lane: Lane, spark: Spark, m
     monkeypatch.setattr(module, "executors", lambda _: ["executor_host_0"])
     monkeypatch.setattr(module, "first_of_partition", run)
     spark.again(ANSWER)
-    assert submitted(lane).result(60) == b"said"  # by now it is known which process it is
+    assert submitted(lane).result(LIMIT) == b"said"  # by now it is known which process it is
     lane.move("executor_host_0")
     spark.answer = None
     spark.over.clear()
     spark.begun.clear()
     job = submitted(lane)
-    assert spark.begun.wait(60)
+    assert spark.begun.wait(LIMIT)
     lane.cancel("it took too long")
     with pytest.raises(LaneCancelledError):
-        job.result(60)
+        job.result(LIMIT)
     assert ended == ["executor_host_0"]

@@ -59,6 +59,7 @@ from penstock.state.capabilities import innermost
 from penstock.state.read_order import ReadOrder
 from penstock.state.reading import bytes_below_cache
 from tests.harness.identities import openssl_identity
+from tests.harness.waiting import LIMIT
 
 string, long = Serdes.string(), Serdes.long()
 TASK = TaskId(0, 0)
@@ -292,7 +293,7 @@ def test_should_wait_for_the_end_of_a_turn_before_it_reads_memory(lane: Lane) ->
         thread.join(0.3)
         assert found == []
         store.put("a", ValueAndTimestamp(2, 2))
-    thread.join(10)
+    thread.join(LIMIT)
     assert found == [2]
     reader.close()
 
@@ -411,7 +412,7 @@ def test_should_let_turns_run_between_the_parts_of_a_table(lane: Lane, kind: str
     with reader.lease() as lease:
         for number, _ in enumerate(all_entries(lease.store)):
             if number % 500 == 0:
-                assert lock.acquire(timeout=10)  # a turn begins while the table is read
+                assert lock.acquire(timeout=LIMIT)  # a turn begins while the table is read
                 lock.release()
                 taken += 1
     assert number == 39_999

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.harness.waiting import LIMIT
+
 
 def test_should_say_which_java_does_not_start(tmp_path: Path) -> None:
     begin = "from penstock.spark.driver.session import make_context; make_context('words', {})"
@@ -14,7 +16,7 @@ def test_should_say_which_java_does_not_start(tmp_path: Path) -> None:
         env={**environment, "JAVA_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LIMIT,
     )
     assert ended.returncode == 1
     assert f"StreamsError: Spark's JVM did not start ({tmp_path}/bin/java)" in ended.stderr

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
+from penstock.clock import monotonic
 from penstock.ids import TaskId, TopicPartition
 from penstock.metrics.registry import (
     TASK_GROUP,
@@ -50,7 +50,7 @@ class StateUpdaterMetrics:
         client_id: str,
         kept: Callable[[], Kept | None],
         tasks: Callable[[], Mapping[TaskId, str]],
-        now: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = monotonic,
         *,
         unrestored: Callable[[], Iterable[TaskId]] = tuple,
     ) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
+
+from penstock.clock import monotonic
 
 # Up to this many records a turn is small: what it takes is mostly what any turn takes.
 _SMALL = 2_000
@@ -42,7 +43,7 @@ class BatchSizer:
     fixed_seconds: float | None = None
     record_seconds: float = 0.0
     last_records: int = 0
-    small_since: float = field(default_factory=time.monotonic)
+    small_since: float = field(default_factory=monotonic)
     """Since when there has been little to read."""
     ceiling: int | None = None
     """More than this many records were too many for one turn, as far as is known."""
@@ -83,7 +84,7 @@ class BatchSizer:
     def polled(self, backlog: int) -> None:
         """So many records were found to be read."""
         if backlog > _SMALL:
-            self.small_since = time.monotonic()
+            self.small_since = monotonic()
 
     def next_poll(self, now: float, longest: float) -> float:
         """When to look again where nothing was found: soon after there was much, `longest` seconds later when nothing comes."""

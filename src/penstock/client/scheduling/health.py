@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+
+from penstock.clock import monotonic
 
 _SHORTEST, _LONGEST, _DOUBLINGS = 0.05, 5.0, 7
 # A failure that lies so far back does not belong to the next one.
@@ -24,8 +25,8 @@ class Health:
     0.0
     """
 
-    def __init__(self, now: Callable[[], float] | None = None) -> None:
-        self._now = now or time.monotonic
+    def __init__(self, now: Callable[[], float] = monotonic) -> None:
+        self._now = now
         self._failures = 0
         self._since = 0.0
         self.rests_until = 0.0

@@ -14,6 +14,7 @@ from penstock.client.scheduling.recovery import Recovery
 from penstock.client.scheduling.repartition_transports import Transports
 from penstock.client.scheduling.running_instance import Control, RunningInstance
 from penstock.client.scheduling.staying_lanes import StayingLanes
+from penstock.clock import monotonic
 from penstock.errors import PenstockError, TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.kafka.admin import Admin
@@ -85,7 +86,7 @@ class Housekeeping:
         self._words, self._run, self._beside = control
         self._admin = admin
         self._transports, self._recovery, self._stays = transports, recovery, stays
-        self._intervals = Intervals(lambda: time.monotonic(), begun=("purge", "places"))
+        self._intervals = Intervals(monotonic, begun=("purge", "places"))
 
     def look(self) -> None:
         """Begin what is due."""

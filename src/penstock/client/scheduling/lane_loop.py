@@ -28,6 +28,7 @@ from penstock.client.scheduling.health import Health
 from penstock.client.scheduling.stages import StagePart
 from penstock.client.scheduling.stays import PLANNED_SECONDS, StayPlan
 from penstock.client.scheduling.turns import Turn
+from penstock.clock import monotonic
 from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.messages import LaneAnswer, RestoreProgress
@@ -72,7 +73,7 @@ class Job:
     opens: Mapping[TaskId, int] | None = None
     turn: Turn | None = None
     generation: int = -1
-    started: float = field(default_factory=lambda: time.monotonic())
+    started: float = field(default_factory=monotonic)
     stay: StayPlan | None = None
     """How the lane reads on, where it does turn after turn until it is called back."""
 

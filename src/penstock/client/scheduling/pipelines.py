@@ -29,6 +29,7 @@ from penstock.client.scheduling.stages import (
     front_window,
     plan_stage,
 )
+from penstock.clock import monotonic
 from penstock.ids import TaskId, TopicPartition, UnitId
 from penstock.spark.driver.lane_jobs import Staged
 
@@ -51,7 +52,7 @@ class Pipeline:
     catch_up: Stage | None = None
     """The stage that runs now for tasks behind it."""
     reaches_front: bool = False
-    opened_at: float = field(default_factory=lambda: time.monotonic())
+    opened_at: float = field(default_factory=monotonic)
 
     @property
     def is_about_to_meet(self) -> bool:

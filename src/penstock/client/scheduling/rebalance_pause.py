@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
+from penstock.clock import monotonic
 from penstock.kafka.membership import Stopped
 
 # The others hear of a rebalance with their next heartbeat, a second later; whoever takes longer is not waited for.
@@ -26,8 +26,8 @@ class RebalancePause:
     True
     """
 
-    def __init__(self, idle: Stopped, now: Callable[[], float] | None = None) -> None:
-        self._idle, self._now = idle, now or (lambda: time.monotonic())
+    def __init__(self, idle: Stopped, now: Callable[[], float] = monotonic) -> None:
+        self._idle, self._now = idle, now
         self._until = 0.0
 
     def begin(self) -> RebalancePause:

@@ -13,10 +13,10 @@ started anew leaves the others alone for a moment only, and to go there and back
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 
 from penstock.client.scheduling.units import pipelines_of
+from penstock.clock import monotonic
 from penstock.kafka.members import MemberInfo
 from penstock.spark.plan import Plan
 
@@ -45,10 +45,10 @@ class Transports:
         setting: str,
         delay: float,
         went: Callable[[], tuple[int, ...] | None],
-        now: Callable[[], float] | None = None,
+        now: Callable[[], float] = monotonic,
     ) -> None:
         self._setting, self._delay, self._went = setting, delay, went
-        self._now = now or (lambda: time.monotonic())
+        self._now = now
         self._alone_since: float | None = None
         self._has_asked = False
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 
+from penstock.clock import monotonic
 from penstock.ids import TopicPartition
 from penstock.kafka.fetch import Short
 
@@ -23,8 +23,8 @@ class StuckPartitions:
     [TopicPartition(topic='orders', partition=0)]
     """
 
-    def __init__(self, clock: Callable[[], float] | None = None) -> None:
-        self._clock = clock or (lambda: time.monotonic())
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
         self._waits: dict[TopicPartition, tuple[float, float]] = {}
 
     def note(self, partition: TopicPartition, offset: int, reason: str) -> None:

@@ -17,10 +17,11 @@ Pure: no Kafka, no Spark, and the clock is the caller's. Turns may be those of a
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from penstock.clock import monotonic
 
 # One lane carries it with room to spare up to this share of its time, and it takes this long to be sure of it.
 _BUSY, _BUSY_WINDOW = 0.6, 10.0
@@ -85,7 +86,7 @@ class TaskSpread:
     'one lane was at work for 80 % of the last 10 s'
     """
 
-    def __init__(self, always: bool = False, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, always: bool = False, now: Callable[[], float] = monotonic) -> None:
         self._always = always
         self._now = now
         self._turns: deque[_Turns] = deque()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import threading
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 
 from penstock.client.scheduling.turns import Turn
 from penstock.client.web.log_book import LogBook
+from penstock.clock import wall_time
 from penstock.dead_letters import DeadLetter
 from penstock.runtime.flow import Edge, Flow
 from penstock.spark.messages import LaneAnswer, RestoreProgress
@@ -79,7 +79,7 @@ class LetterCause:
 class History:
     """Keeps counts by five seconds, what is being restored, dead letters by cause, and the log's last lines."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock: Callable[[], float] = wall_time) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._buckets: deque[_Bucket] = deque(maxlen=_HOUR // BUCKET_SECONDS)

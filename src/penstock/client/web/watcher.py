@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from penstock.client.scheduling.owned_tasks import Lags
 from penstock.client.web.history import BUCKET_SECONDS, History
+from penstock.clock import wall_time
 from penstock.ids import TopicPartition
 from penstock.usage import Usage, own_usage, usage_of
 
@@ -43,7 +43,7 @@ class Watcher:
         lags: Callable[[], Lags],
         places: Callable[[], Mapping[str, str]],
         jvm_pid: Callable[[], int | None] = lambda: None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = wall_time,
     ) -> None:
         self._history = history
         self._lags = lags

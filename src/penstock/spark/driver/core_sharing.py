@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
+
+from penstock.clock import monotonic
 
 _log = logging.getLogger(__name__)
 
@@ -25,7 +26,7 @@ class CoreWaits:
     def __init__(
         self,
         waiting: Callable[[], set[str]],
-        now: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = monotonic,
         anybody: Callable[[], bool] = lambda: False,
     ) -> None:
         self._waiting, self._anybody = waiting, anybody

@@ -28,6 +28,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
+from penstock.clock import monotonic
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange
 from penstock.kafka.follow import Follower, Taken
@@ -130,7 +131,7 @@ def stay(
     asked: Stay,
     total: LaneAnswer,
     is_called: Callable[[], bool],
-    now: Callable[[], float] = time.monotonic,
+    now: Callable[[], float] = monotonic,
     now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
     sleep: Callable[[float], object] = time.sleep,
 ) -> None:

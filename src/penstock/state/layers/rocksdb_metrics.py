@@ -8,11 +8,11 @@ there is no `-min`; `-max` is the longest since the store was opened.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
+from penstock.clock import monotonic
 from penstock.state.capabilities import rocksdb_of
 from penstock.state.engines.rocksdb import RocksDBStore
 
@@ -98,7 +98,7 @@ def parse_statistics(text: str) -> dict[str, Statistic]:
 class RocksDBStatistics:
     """The statistics of one RocksDB, as of the last look and of the one before."""
 
-    def __init__(self, read: Callable[[], str | None], now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, read: Callable[[], str | None], now: Callable[[], float] = monotonic) -> None:
         self._read, self._now = read, now
         self._looked = now()
         self._seconds = 0.0

@@ -10,6 +10,7 @@ from penstock.client.metrics.server import MetricsServer
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import StreamsError
 from penstock.metrics.registry import Metric, MetricName
+from tests.harness.waiting import LIMIT
 
 
 def metrics(*pairs: tuple[MetricName, object]) -> dict[MetricName, Metric]:
@@ -70,15 +71,15 @@ def test_should_serve_the_text_until_closed() -> None:
 
     server = MetricsServer(serving_on(0), text, "metrics")
     address = f"http://127.0.0.1:{server.port}"
-    with urllib.request.urlopen(f"{address}/metrics?x=1", timeout=30) as answer:
+    with urllib.request.urlopen(f"{address}/metrics?x=1", timeout=LIMIT) as answer:
         assert answer.read() == b"one 1\n"
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     with pytest.raises(urllib.error.HTTPError, match="500"):
-        urllib.request.urlopen(f"{address}/metrics", timeout=30)
+        urllib.request.urlopen(f"{address}/metrics", timeout=LIMIT)
     with pytest.raises(urllib.error.HTTPError, match="404"):
-        urllib.request.urlopen(f"{address}/else", timeout=30)
+        urllib.request.urlopen(f"{address}/else", timeout=LIMIT)
     with pytest.raises(StreamsError, match=r"metrics\.port = .*another port"):
         MetricsServer(serving_on(server.port), text, "second")
     server.close()
     with pytest.raises(urllib.error.URLError):
-        urllib.request.urlopen(f"{address}/metrics", timeout=30)
+        urllib.request.urlopen(f"{address}/metrics", timeout=LIMIT)

@@ -14,6 +14,7 @@ import pytest
 from penstock import ConfigError, StreamsConfig, StreamsError
 from penstock.client.metrics.server import MetricsServer
 from tests.harness.kafka import wait_until
+from tests.harness.waiting import LIMIT
 
 
 def serve(host: str = "127.0.0.1", token: str = "", plaintext: str = "false") -> MetricsServer:
@@ -36,7 +37,7 @@ def server() -> Iterator[MetricsServer]:
 
 
 def get(server: MetricsServer, headers: dict[str, str] | None = None, path: str = "/metrics") -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=LIMIT)
     try:
         connection.putrequest("GET", path, skip_host="Host" in (headers or {}))
         for name, value in (headers or {}).items():
@@ -95,7 +96,7 @@ def test_should_refuse_addresses_that_others_can_reach_without_a_token() -> None
 
 
 def test_should_be_read_anew_and_only_read(server: MetricsServer) -> None:
-    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=LIMIT) as answer:
         assert answer.headers["Cache-Control"] == "no-store"
     with pytest.raises(urllib.error.HTTPError, match="405"):
-        urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", b"", timeout=30)
+        urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", b"", timeout=LIMIT)

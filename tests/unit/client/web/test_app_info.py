@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from tests.harness.waiting import LIMIT
 from tests.unit.client.web.served import Served
 
 
@@ -12,7 +13,7 @@ def test_should_tell_of_the_application_while_brokers_do_not_answer(tmp_path: Pa
     assert served.get("/api/app")[1]["lag"] == 13
     away = threading.Event()
     tasks: Any = served.world.conductor.tasks
-    tasks.lags = lambda ends: away.wait(60)
+    tasks.lags = lambda ends: away.wait(LIMIT)
     try:
         for _ in range(4):  # more than there are threads for such requests
             status, app = served.get("/api/app")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.waiting import LIMIT
 from tests.unit.client.web.served import Served
 from tests.unit.client.web.test_server import fill
 
@@ -64,7 +65,7 @@ def test_should_let_a_link_of_another_site_lead_to_the_page_and_nowhere_else(ser
 def test_should_say_on_every_answer_that_no_other_site_may_embed_it(served: Served) -> None:
     for path in (*PATHS, "/nothing", "/api/stores/counts/keys/nobody", "/api/stores/counts/table"):
         for headers in (TOKEN, {}, {**TOKEN, "Origin": "https://evil.example"}):
-            connection = http.client.HTTPConnection(served.service.host.host, served.service.host.port, timeout=30)
+            connection = http.client.HTTPConnection(served.service.host.host, served.service.host.port, timeout=LIMIT)
             connection.request("GET", path, headers=headers)
             answer = connection.getresponse()
             answer.read()

@@ -17,6 +17,7 @@ from penstock.client.web.guard import MAX_VIEWERS
 from penstock.kafka.fetch import FetchRange
 from penstock.spark.messages import LaneAnswer
 from tests.harness.kafka import wait_until
+from tests.harness.waiting import LIMIT
 from tests.unit.client.web.busy_application import NASTY, FakeTopics, busy_application
 from tests.unit.client.web.served import Served
 
@@ -25,7 +26,7 @@ class Stream:
     """One who looks."""
 
     def __init__(self, served: Served, token: str | None = None) -> None:
-        self.connection = http.client.HTTPConnection(served.service.host.host, served.service.host.port, timeout=30)
+        self.connection = http.client.HTTPConnection(served.service.host.host, served.service.host.port, timeout=LIMIT)
         self.connection.request("GET", "/api/events", headers={"Authorization": f"Bearer {token}"} if token else {})
         self.response = self.connection.getresponse()
         self._rest = b""

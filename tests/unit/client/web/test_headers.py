@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.client.web.page import ASSETS
+from tests.harness.waiting import LIMIT
 from tests.unit.client.web.served import Served
 
 
@@ -18,7 +19,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def answer(server: Served, target: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
-    connection = http.client.HTTPConnection(server.service.host.host, server.service.host.port, timeout=30)
+    connection = http.client.HTTPConnection(server.service.host.host, server.service.host.port, timeout=LIMIT)
     try:
         connection.request(method, target, headers=headers)
         response = connection.getresponse()

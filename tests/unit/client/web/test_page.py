@@ -15,6 +15,7 @@ from penstock.client.scheduling.turns import Turn
 from penstock.kafka.fetch import FetchRange
 from penstock.runtime.flow import Flow
 from penstock.spark.messages import LaneAnswer
+from tests.harness.waiting import LIMIT
 from tests.unit.client.web.busy_application import AGGREGATE, NASTY, SOURCE, FakeTopics, busy_application
 from tests.unit.client.web.served import Served
 
@@ -62,7 +63,7 @@ def watched(page: Any, errors: list[str]) -> Any:
 
 def shows(page: Any, where: str, text: str | re.Pattern[str]) -> None:
     """Wait until a part of the page has a text."""
-    playwright.expect(page.locator(where).first).to_contain_text(text, timeout=30_000)
+    playwright.expect(page.locator(where).first).to_contain_text(text, timeout=LIMIT * 1000)
 
 
 def look_at(page: Any, served: Served, tab: str) -> None:
@@ -86,7 +87,7 @@ def test_should_show_the_overview_and_live_changes(page: Any, errors: list[str],
 def test_should_ask_for_the_token_and_say_when_it_is_wrong(page: Any, errors: list[str], tmp_path: Path) -> None:
     served = Served(tmp_path, "secret").serve()
     page.goto(f"http://{served.address}/#/settings")
-    playwright.expect(page.locator("#sign-in")).to_be_visible(timeout=30_000)
+    playwright.expect(page.locator("#sign-in")).to_be_visible(timeout=LIMIT * 1000)
     playwright.expect(page.locator("#view")).to_be_hidden()
     page.fill("#token", "wrong")
     page.keyboard.press("Enter")
@@ -106,7 +107,7 @@ def test_should_be_driven_by_keyboard_alone(page: Any, errors: list[str], busy: 
     look_at(page, busy, "overview")
     page.keyboard.press("5")
     playwright.expect(page.locator("#tabs a[aria-current=page]")).to_have_text("Queries")
-    playwright.expect(page.locator("#store option")).to_have_count(7, timeout=30_000)
+    playwright.expect(page.locator("#store option")).to_have_count(7, timeout=LIMIT * 1000)
     page.select_option("#store", "counts")
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("/")
@@ -206,7 +207,7 @@ def test_should_group_dead_letters_and_replay_one(page: Any, errors: list[str], 
     page.goto(f"http://{served.address}/#/dead-letters")
     page.fill("#token", "secret")
     page.keyboard.press("Enter")
-    playwright.expect(page.locator(".group")).to_have_count(2, timeout=30_000)
+    playwright.expect(page.locator(".group")).to_have_count(2, timeout=LIMIT * 1000)
     shows(page, ".group >> nth=0", "ValueError")
     shows(page, ".group >> nth=0 >> .badge", "80")
     assert page.evaluate("document.documentElement.scrollHeight") < 1500
@@ -241,7 +242,7 @@ def test_should_say_since_when_an_application_is_gone_and_come_back(page: Any, e
     shows(page, "#state", "starting")
     again.serve()
     shows(page, "#state", "running")
-    playwright.expect(page.locator("#banner")).to_be_hidden(timeout=30_000)
+    playwright.expect(page.locator("#banner")).to_be_hidden(timeout=LIMIT * 1000)
     again.world.conductor.membership = None
     again.world.state = State.REBALANCING
     shows(page, "#banner", "It waits for the other instances of the group")
@@ -270,7 +271,7 @@ def test_should_be_readable_on_every_tab(browser: Any, busy: Served, width: int,
     page = watched(browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme), errors)
     for tab in TABS:
         look_at(page, busy, tab)
-        playwright.expect(page.locator("#view .card").first).to_be_visible(timeout=30_000)
+        playwright.expect(page.locator("#view .card").first).to_be_visible(timeout=LIMIT * 1000)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, tab
         assert page.evaluate("document.documentElement.scrollHeight") < 6000, "long lists have pages"
         ink, ground = (page.evaluate(f"getComputedStyle(document.body).{name}") for name in ("color", "backgroundColor"))

@@ -21,6 +21,7 @@ from penstock.query.metadata import HostInfo
 from penstock.runtime.queries.entries import entry
 from penstock.runtime.queries.patience import Patience, current
 from tests.harness.kafka import wait_until
+from tests.harness.waiting import LIMIT
 from tests.unit.client.web.served import Served
 from tests.unit.client.web.test_server import fill
 
@@ -55,7 +56,7 @@ def stuck_entries(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
     def stuck(*arguments: Any, **options: Any) -> Any:
         if isinstance(arguments[0], str) and arguments[0].startswith("k"):
-            free.wait(120)
+            free.wait(LIMIT)
         return entry(*arguments, **options)
 
     monkeypatch.setattr(answers, "entry", stuck)
@@ -88,7 +89,7 @@ def test_should_free_its_thread_when_the_client_is_gone(served: Served, slow_ent
             connection.sendall(b"GET /api/stores/counts/range?limit=250 HTTP/1.1\r\nHost: localhost\r\n\r\n")
             time.sleep(0.02)
     wait_until(lambda: slow_entries() > 0, "they are being read")
-    wait_until(lambda: busy(served) == 0, "all threads are free", 30)
+    wait_until(lambda: busy(served) == 0, "all threads are free")
     assert slow_entries() < 100
 
 
@@ -98,7 +99,7 @@ def test_should_give_views_back_when_the_client_of_a_table_is_gone(served: Serve
         with socket.create_connection((served.service.host.host, served.service.host.port)) as connection:
             connection.sendall(b"GET /api/stores/counts/table HTTP/1.1\r\nHost: localhost\r\n\r\n")
             connection.recv(10)
-    wait_until(lambda: busy(served) == 0, "all threads are free", 30)
+    wait_until(lambda: busy(served) == 0, "all threads are free")
     for local in served.world.stores.partitions("counts"):
         reader: Any = local.reader
         wait_until(lambda reader=reader: len(reader._free) == reader._count, "all views are given back")  # type: ignore[misc]

@@ -20,6 +20,7 @@ from penstock.ids import TopicPartition
 from penstock.record import RawRecord
 from penstock.state.engines.rocksdb import RocksDBStore
 from penstock.state.iterators import PeekingIterator
+from tests.harness.waiting import LIMIT
 
 CHANGELOG = TopicPartition("app-store-changelog", 0)
 _SHORT = st.lists(st.sampled_from([b"a", b"b"]), min_size=2, max_size=2).map(b"".join)
@@ -424,7 +425,7 @@ def test_should_lend_the_iterator_of_few_entries_to_one_thread_only(tmp_path: Pa
     assert store.few(b"x", b"a", b"b", 2) == both
     assert store.few(b"x", b"a", b"b", 1) is None
     with ThreadPoolExecutor(1) as other:
-        assert other.submit(store.few, b"x", b"a", b"b", 2).result(10) is None
+        assert other.submit(store.few, b"x", b"a", b"b", 2).result(LIMIT) is None
     store.commit({})
     assert store.few(b"x", b"a", b"b", 2) == both
     store.close()
