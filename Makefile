@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PIN    := $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header --no-annotate --no-emit-index-url
 
-.PHONY: help setup demo test test-all test-spark-versions soak lint docs bench bench-quick bench-elastic lock pin-jars clean check-python check-java
+.PHONY: help setup demo test test-integration test-machines test-all test-spark-versions soak lint docs bench bench-quick bench-elastic lock pin-jars clean check-python check-java
 
 help:             ## Show the targets.
 	@grep -hE '^[a-z-]+: *.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,14 +33,21 @@ $(STAMP): pyproject.toml requirements-build.lock requirements-dev.lock | check-p
 demo: setup       ## WordCount end to end.
 	@$(BIN)/penstock demo
 
-# What needs a broker and Spark runs by itself: it has both cores to itself, and one broker and one session for all of it.
-test: setup lint  ## Lint, then the tests (about 30 minutes on 2 cores).
-	@$(BIN)/pytest -n 2 -m "not integration and not slow"
+# Tests with a broker and Spark run in one process: they share one broker and one session, and have both cores.
+test: setup lint  ## Lint, the unit tests, and one integration test per mechanism; under 10 minutes on 2 cores.
+	@$(BIN)/pytest -n 2 -m "not integration and not slow" --durations=10 --durations-min=5
+	@$(BIN)/pytest @tests/core_tests.txt --durations=10 --durations-min=5
+
+test-integration: setup    ## All tests with a real broker and Spark but the slow ones; about 15 minutes.
 	@$(BIN)/pytest -m "integration and not slow"
 
-test-all: setup lint    ## All tests, with the slow fault and soak suites.
+test-all: export PENSTOCK_TEST_THOROUGH = 1
+test-all: setup lint test-machines    ## Everything: more generated examples, the slow fault and soak suites; hours.
 	@$(BIN)/pytest -n 2 -m "not integration"
 	@$(BIN)/pytest -m "integration"
+
+test-machines: setup    ## The unit tests under other clocks, time zones, locales, users and folders.
+	@$(BIN)/python -m tests.machines
 
 test-spark-versions: setup    ## What penstock uses of Spark's inside, on each minor version of pyspark from 4.0; about 10 minutes.
 	@$(BIN)/python -m tests.spark_versions

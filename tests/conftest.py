@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -27,9 +28,10 @@ _NEED_KAFKA_OR_SPARK = ("behaviour", "faults", "integration", "moving", "spark_v
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a broker or Spark: it runs in one process, with one broker and one session for all of it.
+    """Mark the tests that need a broker or Spark: they run in one process and share one broker and one session.
 
-    Of those that are `sampled(n)` one of n runs every time, always the same, and all of them in the slow suite.
+    Of tests that are `sampled(n)` one of n runs every time, always the same one; the slow suite runs all of them.
+    `PENSTOCK_TEST_ORDER` is the seed of a random order.
     """
     here = Path(__file__).parent
     for item in items:
@@ -38,6 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if here in item.path.parents and item.path.relative_to(here).parts[0] in _NEED_KAFKA_OR_SPARK:
             item.add_marker(pytest.mark.integration)
+    if "PENSTOCK_TEST_ORDER" in os.environ:
+        random.Random(os.environ["PENSTOCK_TEST_ORDER"]).shuffle(items)
 
 
 @pytest.fixture(scope="session")

@@ -18,10 +18,11 @@ from tests.conformance.java_twin import JavaTwin
 from tests.conformance.minimize import minimized
 from tests.conformance.moving_driver import MovingDriver
 from tests.conformance.scenarios.registry import Scenario
+from tests.harness.thoroughness import examples
 
 pytestmark = pytest.mark.conformance
 
-EXAMPLES = int(os.environ.get("CONFORMANCE_EXAMPLES", "5"))
+EXAMPLES = int(os.environ.get("CONFORMANCE_EXAMPLES", examples(10)))
 # The same cases in every run; CONFORMANCE_EXAMPLES digs deeper and then draws anew each time.
 _SETTINGS = settings(
     max_examples=EXAMPLES,
@@ -70,10 +71,10 @@ def _check(java: JavaTwin, scenario: Scenario, inputs: list[Input], mode: str | 
 def _run(java: JavaTwin, scenario: Scenario, mode: str | None) -> None:
     @_SETTINGS
     @given(data=st.data())
-    def examples(data: Any) -> None:
+    def histories_agree(data: Any) -> None:
         _check(java, scenario, data.draw(histories(scenario.feeds, scenario.negative_times)), mode)
 
-    examples()
+    histories_agree()
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda scenario: scenario.id)

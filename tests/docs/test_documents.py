@@ -124,6 +124,7 @@ def test_should_start_an_example_on_kubernetes_that_fits_together() -> None:
     assert "mount.path=/var/lib/penstock" in submit
 
 
+@pytest.mark.integration  # runs the tools of the documentation for a quarter of a minute
 def test_should_build_the_site_with_every_public_name(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from penstock.client.replicas import local_replicas
 from penstock.client.replicas.local_replicas import LocalReplicas, hosts_of
 from penstock.client.replicas.standby_listener import StandbyUpdateListener, SuspendReason, standby_events
 from penstock.ids import TaskId, TopicPartition
@@ -55,6 +56,12 @@ class Heard(StandbyUpdateListener):
 
     def on_update_suspended(self, *event: Any) -> None:
         self.events.append(("suspended", *event))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the updaters be asked again at once."""
+    monkeypatch.setattr(local_replicas, "_SOON", 0.001)
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ from penstock.ids import TopicPartition
 from penstock.metrics.registry import Metrics
 from penstock.record import RawRecord
 from penstock.state.cache import RecordCache
+from tests.harness.thoroughness import examples
 from tests.unit.runtime.harness import TASK, Harness, config, process_as_columns
 
 STRING, LONG, JSON = Serdes.string(), Serdes.long(), Serdes.json()
@@ -372,7 +373,7 @@ def run(
 
 
 @pytest.mark.parametrize("case", CASES)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(turns=TURNS)
 def test_should_give_the_same_for_columns_and_for_records(case: str, turns: Any) -> None:
     # With results on close there is no cache; columns log the last state of a window in a turn, as a cache would.
@@ -381,7 +382,7 @@ def test_should_give_the_same_for_columns_and_for_records(case: str, turns: Any)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.startswith(("left join", "outer join"))])
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(turns=TURNS)
 def test_should_give_the_same_where_results_leave_as_soon_as_windows_close(case: str, turns: Any) -> None:
     assert run(CASES[case], turns, True, emit_interval_ms=0) == run(CASES[case], turns, False, emit_interval_ms=0)

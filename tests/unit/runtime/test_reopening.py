@@ -21,6 +21,7 @@ from penstock.runtime.punctuation import NEVER
 from penstock.state.builders import KeyValueStoreBuilder
 from penstock.state.suppliers import InMemoryKeyValueBytesStoreSupplier, RocksDBKeyValueBytesStoreSupplier
 from penstock.topology.topology import Topology
+from tests.harness.thoroughness import examples
 
 from .harness import LONG, STRING, TASK, Forwarder, Harness, config, pairs, pipeline
 
@@ -109,13 +110,13 @@ def folder() -> Iterator[Path]:
         yield Path(name)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(STEPS, st.booleans())
 def test_should_give_the_same_output_with_state_in_memory(steps: list[Any], caching: bool) -> None:
     assert run(steps, False, caching, undisturbed=False) == run(steps, False, caching, undisturbed=True)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(STEPS, st.booleans())
 def test_should_give_the_same_output_with_state_on_disk(steps: list[Any], caching: bool) -> None:
     assert run(steps, True, caching, undisturbed=False) == run(steps, True, caching, undisturbed=True)

@@ -31,6 +31,7 @@ from penstock.record import ProducedRecord, RawRecord
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.task import StreamTask, TaskCommit
 from penstock.testing import TopologyTestDriver
+from tests.harness.thoroughness import examples
 
 STRING = Serdes.string()
 TEXT = Consumed(STRING, STRING)
@@ -195,7 +196,7 @@ def run(driver_class: type[TopologyTestDriver], case: str, store_type: str, reco
 
 
 @pytest.mark.parametrize("case", CASES)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(records=RECORDS)
 def test_should_not_be_seen_in_the_output(case: str, records: list[Any]) -> None:
     assert run(MovingDriver, case, "in_memory", records) == run(TopologyTestDriver, case, "in_memory", records)

@@ -16,6 +16,7 @@ from penstock.ids import TopicPartition
 from penstock.metrics.registry import Metrics
 from penstock.record import RawRecord
 from penstock.topology.column_plan import Way
+from tests.harness.thoroughness import examples
 from tests.unit.runtime.harness import LONG, STRING, TASK, Harness, config, set_threshold
 
 _SEGMENT = 60_000  # a segment of a window store is no shorter: thirty milliseconds of a record's time go into one
@@ -114,7 +115,7 @@ def run(turns: Any, together: bool) -> Any:
         return shown
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(turns=TURNS)
 def test_should_show_a_processor_the_same_as_record_by_record(turns: Any) -> None:
     assert run(turns, together=True) == run(turns, together=False)

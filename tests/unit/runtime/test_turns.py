@@ -17,6 +17,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.harness.thoroughness import examples
 from tests.unit.runtime.test_columns import CASES, ROWS, run, stream_table
 
 # Of two topics a turn has what has come of each, and takes it in the order of its times.
@@ -100,7 +101,7 @@ def _quiet() -> Any:
 
 
 @pytest.mark.parametrize("case", ONE_TOPIC)
-@settings(max_examples=5, deadline=None, phases=(Phase.generate,))
+@settings(max_examples=examples(5), deadline=None, phases=(Phase.generate,))
 @given(rows=st.lists(ROWS, min_size=1, max_size=40), data=st.data())
 def test_should_give_the_same_however_records_are_cut_into_turns(case: str, rows: list[Any], data: Any) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(rows)), max_size=4))

@@ -20,6 +20,7 @@ from penstock.operators import (
 from penstock.operators.joins.foreign_key.subscription_wrapper import Instruction
 from penstock.topology.column_plan import ColumnThreshold
 from tests.conformance.columns_driver import ColumnsDriver, EagerColumnsDriver
+from tests.harness.thoroughness import examples
 
 STRING, JSON = Serdes.string(), Serdes.json()
 
@@ -87,7 +88,7 @@ def run(case: str, turns: Any, driver_class: type[ColumnsDriver]) -> tuple[Any, 
 
 
 @pytest.mark.parametrize("case", CASES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(turns=TURNS)
 def test_should_give_the_same_for_columns_and_for_records(case: str, turns: Any) -> None:
     by_columns, taken = run(case, turns, EagerColumnsDriver)
