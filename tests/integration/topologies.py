@@ -101,7 +101,7 @@ def stuck(folder: str, value: str) -> str:
 
 
 def count_slowly(source: str, sink: str, folder: Path) -> Topology:
-    """The same; while there is a file `slow` in the folder, a record makes a file `begun` there and takes 3 seconds."""
+    """The same; while there is a file `slow` in the folder, a record makes a file `begun` there and waits."""
     builder = StreamsBuilder()
     stream = builder.stream(source, TEXT).peek(partial(_take_a_while, str(folder)))
     counts = stream.group_by_key(BY_TEXT).count(Materialized("counts", string, long))
@@ -110,9 +110,10 @@ def count_slowly(source: str, sink: str, folder: Path) -> Topology:
 
 
 def _take_a_while(folder: str, *_: object) -> None:
-    if Path(folder, "slow").exists():
+    slow, until = Path(folder, "slow"), time.monotonic() + 600
+    while slow.exists() and time.monotonic() < until:
         Path(folder, "begun").touch()
-        time.sleep(3.0)
+        time.sleep(0.05)
 
 
 def word_count(source: str, sink: str, time: int | None = None) -> Topology:
