@@ -111,10 +111,10 @@ def test_should_go_on_after_the_users_session_has_cancelled_all_jobs(
         spark.sparkContext.cancelAllJobs()
         wait_until(lambda: caplog.text.count("has been ended") > ended, "the worker of the cancelled job has been ended")
         (tmp_path / "slow").unlink()
-        (tmp_path / "begun").unlink()
 
     count("ab")
     for _ in range(3):
+        (tmp_path / "begun").unlink(missing_ok=True)
         (tmp_path / "slow").touch()
         count("ab", cancel_when_it_has_begun)
         for key in "cdef":  # turn by turn: Spark would take one worker after the other

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import timedelta
 from functools import partial
@@ -101,7 +102,7 @@ def stuck(folder: str, value: str) -> str:
 
 
 def count_slowly(source: str, sink: str, folder: Path) -> Topology:
-    """The same; while there is a file `slow` in the folder, a record makes a file `begun` there and waits."""
+    """The same; while the folder has a file `slow`, the first worker with a record writes its process id to `begun` and waits."""
     builder = StreamsBuilder()
     stream = builder.stream(source, TEXT).peek(partial(_take_a_while, str(folder)))
     counts = stream.group_by_key(BY_TEXT).count(Materialized("counts", string, long))
@@ -110,9 +111,10 @@ def count_slowly(source: str, sink: str, folder: Path) -> Topology:
 
 
 def _take_a_while(folder: str, *_: object) -> None:
-    slow, until = Path(folder, "slow"), time.monotonic() + 600
-    while slow.exists() and time.monotonic() < until:
-        Path(folder, "begun").touch()
+    slow, begun, until = Path(folder, "slow"), Path(folder, "begun"), time.monotonic() + 600
+    if slow.exists() and not begun.exists():
+        begun.write_text(str(os.getpid()))
+    while slow.exists() and begun.read_text() == str(os.getpid()) and time.monotonic() < until:
         time.sleep(0.05)
 
 
