@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -260,19 +259,6 @@ def _commit(metadata: StoreMetadata) -> None:
         metadata.store.commit({})
     else:
         metadata.store.commit({metadata.changelog_partition: metadata.offset})
-
-
-def delete_stores(folders: Iterable[Path]) -> None:
-    """Delete the folders of stores that are closed; readers beside them notice."""
-    for folder in folders:
-        # Out of the way first: half a store that a crash leaves behind would be refused as damaged.
-        deleted = folder.with_name(f"{folder.name}.deleted")
-        try:
-            shutil.rmtree(deleted, ignore_errors=True)
-            folder.rename(deleted)
-            shutil.rmtree(deleted)
-        except OSError as exc:
-            raise ProcessorStateError(f"cannot delete the state in {folder}: {exc.strerror or exc}") from exc
 
 
 def _ahead_of(committed: Mapping[TopicPartition, int], reflected: Position) -> str | None:

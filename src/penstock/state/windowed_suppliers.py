@@ -77,7 +77,13 @@ class RocksDbWindowBytesStoreSupplier(WindowBytesStoreSupplier):
     def get(self) -> RocksDBWindowStore:
         """A new store, not opened yet."""
         store = SegmentedBytesStore(
-            self.name, self.retention_period, self.segment_interval_ms, WindowKeySchema(), self.timestamped, self.with_headers
+            self.name,
+            self.retention_period,
+            self.segment_interval_ms,
+            WindowKeySchema(),
+            self.timestamped,
+            self.with_headers,
+            self.retain_duplicates,
         )
         return RocksDBWindowStore(store, self.retain_duplicates, self.window_size)
 
@@ -105,7 +111,9 @@ class RocksDbIndexedTimeOrderedWindowBytesStoreSupplier(WindowBytesStoreSupplier
 
     def get(self) -> RocksDBTimeOrderedWindowStore:
         """A new store, not opened yet."""
-        store = TimeOrderedWindowSegmentedBytesStore(self.name, self.retention_period, self.segment_interval_ms, self.with_index)
+        store = TimeOrderedWindowSegmentedBytesStore(
+            self.name, self.retention_period, self.segment_interval_ms, self.with_index, self.retain_duplicates
+        )
         return RocksDBTimeOrderedWindowStore(store, self.retain_duplicates, self.window_size)
 
 

@@ -18,12 +18,12 @@ from penstock.metrics.registry import Metrics
 from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.global_state import GlobalStateUpdateTask
 from penstock.runtime.nodes import Node
-from penstock.runtime.state_manager import delete_stores
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.messages import Application
 from penstock.spark.worker import step_sizes
 from penstock.state.cache import RecordCache
 from penstock.state.directory import FolderLock, StateDirectory
+from penstock.state.engines.rocksdb_files import delete_folder
 from penstock.state.store import StateStore
 from penstock.topology.specs import GlobalTopology
 
@@ -59,7 +59,8 @@ class LaneGlobalTables:
         misfits = task.state_manager.misfits(logs)
         if misfits:
             task.state_manager.close()
-            delete_stores(misfits.values())
+            for folder in misfits.values():
+                delete_folder(folder)
             task = self._opened(topology, partitions)
         task.state_manager.note_logs(logs)
         for partition in partitions:

@@ -40,7 +40,6 @@ from penstock.runtime.collector import RecordCollector
 from penstock.runtime.flow import Flow
 from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.key_places import PARTITION, KeyPlaces
-from penstock.runtime.state_manager import delete_stores
 from penstock.runtime.task import StreamTask, TaskCommit, TaskEnvironment
 from penstock.runtime.task_metrics import TaskCounts, TaskMetrics
 from penstock.spark.batch import ShuffledBatch
@@ -54,6 +53,7 @@ from penstock.spark.worker.shuffled_before import ShuffledBefore, SkippingCollec
 from penstock.spark.worker.upstream import SortedByTarget, TracingCollector, run_upstream, sources_of, upstream_inputs
 from penstock.state.cache import RecordCache
 from penstock.state.directory import StateDirectory, state_dir_here
+from penstock.state.engines.rocksdb_files import delete_folder
 from penstock.state.store import StateStore
 
 _NOTHING: Mapping[TopicPartition, int] = MappingProxyType({})
@@ -283,7 +283,8 @@ class LaneTasks:
             misfits = task.state_manager.misfits(logs, self._committed_input(inputs, committed, fed))
             if misfits:
                 task.close_dirty()
-                delete_stores(misfits.values())
+                for folder in misfits.values():
+                    delete_folder(folder)
                 task = self._open_task(task_id, inputs, had)
             task.state_manager.note_logs(logs)
         except BaseException:

@@ -25,7 +25,7 @@ from penstock.log_lines import LogLine, kept_lines
 from penstock.metrics.registry import Metrics
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.standby_task import StandbyTask
-from penstock.runtime.state_manager import ProcessorStateManager, delete_stores
+from penstock.runtime.state_manager import ProcessorStateManager
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.internals import is_executor, own_executor_id
 from penstock.spark.messages import Application
@@ -33,6 +33,7 @@ from penstock.spark.worker import step_sizes
 from penstock.spark.worker.lane_worker import unpacked
 from penstock.state.cache import RecordCache
 from penstock.state.directory import StateDirectory, state_dir_here
+from penstock.state.engines.rocksdb_files import delete_folder
 from penstock.wire import Codec
 
 _log = logging.getLogger(__name__)
@@ -252,7 +253,8 @@ class StandbyUpdater:
             misfits = copy.task.state_manager.misfits(logs)
             if misfits:
                 copy.task.close()
-                delete_stores(misfits.values())
+                for folder in misfits.values():
+                    delete_folder(folder)
                 copy = _Copy(open_standby(self._application, self._directory, task_id, self._metrics), changelogs)
             copy.task.state_manager.note_logs(logs)
         except BaseException:

@@ -14,6 +14,7 @@ from penstock.record import NO_TIMESTAMP, RawRecord, Record, RecordContext
 from penstock.state.buffers.time_ordered import MAX_LONG, BufferBuilder, Eviction, TimeOrderedKeyValueBuffer
 from penstock.state.buffers.values import BufferValue, Reader
 from penstock.state.engines.rocksdb import RocksDBStore
+from penstock.state.engines.store_format import StoreFormat
 from penstock.state.keys.prefixed_window import TimeFirstWindowKeySchema
 from penstock.state.store import StateStore, StateStoreContext
 from penstock.windows import Duration, to_ms
@@ -32,7 +33,7 @@ class RocksDBTimeOrderedKeyValueBuffer(TimeOrderedKeyValueBuffer[K, V], Generic[
         self, store_name: str, key_serde: Any, value_serde: Any, grace_period_ms: int, topic: str, logging_enabled: bool
     ) -> None:
         super().__init__(store_name, key_serde, value_serde, logging_enabled)
-        self._engine = RocksDBStore(store_name, store_format="time-ordered-buffer")
+        self._engine = RocksDBStore(store_name, store_format=StoreFormat("time-ordered-buffer"))
         self._grace_ms = grace_period_ms
         self._topic = topic
         self.observed_stream_time = NO_TIMESTAMP
@@ -71,7 +72,7 @@ class RocksDBTimeOrderedKeyValueBuffer(TimeOrderedKeyValueBuffer[K, V], Generic[
     def init(self, context: StateStoreContext, root: StateStore) -> None:
         """Open the buffer and register it."""
         self._context = context
-        self._engine.open_db(context.app_configs, context.state_dir)
+        self._engine.open_store(context)
         context.register(root, self.restore)
         self._forget()
 

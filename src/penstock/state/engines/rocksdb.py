@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import get_ident
 from typing import Any
@@ -20,9 +20,11 @@ from penstock.errors import ProcessorStateError
 from penstock.ids import TopicPartition
 from penstock.metrics.registry import RecordingLevel
 from penstock.record import RawRecord
+from penstock.state.engines.format_change import META_COLUMN_FAMILY
 from penstock.state.engines.key_value_bytes import KeyValueBytesStore
 from penstock.state.engines.overlay import Overlay
-from penstock.state.engines.rocksdb_files import META_COLUMN_FAMILY, advice, open_folder, open_secondary
+from penstock.state.engines.rocksdb_files import advice, open_folder, open_secondary
+from penstock.state.engines.store_format import StoreFormat
 from penstock.state.iterators import ByteEntry, ByteIterator, PeekingIterator, overlay
 from penstock.state.rocksdb_options import RocksDBConfigSetter, config_setter, default_options, default_table_options
 from penstock.state.store import StateStore, StateStoreContext
@@ -42,11 +44,11 @@ class RocksDBStore(KeyValueBytesStore):
     restores_columns = True
 
     def __init__(
-        self, name: str, parent_dir: str = DB_FOLDER, timestamped: bool = False, store_format: str = "key-value"
+        self, name: str, parent_dir: str = DB_FOLDER, timestamped: bool = False, store_format: StoreFormat | None = None
     ) -> None:
         super().__init__(name)
-        self.timestamped = timestamped
-        self._format = f"timestamped-{store_format}" if timestamped else store_format
+        self.store_format = store_format or StoreFormat("key-value", timestamped)
+        self.timestamped = self.store_format.timestamped
         self._parent_dir = parent_dir
         self._overlay = Overlay()
         self._offsets: dict[TopicPartition, int] = {}
@@ -84,11 +86,26 @@ class RocksDBStore(KeyValueBytesStore):
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
         """Open the store and register it."""
-        self.open_db(context.app_configs, context.state_dir)
+        self.open_store(context)
         context.register(root, self.restore_batch)
 
-    def open_db(self, configs: Mapping[str, Any], state_dir: Path) -> None:
-        """Open or create the RocksDB under a task's folder."""
+    def open_store(self, context: StateStoreContext, place: Callable[[bytes], bytes] | None = None) -> None:
+        """Open or create the RocksDB of a task's store.
+
+        State of another format is converted or, if the store has a changelog, deleted and restored; otherwise it is refused.
+        `place` returns the key that an entry of a segmented store has to have.
+        """
+        has_changelog = context.changelog_for(self._name) is not None
+        self.open_db(context.app_configs, context.state_dir, has_changelog, place)
+
+    def open_db(
+        self,
+        configs: Mapping[str, Any],
+        state_dir: Path,
+        has_changelog: bool = False,
+        place: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        """Open or create the RocksDB under a folder."""
         folder = Path(state_dir) / self._parent_dir / self._name
         options = default_options()
         setter = config_setter(configs)
@@ -97,11 +114,11 @@ class RocksDBStore(KeyValueBytesStore):
         if self._secondary is None:
             if RecordingLevel.of(configs) >= RecordingLevel.DEBUG:
                 options.enable_statistics()
-            db = open_folder(folder, self._name, options, self._format)
+            db = open_folder(folder, self._name, options, self.store_format, has_changelog, place)
         else:
             log_folder, block_cache = self._secondary
             options.set_block_based_table_factory(default_table_options(block_cache))
-            db = open_secondary(folder, self._name, options, self._format, log_folder)
+            db = open_secondary(folder, self._name, options, self.store_format, log_folder)
         self._folder, self._options, self._setter, self._db = folder, options, setter, db
         self._meta = db.get_column_family_handle(META_COLUMN_FAMILY)
         self._read_meta()
@@ -404,7 +421,7 @@ class RocksDBStoreWithHeaders(RocksDBStore):
     with_headers = True
 
     def __init__(self, name: str, parent_dir: str = DB_FOLDER) -> None:
-        super().__init__(name, parent_dir, store_format="key-value-with-headers")
+        super().__init__(name, parent_dir, store_format=StoreFormat("key-value", with_headers=True))
 
 
 def _partition_key(prefix: bytes, partition: TopicPartition) -> bytes:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from penstock.record import RawRecord
 from penstock.state.engines.segmented_base import SegmentedEngine
 from penstock.state.engines.segments import PREFIX_SIZE, next_prefix
+from penstock.state.engines.store_format import StoreFormat
 from penstock.state.iterators import ByteEntry, PeekingIterator, empty_iterator, is_inverted
 from penstock.state.keys.schema import ACCEPT, SKIP, KeySchema, Matcher
 from penstock.state.keys.session import SUFFIX_SIZE as SESSION_SUFFIX_SIZE
@@ -39,17 +40,13 @@ class AbstractSegmentedBytesStore(SegmentedEngine):
         retention_period: int,
         segment_interval: int,
         key_schema: KeySchema,
-        store_format: str,
+        store_format: StoreFormat,
         is_window: bool,
         min_age: int = 1,
-        timestamped: bool = False,
-        with_headers: bool = False,
     ) -> None:
-        if with_headers:
-            store_format += "-with-headers"
-        super().__init__(name, retention_period, segment_interval, store_format, timestamped)
-        self.timestamped = timestamped
-        self.with_headers = with_headers
+        super().__init__(name, retention_period, segment_interval, store_format)
+        self.timestamped = store_format.timestamped
+        self.with_headers = store_format.with_headers
         self._schema = key_schema
         self._is_window = is_window
         self._min_age = min_age
@@ -58,6 +55,9 @@ class AbstractSegmentedBytesStore(SegmentedEngine):
     def to_store_key(self, changelog_key: bytes) -> bytes:
         """The key of the store that stands for a key of the changelog."""
         return changelog_key
+
+    def _time_of(self, key: bytes) -> int:
+        return self._schema.segment_timestamp(key)
 
     def oldest(self, stream_time: int) -> int:
         """The lowest time that can be found when stream time has come this far."""
@@ -257,18 +257,11 @@ class SegmentedBytesStore(AbstractSegmentedBytesStore):
         key_schema: KeySchema,
         timestamped: bool = False,
         with_headers: bool = False,
+        retain_duplicates: bool = False,
     ) -> None:
         is_window = isinstance(key_schema, WindowKeySchema)
-        super().__init__(
-            name,
-            retention_period,
-            segment_interval,
-            key_schema,
-            "window" if is_window else "session",
-            is_window,
-            timestamped=timestamped,
-            with_headers=with_headers,
-        )
+        store_format = StoreFormat("window" if is_window else "session", timestamped, with_headers, duplicates=retain_duplicates)
+        super().__init__(name, retention_period, segment_interval, key_schema, store_format, is_window)
         self._found_from: int | None = None
 
     def find_expired(self) -> None:

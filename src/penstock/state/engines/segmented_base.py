@@ -7,18 +7,17 @@ from collections.abc import Mapping
 from penstock.ids import TopicPartition
 from penstock.state.engines.base import ExpiringEngine
 from penstock.state.engines.rocksdb import RocksDBStore
-from penstock.state.engines.segments import Progress, Segments
+from penstock.state.engines.segments import PREFIX_SIZE, Progress, Segments
+from penstock.state.engines.store_format import StoreFormat
 from penstock.state.store import StateStore, StateStoreContext
 
 
 class SegmentedEngine(ExpiringEngine):
     """One RocksDB, its segments, and what is written with each commit: stream time and the last sequence number."""
 
-    def __init__(
-        self, name: str, retention_period: int, segment_interval: int, store_format: str, timestamped: bool = False
-    ) -> None:
+    def __init__(self, name: str, retention_period: int, segment_interval: int, store_format: StoreFormat) -> None:
         super().__init__(name, retention_period)
-        self._db = RocksDBStore(name, timestamped=timestamped, store_format=store_format)
+        self._db = RocksDBStore(name, store_format=store_format._replace(segment_interval=segment_interval))
         self._segments = Segments(self._db, retention_period, segment_interval)
         self.seqnum = 0
         """The last sequence number given to a duplicate, here or in the changelog."""
@@ -40,11 +39,19 @@ class SegmentedEngine(ExpiringEngine):
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
         """Open the RocksDB, find its segments, register the restore of the changelog."""
-        self._db.open_db(context.app_configs, context.state_dir)
+        self._db.open_store(context, self._place)
         self._observed_stream_time, self.seqnum = self._segments.open_existing()
         self._expired.bind(context)
         context.register(root, self.restore_batch)
         self._open = True
+
+    def _place(self, key: bytes) -> bytes:
+        """The key that an entry has to have, for one that was put with another segment interval."""
+        return self._segments.prefix(self._time_of(key[PREFIX_SIZE:])) + key[PREFIX_SIZE:]
+
+    def _time_of(self, key: bytes) -> int:
+        """The time that decides which segment a key belongs to."""
+        raise NotImplementedError
 
     def commit(self, changelog_offsets: Mapping[TopicPartition, int]) -> None:
         """Write everything since the last commit, and the changelog position, in one step."""

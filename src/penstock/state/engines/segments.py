@@ -6,6 +6,9 @@ may touch several segments, is one atomic write together with the changelog posi
 inside that write; and a task with many stores holds fewer files open. Scans of the segments in the order of their ids, each in
 the order of its keys, give the order of Kafka Streams.
 
+The id is a time divided by the segment interval, which follows from the retention. The interval is part of the format that is
+saved in the RocksDB: state that was written with another interval is moved to the segments of this one when it is opened.
+
 What a store has to know again after it was closed, the stream time it had observed and the last sequence number it gave out,
 is saved with each commit. Kafka Streams forgets it; here tasks move between commits, and must go on as if they had not.
 """
@@ -101,6 +104,10 @@ class Segments:
     def segment_id(self, timestamp: int) -> int:
         """The id of the segment that a time falls into; rounds towards zero, as Java divides."""
         return timestamp // self._segment_interval if timestamp >= 0 else -(-timestamp // self._segment_interval)
+
+    def prefix(self, timestamp: int) -> bytes:
+        """The prefix of the segment of a time, whether or not there is such a segment."""
+        return _PREFIX.pack(self.segment_id(timestamp))
 
     def for_timestamp(self, timestamp: int) -> bytes | None:
         """The prefix of the segment of a time; None where there is no such segment."""

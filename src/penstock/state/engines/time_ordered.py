@@ -8,7 +8,9 @@ from typing import TypeVar
 
 from penstock.state.engines.segmented import AbstractSegmentedBytesStore
 from penstock.state.engines.segments import PREFIX_SIZE
+from penstock.state.engines.store_format import StoreFormat
 from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverted
+from penstock.state.keys.prefixed_window import is_time_first_schema_key
 from penstock.state.keys.schema import KeySchema, Matcher
 
 K = TypeVar("K")
@@ -31,18 +33,12 @@ class TimeOrderedSegmentedBytesStore(AbstractSegmentedBytesStore):
         base_schema: KeySchema,
         index_schema: KeySchema | None,
         is_window: bool,
+        retain_duplicates: bool = False,
     ) -> None:
-        store_format = "time-ordered" if index_schema is None else "time-ordered-indexed"
-        super().__init__(
-            name,
-            retention_period,
-            segment_interval,
-            base_schema,
-            f"{store_format}-{'window' if is_window else 'session'}",
-            is_window,
-            min_age=0 if is_window else 1,
-            timestamped=is_window,
-        )
+        layout = f"time-ordered{'' if index_schema is None else '-indexed'}-{'window' if is_window else 'session'}"
+        store_format = StoreFormat(layout, timestamped=is_window, duplicates=retain_duplicates)
+        min_age = 0 if is_window else 1
+        super().__init__(name, retention_period, segment_interval, base_schema, store_format, is_window, min_age)
         self._index = index_schema
 
     @property
@@ -57,6 +53,9 @@ class TimeOrderedSegmentedBytesStore(AbstractSegmentedBytesStore):
     @abstractmethod
     def to_base_key(self, index_key: bytes) -> bytes:
         """The base key that an index key stands for."""
+
+    def _time_of(self, key: bytes) -> int:
+        return super()._time_of(key if is_time_first_schema_key(key) else self.to_base_key(key))
 
     def fetch(self, key: bytes, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
         """The entries of one record key in a range of time, with what `convert` makes of their base keys."""

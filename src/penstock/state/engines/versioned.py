@@ -16,6 +16,7 @@ from typing import Final
 from penstock.record import RawRecord
 from penstock.state.engines.segmented_base import SegmentedEngine
 from penstock.state.engines.segments import LATEST_VALUES_PREFIX, PREFIX_SIZE
+from penstock.state.engines.store_format import StoreFormat
 from penstock.state.engines.versioned_segment_value import SegmentValue, min_timestamp, next_timestamp
 from penstock.state.store import (
     PUT_RETURN_CODE_NOT_PUT,
@@ -37,7 +38,7 @@ class RocksDBVersionedStore(SegmentedEngine, VersionedKeyValueStore[bytes, bytes
     versioned = True
 
     def __init__(self, name: str, history_retention: int, segment_interval: int) -> None:
-        super().__init__(name, history_retention, segment_interval, "versioned")
+        super().__init__(name, history_retention, segment_interval, StoreFormat("versioned"))
 
     def scan_latest(self) -> Iterator[tuple[bytes, VersionedRecord[bytes]]]:
         """The latest version of every key, in the order of the keys."""

@@ -15,9 +15,13 @@ from penstock.state.keys.prefixed_window import (
 class TimeOrderedWindowSegmentedBytesStore(TimeOrderedSegmentedBytesStore):
     """Windows in the order of their starts."""
 
-    def __init__(self, name: str, retention_period: int, segment_interval: int, with_index: bool) -> None:
+    def __init__(
+        self, name: str, retention_period: int, segment_interval: int, with_index: bool, retain_duplicates: bool = False
+    ) -> None:
         index_schema = KeyFirstWindowKeySchema() if with_index else None
-        super().__init__(name, retention_period, segment_interval, TimeFirstWindowKeySchema(), index_schema, is_window=True)
+        super().__init__(
+            name, retention_period, segment_interval, TimeFirstWindowKeySchema(), index_schema, True, retain_duplicates
+        )
 
     def to_index_key(self, base_key: bytes) -> bytes:
         """The index key that stands for a base key."""
