@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
 from penstock.columns.operator import Operator
@@ -27,6 +28,15 @@ _MAX_VECTOR_BYTES = 3_000
 _POSITION_BYTES = 13  # twelve digits and a comma
 
 
+class StateBound(Enum):
+    """What the state of a task cannot leave, because a store of it has no changelog to be restored from elsewhere."""
+
+    PROCESS = "process"
+    """A store in memory: closing the task empties it."""
+    HOST = "host"
+    """A store on disk: it is there again when the task is opened on the same host."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """The sub-topologies of an application with the way each repartition goes.
@@ -41,6 +51,8 @@ class Plan:
     counted: frozenset[str] = frozenset()
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Why repartition topics are written to; of one that is shuffled all the same, what speaks against it."""
+    bound: Mapping[int, StateBound] = field(default_factory=dict)
+    """The sub-topologies whose state cannot move: the tasks of these stay where they are."""
 
     @property
     def upstream(self) -> frozenset[int]:
@@ -131,7 +143,16 @@ def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int
         for s in subtopologies
         if cached and topic in s.source_topics and is_counted(s, topic) and not _keys_need_headers(s, config)
     }
-    return Plan(by_id, dict(partitions), shuffled, frozenset(counted), reasons)
+    bound = {s.id: state_bound for s in subtopologies if (state_bound := state_bound_of(s)) is not None}
+    return Plan(by_id, dict(partitions), shuffled, frozenset(counted), reasons, bound)
+
+
+def state_bound_of(subtopology: Subtopology) -> StateBound | None:
+    """What the state of a sub-topology's tasks cannot leave; None if all of it can be restored from changelogs."""
+    unlogged = [builder for name, builder in subtopology.stores.items() if name not in subtopology.store_to_changelog]
+    if not unlogged:
+        return None
+    return StateBound.HOST if all(builder.build().persistent for builder in unlogged) else StateBound.PROCESS
 
 
 def _keys_need_headers(subtopology: Subtopology, config: Any) -> bool:
@@ -149,11 +170,16 @@ def _keys_need_headers(subtopology: Subtopology, config: Any) -> bool:
 def why_topics(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int], config: Mapping[str, Any]) -> dict[str, str]:
     """The repartition topics that are written to by themselves, each with the reason."""
     reasons: dict[str, str] = {}
+    kept_open = [s for s in subtopologies if s.repartition_source_topics and state_bound_of(s) is StateBound.PROCESS]
     for upstream in subtopologies:
         targets = repartitions_of(upstream, subtopologies)
         for topic in targets:
             if not _fed_by_one(topic, subtopologies):
                 reasons.setdefault(topic, "more than one sub-topology writes to it")
+            # A change between shuffle and topic closes the tasks behind it.
+            reader = next((s.id for s in kept_open if topic in s.source_topics), None)
+            if reader is not None:
+                reasons.setdefault(topic, f"sub-topology {reader} reads it and has a store in memory without a changelog")
         if targets and (reason := why_topic(upstream, partitions, config)):
             reasons |= dict.fromkeys(targets, f"sub-topology {upstream.id} comes before it, and {reason}")
         elif not can_leave(targets, partitions):

@@ -9,6 +9,7 @@ from penstock import (
     FailOnInvalidTimestamp,
     Grouped,
     LogAndSkipOnInvalidTimestamp,
+    Processor,
     Serdes,
     StreamsBuilder,
     StreamsConfig,
@@ -18,8 +19,9 @@ from penstock import (
 from penstock.errors import ConfigError
 from penstock.ids import TopicPartition
 from penstock.runtime.carry_over import ProcessorMetadata, TopicPartitionMetadata, with_logs
-from penstock.spark.plan import Plan, make_plan, vector_bytes
+from penstock.spark.plan import Plan, StateBound, make_plan, vector_bytes
 from penstock.spark.vectors import Vector
+from penstock.state.stores import Stores
 
 TEXT = Serdes.string()
 
@@ -57,6 +59,42 @@ def plan_with(extractor: Any, transport: str = "auto", partitions: int = 2, targ
     topics = {topic: partitions for s in subtopologies for topic in s.source_topics}
     topics |= {topic: targets or partitions for s in subtopologies for topic in s.repartition_source_topics}
     return make_plan(subtopologies, topics, config)
+
+
+class Sees(Processor[Any, Any, Any, Any]):
+    def process(self, record: Any) -> None:
+        """Whatever it does with the store."""
+
+
+def plan_with_store(supplier: Any, logged: bool) -> Plan:
+    """A store of words behind a repartition."""
+    builder = StreamsBuilder()
+    store = Stores.key_value_store_builder(supplier, TEXT, TEXT)
+    builder.add_state_store(store if logged else store.with_logging_disabled())
+    words = builder.stream("lines", Consumed(TEXT, TEXT)).group_by(lambda _, word: word, Grouped("words", TEXT, TEXT)).count()
+    words.to_stream().process(Sees, "seen")
+    config = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1"})
+    built = builder.build().internal_topology_builder
+    built.rewrite_topology(config)
+    subtopologies = built.subtopologies("app", {})
+    topics = {topic: 2 for s in subtopologies for topic in (*s.source_topics, *s.repartition_source_topics)}
+    return make_plan(subtopologies, topics, config)
+
+
+@pytest.mark.parametrize(
+    ("supplier", "logged", "bound"),
+    [
+        (Stores.in_memory_key_value_store("seen"), True, None),
+        (Stores.persistent_key_value_store("seen"), True, None),
+        (Stores.in_memory_key_value_store("seen"), False, StateBound.PROCESS),
+        (Stores.lru_map("seen", 10), False, StateBound.PROCESS),
+        (Stores.persistent_key_value_store("seen"), False, StateBound.HOST),
+    ],
+)
+def test_should_know_where_state_without_a_changelog_is_bound_to(supplier: Any, logged: bool, bound: StateBound | None) -> None:
+    plan = plan_with_store(supplier, logged)
+    assert dict(plan.bound) == ({} if bound is None else {1: bound})
+    assert bool(plan.shuffled) is (bound is not StateBound.PROCESS), "a change of the transport closes tasks"
 
 
 @pytest.mark.parametrize("extractor", [None, FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp(), own_time, Called()])

@@ -9,12 +9,13 @@ import logging
 import math
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from penstock.client.assignment.assignor import LATEST_OFFSET
 from penstock.client.assignment.group_assignment import settings_of
 from penstock.client.metadata import TaskMetadata
 from penstock.client.replicas.local_replicas import LocalReplicas, StandbyEvents, hosts_of
-from penstock.client.scheduling.lane_placement import KnownState, Placement, place
+from penstock.client.scheduling.lane_placement import KnownState, Placement, keep_bound, place
 from penstock.client.scheduling.units import Units, tasks_in
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError
@@ -22,7 +23,7 @@ from penstock.ids import TaskId, TopicPartition, UnitId
 from penstock.kafka.admin import Admin
 from penstock.kafka.membership import GroupMember, Membership
 from penstock.spark.driver.lane_jobs import LaneJobs
-from penstock.spark.plan import Plan
+from penstock.spark.plan import Plan, StateBound
 from penstock.spark.worker.standby_worker import stored_offsets
 from penstock.state.directory import StateDirectory
 
@@ -229,8 +230,29 @@ class StateReplicas:
     def placement(
         self, tasks: Sequence[TaskId], spread: bool, owners: Mapping[TaskId, int], without: Collection[int] = ()
     ) -> Placement:
-        """Lanes for tasks, where their state is on one of several hosts; a lane that went to another host left it behind."""
+        """Lanes for tasks: those whose state cannot move stay, and the load moves the others."""
         hosts = {lane: host for lane, host in self._lane_jobs.hosts.items() if lane not in without}
+        bound = [task for task in tasks if self._is_bound(task, hosts)]
+        kept = keep_bound(bound, hosts, owners, self._hosts)
+        found = self._place_others([task for task in tasks if task not in kept], spread, owners, hosts)
+        return replace(found, owners={task: kept[task] if task in kept else found.owners[task] for task in tasks})
+
+    def bound_lanes(self, owners: Mapping[TaskId, int]) -> set[int]:
+        """The lanes of tasks whose state cannot move to another executor."""
+        return {lane for task, lane in owners.items() if task.subtopology in self._plan.bound}
+
+    def _is_bound(self, task: TaskId, hosts: Mapping[int, str]) -> bool:
+        """Whether a move between these lanes would lose a task's state: on one host it may be on the disk that all share."""
+        bound = self._plan.bound.get(task.subtopology)
+        return bound is StateBound.PROCESS or (bound is StateBound.HOST and len(set(hosts.values())) > 1)
+
+    def _place_others(
+        self, tasks: Sequence[TaskId], spread: bool, owners: Mapping[TaskId, int], hosts: Mapping[int, str]
+    ) -> Placement:
+        """Lanes for tasks, where their state is on one of several hosts; a lane that went to another host left it behind."""
+        owners = {task: lane for task, lane in owners.items() if task in set(tasks)}
+        if not tasks:
+            return Placement({})
         if len(set(hosts.values())) < 2:
             return place(tasks, hosts, spread, owners, KnownState({}, {}), self._settings)
         stateful = {task: self._plan.changelogs(task) for task in tasks if self._plan.is_stateful(task)}

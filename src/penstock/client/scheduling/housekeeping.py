@@ -148,7 +148,10 @@ class Housekeeping:
         """Executors came or went: lanes that should be elsewhere go there, when the others have what they had.
 
         One after the other: a worker takes a second of a core to start, which those who have its tasks meanwhile need.
+        A lane whose tasks have state that cannot move stays where it is.
         """
+        bound = self._tasks.copies.bound_lanes(self._tasks.owners)
+        places = {index: place for index, place in places.items() if index not in bound}
         lanes = {index: lane for index, lane in self._tasks.lanes.items() if lane.on_left is None and not lane.ends}
         moving = next((index for index, lane in lanes.items() if lane.goes_to is not None and index in places), None)
         if moving is None and all(lane.is_open for lane in lanes.values()):

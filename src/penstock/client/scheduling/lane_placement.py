@@ -1,7 +1,8 @@
 """Which lane runs which task, and which host keeps a copy: the same assignor, over the lanes of one instance.
 
 On one machine state is on the disk that all lanes share, and a move costs a close and an open. Over several hosts a task runs
-where its state is; one that should run elsewhere is warmed up there first.
+where its state is; one that should run elsewhere is warmed up there first. A task whose state cannot move keeps its lane until
+that is gone; such tasks are spread over all lanes from the start.
 """
 
 from __future__ import annotations
@@ -51,6 +52,29 @@ def place(
     if spread:
         return _over_all(tasks, lanes, before, state, settings)
     return _together(tasks, lanes, before, state, settings)
+
+
+def keep_bound(
+    tasks: Sequence[TaskId], lanes: Mapping[int, str], before: Mapping[TaskId, int], homes: Mapping[TaskId, str]
+) -> dict[TaskId, int]:
+    """Lanes for tasks whose state cannot move; `homes` has the host where each was opened.
+
+    A task stays where it is. One without a lane gets the lane with the fewest of them, on its home if that has a lane.
+
+    >>> task, other = TaskId(0, 0), TaskId(0, 1)
+    >>> keep_bound([task, other], {0: "a", 1: "a"}, {task: 1}, {task: "a"}) == {task: 1, other: 0}
+    True
+    """
+    owners = {
+        task: lane for task in tasks if (lane := before.get(task, -1)) in lanes and homes.get(task, lanes[lane]) == lanes[lane]
+    }
+    load = Counter(owners.values())
+    for task in tasks:
+        if task not in owners:
+            at_home = [lane for lane, host in lanes.items() if host == homes.get(task)]
+            owners[task] = min(at_home or lanes, key=lambda lane: (load[lane], lane))
+            load[owners[task]] += 1
+    return owners
 
 
 def _over_all(

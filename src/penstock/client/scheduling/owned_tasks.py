@@ -484,9 +484,11 @@ class OwnedTasks:
         self.let_go([task for task, holder in self._holders.items() if holder == lane])
 
     def read_anew(self) -> None:
-        """Nothing that was read counts any more."""
-        self._readings.clear()
-        self._being_read.clear()
+        """Read the tasks behind a shuffle again, which closes them first; the others stay open."""
+        fed = self.plan.shuffled.keys()
+        for known in (self._readings, self._being_read):
+            for task in [t for t in known if fed & set(self.plan.subtopologies[t.subtopology].source_topics)]:
+                del known[task]
 
     def _tell_restored(self, answer: LaneAnswer) -> None:
         for what, all_progress in (("batch", answer.restoring), ("end", answer.restored)):

@@ -1,0 +1,115 @@
+"""A task whose state cannot move stays where it is until its thread or its host is gone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.client.replicas.local_replicas import StandbyEvents
+from penstock.client.replicas.state_replicas import StateReplicas
+from penstock.client.scheduling.units import units_of
+from penstock.config.streams_config import StreamsConfig
+from penstock.ids import TaskId, TopicPartition
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.spark.plan import Plan, StateBound
+from penstock.topology.specs import Subtopology
+from tests.unit.client.simulated import WORDS, World, make_plan
+
+ORDERS = [TaskId(2, 0), TaskId(2, 1)]
+TASKS = [TaskId(0, partition) for partition in range(4)]
+
+
+def bound_world(clock: list[float], **settings: Any) -> World:
+    """Three threads; the tasks of `orders` have a store in memory without a changelog."""
+    world = World(clock, lanes=3, plan=replace(make_plan(3, 4, 2), bound={2: StateBound.PROCESS}), **settings)
+    world.assign()
+    world.settle()
+    return world
+
+
+def opened(world: World) -> dict[TaskId, Any]:
+    """The open tasks of `orders`, each as its worker knows it since it was opened."""
+    return {task: worker.tasks[task] for worker in world.lane_jobs.workers.values() for task in ORDERS if task in worker.tasks}
+
+
+def test_should_spread_tasks_that_cannot_move_from_the_start(clock: list[float]) -> None:
+    world = bound_world(clock)
+    assert sorted(world.conductor.owners[task] for task in ORDERS) == [0, 1]
+    others = {lane for task, lane in world.conductor.owners.items() if task not in ORDERS}
+    assert len(others) == 1, "the others are together while one thread can carry the load"
+
+
+def test_should_not_move_a_task_with_the_load(clock: list[float]) -> None:
+    world = bound_world(clock)
+    before, lanes = opened(world), {task: world.conductor.owners[task] for task in ORDERS}
+    for spread in (True, False, True):
+        world.conductor.tasks.spread.wants = lambda *_, spread=spread, **__: spread  # type: ignore[method-assign]
+        world.clock[0] += 6.0
+        world.settle(50)
+        others = {lane for task, lane in world.conductor.owners.items() if task not in ORDERS}
+        assert len(others) == (3 if spread else 1)
+        assert {task: world.conductor.owners[task] for task in ORDERS} == lanes
+    assert all(opened(world)[task] is before[task] for task in ORDERS), "it was never closed"
+
+
+def test_should_not_move_a_lane_to_an_executor_that_has_come(clock: list[float]) -> None:
+    world = bound_world(clock)
+    before = opened(world)
+    moved: list[int] = []
+    world.lane_jobs.move_lane = lambda index, place: moved.append(index)  # type: ignore[method-assign]
+    world.lane_jobs.places = {0: "executor_host_7", 1: "executor_host_8"}
+    world.clock[0] += 6.0
+    world.settle(50)
+    assert not moved
+    assert all(opened(world)[task] is before[task] for task in ORDERS)
+
+
+def test_should_stay_open_when_a_shuffle_begins_beside_it(clock: list[float]) -> None:
+    world = World(clock, lanes=3, plan=replace(make_plan(3, 4, 2), bound={2: StateBound.PROCESS}))
+    world.brokers.write(TopicPartition(WORDS, 0), TopicPartition("lines", 0), 0)
+    world.brokers.committed[TopicPartition("lines", 0)] = OffsetAndMetadata(1)
+    world.produce("lines", 0, 1)
+    world.assign()
+    world.settle()
+    readings = [[task for tasks in world.read for task in tasks].count(task) for task in (TaskId(1, 0), *ORDERS)]
+    assert readings == [2, 1, 1], "what was left in the repartition topic is read first, then its tasks are opened anew"
+
+
+def test_should_move_a_task_when_its_thread_is_removed(clock: list[float]) -> None:
+    world = bound_world(clock)
+    lane = world.conductor.owners[ORDERS[0]]
+    world.conductor.tasks.leave_for_good(lane)
+    assert world.conductor.owners[ORDERS[0]] != lane
+    assert world.conductor.owners[ORDERS[1]] != lane
+
+
+@pytest.fixture
+def on_disk() -> StateReplicas:
+    """Tasks with a store on disk without a changelog."""
+    counting = Subtopology(0, (), {}, (), {}, ("clicks",), (), {}, {})
+    plan = Plan({0: counting}, {"clicks": 4}, {}, bound={0: StateBound.HOST})
+    config = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1"})
+    lane_jobs: Any = SimpleNamespace(updaters=None, application=SimpleNamespace(client_id="client"), hosts={})
+    admin: Any = SimpleNamespace(log_ends=lambda partitions, committed: {})
+    return StateReplicas(config, plan, units_of(plan), lane_jobs, admin, StandbyEvents())
+
+
+def test_should_move_state_on_disk_between_the_threads_of_a_host(on_disk: StateReplicas) -> None:
+    on_disk._lane_jobs.hosts = {0: "a", 1: "a"}  # type: ignore[misc]
+    on_disk.opened(dict.fromkeys(TASKS, 0))
+    assert sorted(on_disk.placement(TASKS, True, dict.fromkeys(TASKS, 0)).owners.values()) == [0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("spread", [True, False])
+def test_should_not_move_state_on_disk_to_another_host(on_disk: StateReplicas, spread: bool) -> None:
+    """It would be empty there: nothing can restore it."""
+    before = {TASKS[0]: 0, TASKS[1]: 0, TASKS[2]: 0, TASKS[3]: 1}
+    on_disk._lane_jobs.hosts = {0: "a", 1: "b", 2: "a"}  # type: ignore[misc]
+    on_disk.opened(before)
+    assert on_disk.placement(TASKS, spread, before).owners == before
+    without = on_disk.placement(TASKS, spread, before, without=[0]).owners
+    assert without == {**dict.fromkeys(TASKS, 2), TASKS[3]: 1}, "another thread of the host has it"
+    assert set(on_disk.placement(TASKS, spread, before, without=[0, 2]).owners.values()) == {1}, "the host is gone"
