@@ -1,7 +1,7 @@
 """Takes the pictures of the page: `python docs/screenshots.py`, with Chromium on the path.
 
 It runs the demo, asks it for its address, waits until there is something to see, and writes `docs/pictures/page*.png`. The demo
-has no dead letters: those are of the application that the tests look at.
+has no dead letters: the pictures of a query and of dead letters show the application that the tests look at.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from playwright.sync_api import Browser, expect, sync_playwright
 _ROOT = Path(__file__).parent.parent
 _PICTURES = Path(__file__).parent / "pictures"
 _WIDE, _PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
-_TOP = "queries?mode=sql&run=1&sql=select%20key%2C%20value%20from%20counts%20order%20by%20value%20desc%20limit%2010"
 _SHOTS: dict[str, tuple[str, dict[str, Any]]] = {
     "page.png": ("overview", {"viewport": _WIDE, "color_scheme": "light"}),
     "page-topology.png": ("topology", {"viewport": _WIDE, "color_scheme": "light"}),
     "page-dark.png": ("topology", {"viewport": _WIDE, "color_scheme": "dark"}),
-    "page-queries.png": (_TOP, {"viewport": {"width": 1280, "height": 640}, "color_scheme": "light"}),
     "page-phone.png": ("overview", {"viewport": _PHONE, "color_scheme": "light"}),
 }
 
@@ -45,7 +43,7 @@ def main() -> None:
             waiting.close()
             for name, (tab, settings) in _SHOTS.items():
                 take(browser, f"{address}#/{tab}", _PICTURES / name, settings)
-            take_dead_letters(browser)
+            take_query_and_dead_letters(browser)
             browser.close()
     finally:
         demo.terminate()
@@ -62,14 +60,19 @@ def take(browser: Browser, address: str, path: Path, settings: dict[str, Any]) -
     page.close()
 
 
-def take_dead_letters(browser: Browser) -> None:
-    """Dead letters by cause, one of them open."""
+def take_query_and_dead_letters(browser: Browser) -> None:
+    """The answer to a query; dead letters by cause, one of them open."""
     sys.path.insert(0, str(_ROOT))
     from tests.unit.client.web.busy_application import busy_application
 
     with tempfile.TemporaryDirectory() as folder:
         served = busy_application(Path(folder), hour=False)
-        page = browser.new_page(viewport={"width": 1280, "height": 760})
+        page = browser.new_page(viewport={"width": 1280, "height": 640})
+        page.goto(f"http://{served.address}/#/queries?mode=browse&store=counts&limit=25")
+        page.click("button.main:visible", timeout=60_000)
+        page.wait_for_timeout(500)
+        page.screenshot(path=_PICTURES / "page-queries.png")
+        page.set_viewport_size({"width": 1280, "height": 760})
         page.goto(f"http://{served.address}/#/dead-letters")
         page.click(".group >> nth=0 >> summary", timeout=60_000)
         page.click(".letter >> nth=0 >> summary")

@@ -28,7 +28,6 @@ from penstock.client.web.page import ASSETS, PAGE, POLICY
 from penstock.client.web.peer_gate import PeerGate
 from penstock.client.web.responses import NO_STORE, dump, error_response, failed, metrics_route, read_in, refused
 from penstock.client.web.rooms import Room
-from penstock.client.web.sql import SqlConsole
 from penstock.errors import PenstockError
 from penstock.peers.connection import FORWARDED
 from penstock.peers.proofs import PeerKeys
@@ -49,7 +48,6 @@ _ROOMS = {
     "info": (2, 2),
     "page": (2, 2),
     "letters": (1, 1),
-    "sql": (1, 1),
 }
 
 # A table holds a view of each partition until it is sent; others need some of the few there can be.
@@ -69,7 +67,6 @@ class Parts(NamedTuple):
     app_info: Callable[[], dict[str, Any]]
     metrics: Callable[[], str]
     document: Callable[[], dict[str, Any]]
-    sql: SqlConsole
     letters: Letters | None = None
 
 
@@ -98,9 +95,6 @@ class WebApplication:
             Route(EVENTS_PATH, self._events),
             Route("/api/app", self._json("info", lambda request, forwarded: self._begun.app_info())),
             Route("/api/settings", self._json("info", lambda request, forwarded: settings())),
-            Route(
-                "/api/sql", self._json("sql", lambda request, _: self._begun.sql.answer(request.query_params.get("query", "")))
-            ),
             Route("/api/dead-letters", self._json("letters", self._list_letters)),
             Route(_REPLAY, self._replay, methods=["POST"]),
             Route("/api/stores", self._json("info", lambda request, forwarded: self._answers.stores())),

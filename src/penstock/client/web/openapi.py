@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from penstock.client.web.answers import DEFAULT_LIMIT, MAX_LIMIT
@@ -99,14 +97,6 @@ def openapi() -> dict[str, Any]:
                 [store, *times, limit],
                 _object(entries=_list(window), next={"type": ["integer", "null"]}, here=number, partitions=number),
             ),
-            "/api/sql": _get(
-                "Rows of a SQL query over the stores of this instance, and how much of each was read",
-                [_parameter("query", "query", "A select over tables of the stores' names.", {"type": "string"})],
-                _object(
-                    columns=_list({"type": "string"}), rows=_list(_list(any_value)), more={"type": "boolean"}, stores=_list({})
-                ),
-                more={"501": "The instance runs on Python 3.10, where SQLite's memory cannot be limited"},
-            ),
             "/api/dead-letters": _get(
                 "The last dead letters, with where they came from, key, value, headers and traceback",
                 [_parameter("topic", "query", "One dead letter topic only.", {"type": "string"})],
@@ -137,7 +127,6 @@ def _get(
     parameters: list[dict[str, Any]],
     schema: dict[str, Any],
     media_type: str = "application/json",
-    more: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     error = {"content": {"application/json": {"schema": _object(error={"type": "string"})}}}
     reasons = {
@@ -150,7 +139,6 @@ def _get(
         "414": "The address is too long",
         "502": "Another instance, which has the key, gave no answer that can be passed on",
         "503": "Not available now, or not all of it; ask again later",
-        **more,
     }
     responses: dict[str, Any] = {"200": {"description": summary, "content": {media_type: {"schema": schema}}}}
     responses |= {status: {"description": reason, **error} for status, reason in reasons.items()}

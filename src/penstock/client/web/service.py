@@ -17,7 +17,6 @@ from penstock.client.web.letters import Letters, Topics
 from penstock.client.web.running import RunningApplication
 from penstock.client.web.server import QueryServer, bind
 from penstock.client.web.settings import settings_json
-from penstock.client.web.sql import SqlConsole
 from penstock.client.web.state_info import Readings, StateInfo
 from penstock.client.web.watcher import Watcher
 from penstock.config.streams_config import StreamsConfig
@@ -83,7 +82,7 @@ class WebService:
         replays = self._token is not None and letters is not None
         console = Console(running, info, self.history, watcher, stores, self.url.partition(":")[0], replays)
         found = None if letters is None else Letters(letters, self._letter_topics, lambda: _inputs(lane_jobs))
-        self._web.begin(Parts(answers, info, metrics or (lambda: basic_metrics(info)), console, SqlConsole(queries), found))
+        self._web.begin(Parts(answers, info, metrics or (lambda: basic_metrics(info)), console, found))
         self._listen()
         _log.info("queries are answered at %s, where also a page shows the application", self.url)
 

@@ -128,15 +128,57 @@ def test_should_be_driven_by_keyboard_alone(page: Any, errors: list[str], busy: 
     assert errors == []
 
 
+@pytest.mark.parametrize(
+    "link",
+    [
+        "mode=find&store=counts&key=k007&run=1",
+        "mode=browse&store=counts&from=k010&to=k012&run=1",
+        "mode=browse&store=windows&after=0&before=9000&run=true",
+        "mode=sql&sql=select%20'chosen%20by%20another%20site'&run=1",
+    ],
+)
+def test_should_never_run_a_query_from_an_address(page: Any, errors: list[str], busy: Served, link: str) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.removeprefix(f"http://{busy.address}")))
+    look_at(page, busy, f"queries?{link}")
+    shows(page, "#hint", "Press Ask to run the query")
+    page.evaluate(f"location.hash = '#/queries?{link.replace(chr(39), '%27')}&again=1'")  # as another page's script would
+    playwright.expect(page.locator("#store option")).to_have_count(7)
+    assert [path for path in asked if path.startswith("/api/") and path not in ("/api/events", "/api/stores")] == []
+    playwright.expect(page.locator("#answer")).to_be_hidden()
+    if "sql" not in link:
+        page.click("button.main:visible")
+        shows(page, "#answer tbody", re.compile("."))
+        assert len([path for path in asked if path.startswith("/api/stores/")]) == 1
+    assert errors == []
+
+
+def test_should_keep_a_query_that_ran_in_the_address_and_in_the_history(page: Any, errors: list[str], busy: Served) -> None:
+    look_at(page, busy, "queries?mode=find&store=counts&key=k007")
+    shows(page, "#hint", "Press Ask")
+    page.click("button.main:visible")
+    shows(page, "#answer", "1970-01-01 00:00:01.007")
+    playwright.expect(page.locator("#hint")).to_be_hidden()
+    page.fill("#key", "k008")
+    page.keyboard.press("Enter")
+    shows(page, "#answer", "1970-01-01 00:00:01.008")
+    assert "key=k008" in page.url
+    assert "run" not in page.url
+    page.go_back()
+    playwright.expect(page.locator("#key")).to_have_value("k007")
+    playwright.expect(page.locator("#answer")).to_be_hidden()
+    assert errors == []
+
+
 @slow
 def test_should_open_a_shared_link_where_it_leads(page: Any, errors: list[str], busy: Served) -> None:
-    look_at(page, busy, "queries?mode=browse&store=windows&limit=25&run=1")
+    look_at(page, busy, "queries?mode=browse&store=windows&limit=25")
+    page.click("button.main:visible")
     shows(page, "#answer thead", "Window from")
     assert page.locator("#answer tbody tr").count() == 3
-    look_at(page, busy, "queries?mode=sql&run=1&sql=" + "select%20count(*)%20as%20many%20from%20counts")
-    shows(page, "#answer", "250")
-    shows(page, "#told", "read 250 entries of counts")
-    look_at(page, busy, "queries?mode=browse&store=counts&from=k010&to=k012&run=1")
+    look_at(page, busy, "queries?mode=browse&store=counts&from=k010&to=k012")
+    playwright.expect(page.locator("#answer")).to_be_hidden()
+    page.click("button.main:visible")
     playwright.expect(page.locator("#answer tbody tr")).to_have_count(3)
     look_at(page, busy, f"topology?node={AGGREGATE}")
     shows(page, ".details", "world.py")

@@ -201,6 +201,18 @@ def test_should_refuse_with_a_status_and_a_reason(server: Served, status: int, t
     assert (found, bool(body["error"])) == (status, True)
 
 
+_DOUBLED = "with t0(x) as (select 1), t1(x) as (select a.x from t0 a, t0 b) select x from t1"
+
+
+@pytest.mark.parametrize(
+    "query", ["", f"?query={quote(_DOUBLED)}", "?query=select%20trim(key%2C%20key)%20from%20counts", "?query=values(1)"]
+)
+def test_should_have_no_sql(server: Served, query: str) -> None:
+    status, found = server.get(f"/api/sql{query}")
+    assert (status, found["error"]) == (404, "there is nothing at /api/sql; see /openapi.json")
+    assert "/api/sql" not in server.get("/openapi.json")[1]["paths"]
+
+
 def test_should_refuse_what_is_not_a_query(server: Served) -> None:
     assert server.get("/api/stores", method="POST")[0] == 405
     assert server.get("/api/stores", {"Content-Length": "99999999"})[0] == 413

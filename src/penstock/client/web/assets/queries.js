@@ -1,9 +1,9 @@
-// Questions to the state: a key, a range, windows of a time, SQL.
+// Queries of state: a key, a range of keys, windows of a time. An address fills in the form; only the reader's own click sends a query.
 "use strict";
-import {h, setText, count, when, copyButton, plural} from "./dom.js";
+import {h, setText, when, copyButton, plural} from "./dom.js";
 import {ask} from "./stream.js";
 
-const MODES = [["find", "Look up a key"], ["browse", "Browse"], ["sql", "SQL"]];
+const MODES = [["find", "Look up a key"], ["browse", "Browse"]];
 const shown = value => value == null ? "" : typeof value === "string" ? value : JSON.stringify(value);
 const toMillis = text => text ? new Date(text).getTime() : null;
 const toField = ms => { const date = new Date(Number(ms)); return Number.isNaN(date.getTime()) ? "" : new Date(date.getTime() - date.getTimezoneOffset() * 60000).toISOString().slice(0, 19); };
@@ -14,28 +14,25 @@ export class Queries {
     const text = (attributes = {}) => h("input", {type: "text", autocomplete: "off", spellcheck: "false", ...attributes});
     const time = label => h("input", {type: "datetime-local", step: "1", "aria-label": label});
     this.mode = "find"; this.stores = []; this.trail = [];
-    this.modes = MODES.map(([name, title]) => h("button", {type: "button", onclick: () => this.link({mode: name})}, title));
+    this.modes = MODES.map(([name, title]) => h("button", {type: "button", onclick: () => { location.hash = this.address(name); }}, title));
     this.store = h("select", {id: "store", onchange: () => { this.trail = []; this.fit(); }});
     this.key = text({id: "key", "data-search": true}); this.from = text(); this.to = text();
     this.after = time("Windows from"); this.before = time("Windows to"); this.asOf = time("As of");
     this.limit = h("select", {}, [25, 50, 100, 500].map(n => h("option", {value: n}, String(n)))); this.limit.value = "50";
     this.stale = h("input", {type: "checkbox"});
-    this.sql = h("textarea", {rows: "4", spellcheck: "false", "aria-label": "SQL query", placeholder: "select key, value from \"counts\" order by value desc limit 20"});
     this.fields = {
       store: field("Store", this.store), key: field("Key", this.key, "text, or JSON where keys are no strings"), from: field("From key", this.from, "empty: from the first"), to: field("To key", this.to, "empty: to the last"),
       after: field("From time", this.after), before: field("To time", this.before), asOf: field("As of", this.asOf, "empty: the latest"), limit: field("Rows", this.limit),
       stale: h("label", {class: "check", title: "Where the task of a key cannot be read now"}, this.stale, "a copy that may be behind will do"),
     };
-    this.form = h("form", {class: "query", onsubmit: event => { event.preventDefault(); this.trail = []; this.link({}, true); }}, Object.values(this.fields), h("button", {class: "main", type: "submit"}, "Ask"));
-    this.sqlForm = h("form", {class: "query sql", hidden: true, onsubmit: event => { event.preventDefault(); this.link({}, true); }}, this.sql, h("button", {class: "main", type: "submit"}, "Run"));
-    this.sql.addEventListener("keydown", event => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); this.sqlForm.requestSubmit(); } });
-    this.sqlHint = h("p", {class: "soft"}, "Each store of this instance is a table of its name: key, value, and window_start, window_end, timestamp where it has them. A query reads a copy of up to 100,000 entries of each store it names, in SQLite's words, and can change nothing. Ctrl+Enter runs it. For all there is, Spark SQL has the same tables.");
+    this.form = h("form", {class: "query", onsubmit: event => { event.preventDefault(); this.submit(); }}, Object.values(this.fields), h("button", {class: "main", type: "submit"}, "Ask"));
+    this.hint = h("p", {class: "soft", hidden: true, id: "hint"}, "The form is filled in from the address. Press Ask to run the query.");
     this.told = h("p", {class: "soft", role: "status", id: "told"});
     this.answer = h("div", {class: "scroll", id: "answer", tabindex: "0", role: "region", "aria-label": "Answer"});
     this.back = h("button", {class: "small", type: "button", hidden: true, onclick: () => { this.trail.pop(); this.run(); }}, "Previous page");
     this.more = h("button", {class: "small", type: "button", hidden: true, onclick: () => { this.trail.push(this.next); this.run(); }}, "Next page");
     this.copy = copyButton(() => JSON.stringify(this.found, null, 2), "Copy as JSON"); this.copy.hidden = true;
-    this.element = h("div", {}, h("section", {class: "card"}, h("div", {class: "head"}, h("h2", {}, "Queries"), h("div", {class: "buttons", role: "group", "aria-label": "Kind of query"}, this.modes)), this.form, this.sqlForm, this.sqlHint),
+    this.element = h("div", {}, h("section", {class: "card"}, h("div", {class: "head"}, h("h2", {}, "Queries"), h("div", {class: "buttons", role: "group", "aria-label": "Kind of query"}, this.modes)), this.form, this.hint),
       this.result = h("section", {class: "card", hidden: true}, h("div", {class: "head"}, h("h2", {}, "Answer"), this.told), this.answer, h("div", {class: "pager"}, this.copy, this.back, this.more)));
     this.load();
   }
@@ -43,23 +40,23 @@ export class Queries {
     try {
       this.stores = (await ask("/api/stores")).stores;
       this.store.replaceChildren(...this.stores.map(store => h("option", {value: store.name}, `${store.name} (${store.kind})`)));
-      if (!this.sql.value && this.stores.length) this.sql.value = `select key, value from "${this.stores[0].name.replaceAll('"', '""')}" order by value desc limit 20`;
       this.take();
     } catch (error) { this.fail(error); }
   }
   kind() { return this.stores.find(store => store.name === this.store.value)?.kind || "key-value"; }
-  link(changes, run = false) {
-    const given = {mode: this.mode, ...changes}, parameters = new URLSearchParams({mode: given.mode});
-    if (given.mode === "sql") { if (this.sql.value) parameters.set("sql", this.sql.value); }
-    else {
-      for (const [name, input] of [["store", this.store], ["key", this.key], ["from", this.from], ["to", this.to]]) if (input.value) parameters.set(name, input.value);
-      for (const [name, input] of [["after", this.after], ["before", this.before], ["asOf", this.asOf]]) if (input.value) parameters.set(name, toMillis(input.value));
-      if (this.limit.value !== "50") parameters.set("limit", this.limit.value);
-      if (this.stale.checked) parameters.set("stale", "true");
-    }
-    if (run) parameters.set("run", "1");
-    const target = `#/queries?${parameters}`;
-    if (location.hash === target && run) this.run(); else location.hash = target;
+  address(mode) {
+    const parameters = new URLSearchParams({mode});
+    for (const [name, input] of [["store", this.store], ["key", this.key], ["from", this.from], ["to", this.to]]) if (input.value) parameters.set(name, input.value);
+    for (const [name, input] of [["after", this.after], ["before", this.before], ["asOf", this.asOf]]) if (input.value) parameters.set(name, toMillis(input.value));
+    if (this.limit.value !== "50") parameters.set("limit", this.limit.value);
+    if (this.stale.checked) parameters.set("stale", "true");
+    return `#/queries?${parameters}`;
+  }
+  submit() {
+    const target = this.address(this.mode);
+    if (location.hash !== target) history.pushState(null, "", target);  // fires no hashchange: the form stays as it is
+    this.trail = []; this.hint.hidden = true;
+    this.run();
   }
   go(parameters) { this.parameters = parameters; if (this.stores.length) this.take(); else this.fit(); }
   take() {
@@ -73,15 +70,14 @@ export class Queries {
       for (const [name, input] of [["after", this.after], ["before", this.before], ["asOf", this.asOf]]) input.value = given.has(name) ? toField(given.get(name)) : "";
       this.limit.value = given.get("limit") || "50"; this.stale.checked = given.get("stale") === "true";
     }
-    if (given.has("sql")) this.sql.value = given.get("sql");
-    this.trail = [];
+    this.trail = []; this.asked = (this.asked || 0) + 1;  // an answer that is on its way belongs to another query
+    this.result.hidden = true;
+    this.hint.hidden = !["key", "from", "to", "after", "before", "asOf", "run"].some(name => given.has(name));
     this.fit();
-    if (given.get("run")) this.run();
   }
   fit() {
     const kind = this.kind(), windows = kind === "window" || kind === "session", find = this.mode === "find";
     this.modes.forEach((button, index) => button.setAttribute("aria-pressed", MODES[index][0] === this.mode));
-    this.form.hidden = this.mode === "sql"; this.sqlForm.hidden = this.sqlHint.hidden = this.mode !== "sql";
     const show = {key: find, from: !find && kind === "key-value", to: !find && kind === "key-value", after: windows, before: windows, asOf: find && kind === "versioned", limit: !find || windows, stale: find};
     for (const [name, there] of Object.entries(show)) this.fields[name].hidden = !there;
     this.key.required = find;
@@ -109,11 +105,11 @@ export class Queries {
     setText(this.told, "asking …");
     const started = performance.now();
     try {
-      const found = await ask(this.mode === "sql" ? `/api/sql?query=${encodeURIComponent(this.sql.value)}` : this.path());
+      const found = await ask(this.path());
       if (number !== this.asked) return;
       this.found = found; this.copy.hidden = false;
       const took = `${Math.round(performance.now() - started)} ms`;
-      this.mode === "sql" ? this.showRows(found, took) : this.showEntries(found.entries || [found], found, took);
+      this.showEntries(found.entries || [found], found, took);
     } catch (error) { if (number === this.asked) this.fail(error); }
   }
   fail(error) { this.result.hidden = false; this.copy.hidden = true; setText(this.told, ""); this.answer.replaceChildren(h("p", {class: "bad", role: "alert"}, error.message)); }
@@ -126,11 +122,6 @@ export class Queries {
     setText(this.told, `${plural(entries.length, "entry", "entries")} in ${took}${found.stale ? "; of a copy, which may be behind" : ""}${partly}`);
     this.next = found.next;
     this.more.hidden = found.next == null; this.back.hidden = !this.trail.length;
-  }
-  showRows(found, took) {
-    this.table(found.columns, found.rows.map(row => row.map(value => typeof value === "number" ? h("td", {class: "number"}, String(value)) : cell(value))));
-    const read = found.stores.map(s => `${count(s.entries)} entries of ${s.store}${s.whole ? "" : ", not all"}${s.here < s.partitions ? ` (${s.here} of ${s.partitions} partitions are here)` : ""}`).join("; ");
-    setText(this.told, `${plural(found.rows.length, "row")}${found.more ? ", and more" : ""} in ${took}${read ? `; read ${read}` : ""}`);
   }
   table(heads, rows) {
     this.answer.replaceChildren(rows.length ? h("table", {}, h("thead", {}, h("tr", {}, heads.map(text => h("th", {scope: "col"}, text)))), h("tbody", {}, rows.map(cells => h("tr", {}, cells)))) : h("p", {class: "soft"}, "Nothing was found."));
