@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 # Readers wait for disks and for other instances, not for the processor: a few threads are enough for each kind of read, and
 # most of them may be with one store. What other instances ask has its own: two that wait for each other would wait for ever.
-# So has what tells of the application, which is asked for most when something hangs.
+# So have the status and the metrics, which are asked for most when something hangs.
 _ROOMS = {
     "keys": (4, 3),
     "windows": (3, 2),
@@ -46,6 +46,8 @@ _ROOMS = {
     "peers": (4, 3),
     "tables": (2, 2),
     "info": (2, 2),
+    "status": (2, 2),
+    "metrics": (2, 2),
     "page": (2, 2),
     "letters": (1, 1),
 }
@@ -93,7 +95,7 @@ class WebApplication:
             Route("/", self._page),
             *(Route(path, self._asset) for path in ASSETS),
             Route(EVENTS_PATH, self._events),
-            Route("/api/app", self._json("info", lambda request, forwarded: self._begun.app_info())),
+            Route("/api/app", self._json("status", lambda request, forwarded: self._begun.app_info())),
             Route("/api/settings", self._json("info", lambda request, forwarded: settings())),
             Route("/api/dead-letters", self._json("letters", self._list_letters)),
             Route(_REPLAY, self._replay, methods=["POST"]),
@@ -107,7 +109,7 @@ class WebApplication:
             Route("/api/stores/{store}/windows", self._json("windows", self._all_windows)),
             Route("/api/stores/{store}/windows/{key:path}", self._json("windows", self._windows)),
             Route("/api/stores/{store}/metadata/{key:path}", self._json("keys", self._metadata)),
-            metrics_route(self._rooms["info"], lambda: self._begun.metrics()),
+            metrics_route(self._rooms["metrics"], lambda: self._begun.metrics()),
             Route("/openapi.json", self._json("info", lambda request, forwarded: openapi())),
         ]
         starlette = Starlette(routes=routes, exception_handlers={HTTPException: refused, 500: failed})
@@ -237,7 +239,7 @@ class WebApplication:
 
         async def endpoint(request: Request) -> Response:
             forwarded = FORWARDED.lower() in request.headers
-            room = "peers" if forwarded and kind != "info" else kind
+            room = "peers" if forwarded and kind not in ("info", "status") else kind
             try:
                 known = None if at_once is None else at_once(request, forwarded)
                 found = (

@@ -18,9 +18,16 @@ MAX_TARGET = 8_192
 """The longest path and query, in bytes."""
 
 MAX_BODY = 64 * 1024
-MAX_AT_ONCE = 64
-MAX_INFO_AT_ONCE = 32
+PIECE_BYTES = 64 * 1024
+"""A larger answer is sent in pieces, each when the client has read most of those before."""
+
+SMALL_ANSWER = 256 * 1024
+"""A whole answer up to this size gives its slot back before it is sent: a client that does not read keeps a connection only."""
+
 MAX_VIEWERS = 16
+SLOTS = {"queries": 64, "requests": 32, "status requests": 8, "metrics requests": 8, "files": 32, "viewers": MAX_VIEWERS}
+"""How many requests of each kind are answered at a time. Kinds have slots of their own: none takes those of another."""
+
 REQUEST_SECONDS = 15.0
 SEND_SECONDS = 20.0
 TABLE_SECONDS = 600.0
@@ -29,13 +36,18 @@ VIEWER_SECONDS = 12 * 3600.0
 PATIENCE = "penstock.patience"
 """Where a request's scope has the `Patience` of who answers it: given up when the client is gone."""
 
-# What tells of the application is not counted among the queries: it is asked for most when they hang.
-_INFO_PATHS = frozenset({"/", "/api/app", "/api/stores", "/api/settings", "/metrics", "/openapi.json", *ASSETS})
-
 EVENTS_PATH = "/api/events"
 
 # The page itself holds no data: it asks for the token and sends it with what it reads.
 _OPEN_PATHS = frozenset({"/", *ASSETS})
+
+_KINDS = {
+    EVENTS_PATH: "viewers",
+    "/api/app": "status requests",
+    "/metrics": "metrics requests",
+    **dict.fromkeys(("/api/stores", "/api/settings", "/openapi.json"), "requests"),
+    **dict.fromkeys(_OPEN_PATHS, "files"),
+}
 
 _HEADERS = [
     (b"content-type", b"application/json"),
@@ -60,13 +72,13 @@ class Guard:
         self._token = token
         self._host = host
         self._peers = peers
-        self._running = {"queries": 0, "requests": 0, "pages": 0}
+        self._running = dict.fromkeys(SLOTS, 0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it."""
         if scope["type"] != "http":
             return
-        peer = None
+        peer, send = None, _in_pieces(send)
         if self._peers is not None:
             if self._peers.is_opening(scope):
                 await _send_whole(send, *self._peers.answer_opening(scope))
@@ -79,11 +91,11 @@ class Guard:
             await _answer(send, *refusal)
             return
         kind = _kind(scope)
-        self._running[kind] += 1
+        slot = _Slot(self._running, kind)
         try:
             # Tables and events may take longer; their parts are sent one by one, and each has to be taken in time.
-            longer = VIEWER_SECONDS if kind == "pages" else TABLE_SECONDS if scope["path"].endswith("/table") else None
-            sending = _PatientSend(send, None if longer is None else SEND_SECONDS)
+            longer = VIEWER_SECONDS if kind == "viewers" else TABLE_SECONDS if scope["path"].endswith("/table") else None
+            sending = _PatientSend(send, None if longer is None else SEND_SECONDS, slot)
             try:
                 async with Deadline(longer or REQUEST_SECONDS + SEND_SECONDS):
                     await self._app(scope, receive, sending)
@@ -91,7 +103,7 @@ class Guard:
                 if not sending.started:
                     await _answer(send, 503, f"the answer took longer than {REQUEST_SECONDS:.0f} s")
         finally:
-            self._running[kind] -= 1
+            slot.give_back()
 
     def _refusal(self, scope: Scope, is_peer: bool) -> tuple[int, str] | None:
         headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -114,9 +126,8 @@ class Guard:
         elif scope["method"] not in ("GET", "HEAD"):
             return 405, f"{scope['method']} is not allowed: queries only read, use GET"
         kind = _kind(scope)
-        most = {"queries": MAX_AT_ONCE, "requests": MAX_INFO_AT_ONCE, "pages": MAX_VIEWERS}[kind]
-        if self._running[kind] >= most:
-            return 503, f"{most} {kind} are being answered; ask again later"
+        if self._running[kind] >= SLOTS[kind]:
+            return 503, f"{SLOTS[kind]} {kind} are being answered; ask again later"
         return None
 
     def _refuse_write(self, method: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
@@ -146,22 +157,52 @@ class Guard:
 
 
 def _kind(scope: Scope) -> str:
-    path = scope["path"]
-    return "pages" if path == EVENTS_PATH else "requests" if path in _INFO_PATHS else "queries"
+    return _KINDS.get(scope["path"], "queries")
+
+
+def _in_pieces(send: Send) -> Send:
+    """Send a large body piece by piece: what the client has not read is counted with the request that holds it."""
+
+    async def sending(message: MutableMapping[str, Any]) -> None:
+        body = message.get("body", b"")
+        last = max(0, len(body) - 1) // PIECE_BYTES * PIECE_BYTES
+        for start in range(0, last, PIECE_BYTES):
+            await send({**message, "body": body[start : start + PIECE_BYTES], "more_body": True})
+        await send({**message, "body": body[last:]} if last else message)
+
+    return sending
+
+
+class _Slot:
+    """One of the requests of a kind that are answered at a time; given back once."""
+
+    def __init__(self, running: dict[str, int], kind: str) -> None:
+        self._running, self._kind = running, kind
+        self._taken = True
+        running[kind] += 1
+
+    def give_back(self) -> None:
+        """Let another request of the kind be answered."""
+        if self._taken:
+            self._taken = False
+            self._running[self._kind] -= 1
 
 
 class _PatientSend:
     """Sends to a client that reads; one that has stopped reading is given up: a part has so many seconds, else the whole."""
 
-    def __init__(self, send: Send, seconds: float | None) -> None:
+    def __init__(self, send: Send, seconds: float | None, slot: _Slot) -> None:
         self._send = send
         self._seconds = seconds
+        self._slot = slot
         self.started = False
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         if not self.started:
             self.started = True
             message = {**message, "headers": [*message.get("headers", ()), *cross_site.HEADERS]}
+        elif not message.get("more_body", False) and len(message.get("body", b"")) <= SMALL_ANSWER:
+            self._slot.give_back()
         if self._seconds is None:
             await self._send(message)
         else:

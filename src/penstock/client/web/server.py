@@ -9,25 +9,20 @@ import logging
 import socket
 import ssl
 import threading
-from functools import partial
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from penstock.client.web.asgi import App
-from penstock.client.web.guard import PATIENCE
+from penstock.client.web.connections import KEEP_ALIVE_SECONDS, Connection, ConnectionServer
 from penstock.errors import ConfigError, StreamsError
 from penstock.peers.addresses import advertised, is_loopback, refuse_unreachable
 from penstock.query.metadata import HostInfo
-from penstock.runtime.queries.patience import Patience
 
 _log = logging.getLogger(__name__)
 
-_MAX_CONNECTIONS = 256
-_HEADER_SECONDS = 10.0
-_KEEP_ALIVE_SECONDS = 15
-_MAX_HEADER_BYTES = 32 * 1024
+MAX_HEADER_BYTES = 32 * 1024
+_BACKLOG = 512
 
 
 def bind(server: str, token: str | None, confidential: bool = False) -> tuple[socket.socket, HostInfo]:
@@ -78,7 +73,7 @@ def listen(what: str, family: int, address: Any, *, or_anywhere: bool = False) -
             if exc.errno != errno.EADDRNOTAVAIL or not or_anywhere:
                 raise
             listening.bind(("", address[1]))
-        listening.listen(128)
+        listening.listen(_BACKLOG)
     except OSError as exc:
         listening.close()
         raise StreamsError(f"{what}: cannot listen there ({exc}); choose another port, or 0 for one that is free") from exc
@@ -107,21 +102,20 @@ class QueryServer:
         self._socket = listening
         config = uvicorn.Config(
             app,
-            http=_ImpatientProtocol,
+            http=Connection,
             ws="none",
             lifespan="off",
             loop="asyncio",
             log_config=None,
             access_log=False,
             server_header=False,
-            limit_concurrency=2 * _MAX_CONNECTIONS,  # never reached: the protocol makes room before
-            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=2,
-            h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+            h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         )
         config.load()
         config.ssl = tls
-        self._server = _Server(config)
+        self._server = ConnectionServer(config, listening)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -137,81 +131,6 @@ class QueryServer:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._serve())
+            asyncio.run(self._server.serve())
         except Exception:  # noqa: BLE001 - told in the log; the application goes on
             _log.exception("%s ended", self._thread.name)
-
-    async def _serve(self) -> None:
-        await self._server.serve([self._socket])
-        # Connections that had not come as far as a request are nobody's: uvicorn does not know those in the midst of TLS.
-        for transport in list(getattr(asyncio.get_running_loop(), "_transports", {}).values()):
-            transport.abort()
-        await asyncio.sleep(0)
-
-
-class _Server(uvicorn.Server):
-    def install_signal_handlers(self) -> None:
-        """Signals belong to the application."""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen; whoever does not go on with TLS is waited for as long as for a request, not for asyncio's minute."""
-        if self.config.ssl is not None:
-            loop: Any = asyncio.get_running_loop()
-            loop.create_server = partial(loop.create_server, ssl_handshake_timeout=_HEADER_SECONDS)
-        await super().startup(sockets)
-
-
-class _ImpatientProtocol(H11Protocol):
-    """Closes connections that begin a request and do not go on with it: they would be kept for ever.
-
-    There are so many connections at most. One more takes the place of the one that has been idle for longest, so that many
-    which say nothing keep nobody out who does.
-    """
-
-    _waiting: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        """Wait for the first request for a while."""
-        super().connection_made(transport)
-        self._idle_since = self.loop.time()
-        self._make_room()
-        self._waiting = self.loop.call_later(_HEADER_SECONDS, self._give_up)
-
-    def data_received(self, data: bytes) -> None:
-        """Wait for the rest of a request that has begun."""
-        super().data_received(data)
-        busy = self.cycle is not None and not self.cycle.response_complete
-        if busy and self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
-        elif not busy and self._waiting is None:
-            self._waiting = self.loop.call_later(_HEADER_SECONDS, self._give_up)
-
-    def on_response_complete(self) -> None:
-        """Wait for the next request."""
-        self._idle_since = self.loop.time()
-        super().on_response_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is waited for any more, and what is being read for this client need not be."""
-        if self._waiting is not None:
-            self._waiting.cancel()
-        super().connection_lost(exc)
-        patience = self.scope.get(PATIENCE) if self.scope else None
-        if isinstance(patience, Patience):
-            patience.give_up()
-
-    def _give_up(self) -> None:
-        self._waiting = None
-        if self._is_idle:
-            self.transport.close()
-
-    @property
-    def _is_idle(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
-    def _make_room(self) -> None:
-        there = [c for c in self.connections if isinstance(c, _ImpatientProtocol) and not c.transport.is_closing()]
-        if len(there) > _MAX_CONNECTIONS:
-            idle = [connection for connection in there if connection._is_idle]
-            min(idle, key=lambda connection: connection._idle_since).transport.close()  # this one at least is idle

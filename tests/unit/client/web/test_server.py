@@ -488,7 +488,7 @@ def test_should_have_an_answer_to_everything(server: Served, target: str) -> Non
 
 
 def test_should_close_connections_that_say_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.client.web.server._HEADER_SECONDS", 0.2)
+    monkeypatch.setattr("penstock.client.web.connections.HEAD_SECONDS", 0.2)
     served = Served(tmp_path).serve()
     with socket.create_connection((served.service.host.host, served.service.host.port)) as connection:
         connection.sendall(b"GET / HT")

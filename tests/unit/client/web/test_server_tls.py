@@ -114,7 +114,7 @@ def test_should_answer_over_tls_and_nothing_else(served: Served, certificates: C
 def test_should_close_connections_that_do_not_go_on_with_tls(
     tmp_path: Path, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.client.web.server._HEADER_SECONDS", 0.3)
+    monkeypatch.setattr("penstock.client.web.connections.HEAD_SECONDS", 0.3)
     served = Served(tmp_path / "state", "secret", config=settings(certificates)).serve()
     with socket.create_connection((served.service.host.host, served.service.host.port), 20) as silent:
         silent.sendall(b"\x16\x03\x01")
