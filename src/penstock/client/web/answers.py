@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Generator, Iterator, Mapping
+import json
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from functools import partial
-from heapq import nsmallest
+from heapq import heappop, heappush
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
@@ -30,6 +31,9 @@ from penstock.serdes.codecs import parse_json
 from penstock.serdes.serde import as_serializer
 
 DEFAULT_LIMIT, MAX_LIMIT = 100, 1_000
+MAX_ANSWER_BYTES = 8 * 1024 * 1024
+"""A page of entries ends before this size, after its first entry, and says where to go on."""
+
 _MOST_WINDOWS = 100_000
 
 Parameters = Mapping[str, str]
@@ -142,14 +146,12 @@ class Answers:
         high = parse_key(store, parameters["to"]) if parameters.get("to") else None
         if low is not None and high is not None and _raw(store, low) > _raw(store, high):
             raise HttpError(400, "the range ends before it begins: `from` is after `to` in the order of the keys' bytes")
-        merged, partitions = self._everywhere.merged(
+        page, partitions = self._everywhere.merged(
             Asked(store, "range", {**parameters, "limit": str(limit + 1)}, forwarded),
-            limit + 1,
-            lambda typed: _page(typed, store, low, high, limit + 1),
-            lambda entries: [(_raw(store, from_json(found["key"], store.key_serde)), found) for found in entries],
+            lambda typed: _page(typed, store, low, high),
+            lambda answer: _page_of_other(store, answer),
+            lambda found: _first_page(((entry, key) for _, key, entry in found), limit),
         )
-        following = merged[limit]["key"] if len(merged) > limit else None
-        page = {"entries": merged[:limit], "next": following}
         return {**page, "partitions": sorted(partitions)} if forwarded else page
 
     def windows(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json:
@@ -164,8 +166,8 @@ class Answers:
         limit = parse_limit(parameters)
 
         def read(typed: Any, task: TaskId | None) -> Json | None:
-            found = list(islice(_windows(typed, store, key, low, high), limit + 1))
-            return {"entries": found[:limit], "next": found[limit]["start"] if len(found) > limit else None} if found else None
+            found = _first_page(((one, one["start"]) for one in _windows(typed, store, key, low, high)), limit)
+            return found if found["entries"] else None
 
         asked = _asked(store, f"windows/{quote(text, safe='')}", parameters, forwarded)
         found = self._everywhere.find(asked, self._everywhere.task_of(store, key), read)
@@ -184,28 +186,16 @@ class Answers:
         here = self._everywhere.local(name)
         if not here:
             raise HttpError(503, f"no partition of store {name} is here now; ask again later")
-        found: list[Entry] = []
+        oldest = _OldestWindows(limit)
         for partition in here:
             with partition.lease() as lease:
-                # The first so many of each partition, of which the oldest are shown.
                 starts = (
                     one for one in patiently(entries_for(store, lease.store, read)) if low <= (one.window_start or 0) <= high
                 )
-                found += nsmallest(limit + 1, islice(starts, _MOST_WINDOWS), key=lambda one: one.window_start or 0)
-        found.sort(key=lambda one: (one.window_start or 0, one.window_end or 0))
-        entries = [
-            {
-                "key": as_json(one.key),
-                "start": one.window_start,
-                "end": one.window_end,
-                "value": as_json(one.value),
-                **({} if one.timestamp is None else {"timestamp": one.timestamp}),
-            }
-            for one in found[:limit]
-        ]
+                for one in islice(starts, _MOST_WINDOWS):
+                    oldest.add(one)
         total = len(self._queries.stores.tasks_of(name)) or 1
-        following = found[limit].window_start if len(found) > limit else None
-        return {"entries": entries, "next": following, "here": len(here), "partitions": total}
+        return {**oldest.page(), "here": len(here), "partitions": total}
 
     def table(self, name: str, parameters: Parameters) -> Generator[bytes, None, None]:
         """What is here of a store, all or one partition, as the parts of an Arrow stream; what is on disk is of one commit.
@@ -363,12 +353,77 @@ def _get(typed: Any, store: ReadableStore, key: Any, parameters: Parameters) -> 
     return None if value is None else entry(key, value, store.values)
 
 
-def _page(typed: Any, store: ReadableStore, low: Any, high: Any, count: int) -> Iterator[tuple[bytes, Json]]:
+def _page(typed: Any, store: ReadableStore, low: Any, high: Any) -> Iterator[tuple[bytes, Any, Json | None]]:
     with typed.range(low, high) as entries:
-        for key, value in islice(patiently(entries), count):
-            found = entry(key, value, store.values)
-            answer = {"key": as_json(key), "value": as_json(found.value)}
-            yield _raw(store, key), answer if found.timestamp is None else {**answer, "timestamp": found.timestamp}
+        for key, value in patiently(entries):
+            found, shown = entry(key, value, store.values), as_json(key)
+            answer = {"key": shown, "value": as_json(found.value)}
+            yield _raw(store, key), shown, answer if found.timestamp is None else {**answer, "timestamp": found.timestamp}
+
+
+def _page_of_other(store: ReadableStore, answer: Json) -> Iterator[tuple[bytes, Any, Json | None]]:
+    """The entries of another instance; then, where it has more, the key of the next one without an entry."""
+    for found in answer["entries"]:
+        yield _raw(store, from_json(found["key"], store.key_serde)), found["key"], found
+    following = answer.get("next")
+    if following is not None:
+        yield _raw(store, from_json(following, store.key_serde)), following, None
+
+
+def _first_page(found: Iterable[tuple[Json | None, Any]], limit: int) -> Json:
+    """The first entries, as many as `limit` and `MAX_ANSWER_BYTES` allow, and where to go on.
+
+    `found` has entries with their places. An entry that is None stands for entries that have to be asked for again.
+    """
+    entries: list[Json] = []
+    size = 0
+    for one, place in found:
+        size += 0 if one is None else size_of(one)
+        if one is None or len(entries) == limit or (entries and size > MAX_ANSWER_BYTES):
+            return {"entries": entries, "next": place}
+        entries.append(one)
+    return {"entries": entries, "next": None}
+
+
+class _OldestWindows:
+    """The oldest of all windows that are added: a page of them."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept: list[tuple[int, int, int, int, Json]] = []  # a heap: the latest window comes first
+        self._size = self._added = 0
+        self._next: int | None = None
+
+    def add(self, one: Entry) -> None:
+        """Keep a window if it is among the oldest, and drop later ones where the page is full."""
+        start, end = one.window_start or 0, one.window_end or 0
+        if self._next is not None and start >= self._next:
+            return
+        shown = {
+            "key": as_json(one.key),
+            "start": one.window_start,
+            "end": one.window_end,
+            "value": as_json(one.value),
+            **({} if one.timestamp is None else {"timestamp": one.timestamp}),
+        }
+        self._added += 1
+        size = size_of(shown)
+        heappush(self._kept, (-start, -end, -self._added, size, shown))
+        self._size += size
+        while len(self._kept) > self._limit or (self._size > MAX_ANSWER_BYTES and len(self._kept) > 1):
+            latest = heappop(self._kept)
+            self._size -= latest[3]
+            self._next = -latest[0]
+
+    def page(self) -> Json:
+        """The windows that were kept, oldest first, and the start of the first that was not."""
+        oldest_first = sorted(self._kept, key=lambda found: found[:3], reverse=True)
+        return {"entries": [found[4] for found in oldest_first], "next": self._next}
+
+
+def size_of(entry: Json) -> int:
+    """The bytes that an entry takes in an answer."""
+    return len(json.dumps(entry, ensure_ascii=False).encode("utf-8", "backslashreplace"))
 
 
 def _windows(typed: Any, store: ReadableStore, key: Any, low: int, high: int) -> Iterator[Json]:

@@ -10,7 +10,6 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
@@ -27,7 +26,8 @@ BEYOND_HOME = "beyond_home"
 """The parameter with which an instance asks whether a key is where it does not belong."""
 
 Json = dict[str, Any]
-Page = Iterable[tuple[bytes, Json]]
+Page = Iterable[tuple[bytes, Any, Json | None]]
+"""Serialized key, key as JSON, entry; an entry of None says that the instance has more entries, from this key on."""
 
 
 @dataclass(frozen=True)
@@ -184,22 +184,22 @@ class Everywhere:
     # -- many keys -----------------------------------------------------------------------------------------------------
 
     def merged(
-        self, asked: Asked, limit: int, page: Callable[[Any], Page], page_of_other: Callable[[list[Json]], Page]
-    ) -> tuple[list[Json], frozenset[int]]:
-        """The first entries of all partitions in the order of their keys, and which partitions of here are among them."""
+        self, asked: Asked, page: Callable[[Any], Page], page_of_other: Callable[[Json], Page], take: Callable[[Page], Json]
+    ) -> tuple[Json, frozenset[int]]:
+        """What `take` makes of the entries of all partitions in the order of their keys, and the partitions read here."""
         name = asked.store.name
         readers = self.local(name)
         here = frozenset(reader.partition for reader in readers)
         alone = asked.forwarded or self._queries.stores.is_global(name)
         # Others are asked first: no view is held while they are waited for.
-        pages = [] if alone else [page_of_other(entries) for entries in self._entries_of_others(asked, here)]
+        pages = [] if alone else [page_of_other(answer) for answer in self._answers_of_others(asked, here)]
         with ExitStack() as leases:
             pages += [page(leases.enter_context(reader.lease()).store) for reader in readers]
             if {reader.partition for reader in self.local(name)} != here:
                 raise StreamsRebalancingError(f"partitions of store {name} have moved while it was read; ask again later")
-            return [found for _, found in islice(heapq.merge(*pages, key=lambda found: found[0]), limit)], here
+            return take(heapq.merge(*pages, key=lambda found: found[0])), here
 
-    def _entries_of_others(self, asked: Asked, here: frozenset[int]) -> list[list[Json]]:
+    def _answers_of_others(self, asked: Asked, here: frozenset[int]) -> list[Json]:
         """What each other instance has; together with what is here it is every partition once."""
         name, locations = asked.store.name, self._queries.locations
         tasks = self._queries.stores.tasks_of(name)
@@ -211,7 +211,7 @@ class Everywhere:
         for host in sorted(set(missing.values())):
             answer = self._forward.get(host, f"/api/stores/{quote(name, safe='')}/{asked.path}", asked.parameters)
             looked += _partitions(answer.get("partitions", ()), host)
-            pages.append(answer["entries"])
+            pages.append(answer)
         if sorted(looked) != sorted(task.partition for task in tasks):
             raise HttpError(
                 503,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.client.web.answers import DEFAULT_LIMIT, MAX_LIMIT
+from penstock.client.web.answers import DEFAULT_LIMIT, MAX_ANSWER_BYTES, MAX_LIMIT
 
 
 def openapi() -> dict[str, Any]:
@@ -14,7 +14,7 @@ def openapi() -> dict[str, Any]:
     limit = _parameter(
         "limit",
         "query",
-        "How many entries at most.",
+        f"How many entries at most. A page ends earlier, with `next`, before its entries take {MAX_ANSWER_BYTES} bytes.",
         {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
     )
     stale = _parameter(

@@ -401,6 +401,78 @@ def test_should_give_a_range_that_never_ends_in_pages(tmp_path: Path) -> None:
     served.close()
 
 
+@pytest.fixture
+def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """Values of 3,000 bytes, of which three fit into an answer."""
+    monkeypatch.setattr("penstock.client.web.answers.MAX_ANSWER_BYTES", 10_000)
+    served = Served(tmp_path).serve()
+    for number in range(20):
+        served.world.home_of("numbers", number).put(number, "x" * 3_000)
+        served.world.home_of("windows", "w").put("w", ValueAndTimestamp(number, number), 100 * number)
+        served.world.home_of("raw", bytes([number])).put(bytes([number]), b"x" * 15_000)
+    served.world.commit()
+    yield served
+    served.close()
+
+
+def test_should_end_a_range_before_its_answer_is_too_large_and_go_on(large: Served) -> None:
+    found: list[int] = []
+    low = ""
+    while True:
+        status, page = large.get(f"/api/stores/numbers/range?limit=1000{low}")
+        assert status == 200
+        assert len(json.dumps(page)) < 11_000
+        assert len(page["entries"]) == 3 or page["next"] is None
+        found += [entry["key"] for entry in page["entries"]]
+        if page["next"] is None:
+            break
+        low = f"&from={page['next']}"
+    assert found == list(range(20))
+
+
+def test_should_answer_with_one_entry_that_is_too_large_by_itself(large: Served) -> None:
+    low = ""
+    for number in range(20):
+        status, page = large.get(f"/api/stores/raw/range?limit=1000{low}")
+        assert status == 200
+        assert [base64.b64decode(entry["key"]) for entry in page["entries"]] == [bytes([number])]
+        assert base64.b64decode(page["entries"][0]["value"]) == b"x" * 15_000
+        low = f"&from={quote(json.dumps(page['next']))}"
+    assert page["next"] is None
+
+
+@pytest.mark.parametrize("path", ["windows/windows/w", "windows/windows"])
+def test_should_end_windows_before_their_answer_is_too_large_and_go_on(
+    large: Served, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr("penstock.client.web.answers.MAX_ANSWER_BYTES", 200)
+    found: list[int] = []
+    low = 0
+    while low is not None:
+        status, page = large.get(f"/api/stores/{path}?limit=1000&from={low}")
+        assert status == 200
+        assert len(json.dumps(page["entries"])) < 250
+        found += [entry["start"] for entry in page["entries"]]
+        low = page["next"]
+    assert found == [100 * number for number in range(20)]
+
+
+def test_should_skip_nothing_where_another_instance_ends_its_page_early(
+    two: tuple[Served, Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.client.web.answers.MAX_ANSWER_BYTES", 400)
+    found: list[str] = []
+    low = ""
+    while True:
+        status, page = two[0].get(f"/api/stores/counts/range?limit=1000{low}", {"Authorization": "Bearer secret"})
+        assert status == 200
+        found += [entry["key"] for entry in page["entries"]]
+        if page["next"] is None:
+            break
+        low = f"&from={page['next']}"
+    assert found == sorted(KEYS)
+
+
 def test_should_give_up_clients_that_stop_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.client.web.guard.SEND_SECONDS", 1.0)
     served = Served(tmp_path).serve()
