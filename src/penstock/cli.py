@@ -11,7 +11,7 @@ from penstock import __version__
 from penstock.client.repartition_reasons import described_transports
 from penstock.commands.app_reference import AppReferenceError, load_topology
 from penstock.commands.broker import broker
-from penstock.commands.common import Reference, Settings, fail, parse_settings
+from penstock.commands.common import Reference, Settings, fail, parse_settings, say
 from penstock.commands.demo import demo
 from penstock.commands.example import example
 from penstock.commands.logs import logs
@@ -36,7 +36,7 @@ app = typer.Typer(
 
 def _tell_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"penstock {__version__}")
+        say(f"penstock {__version__}")
         raise typer.Exit
 
 
@@ -65,15 +65,15 @@ def describe(
     except PenstockError as exc:
         fail(f"{topology}: {exc}", code=1)
     if svg is None:
-        typer.echo(str(description).rstrip("\n"))
+        say(str(description).rstrip("\n"))
         if repartitions:
-            typer.echo("\n".join(["", "Repartitions:", *(f"   {topic} {said}" for topic, said in repartitions.items())]))
+            say("\n".join(["", "Repartitions:", *(f"   {topic} {said}" for topic, said in repartitions.items())]))
         return
     try:
         svg.write_text(draw_topology(description, title=topology, notes=repartitions), encoding="utf-8")
     except OSError as exc:
         fail(f"cannot write {svg}: {exc.strerror or exc}", code=1)
-    typer.echo(f"wrote {svg}")
+    say(f"wrote {svg}")
 
 
 for _command in (demo, example, broker, run, status, top, logs, query, reset, warm_up):

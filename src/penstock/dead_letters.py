@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.ids import TaskId
+from penstock.printable import printable_lines
 from penstock.record import Headers, ProducedRecord
 
 LOGGER = __name__
@@ -109,7 +110,7 @@ class DeadLetter:
         """In words: where the record was, where it went, and why."""
         origin = "a record" if self.topic is None else f"the record at {self.topic}-{self.partition} @ {self.offset}"
         why = ": ".join(text for text in (self.exception, self.message) if text) or "the handler gave no reason"
-        return f"{origin} went to the dead letter topic {self.to}: {why}"
+        return printable_lines(f"{origin} went to the dead letter topic {self.to}: {why}")
 
 
 def tell(count: int, letters: Sequence[DeadLetter]) -> None:

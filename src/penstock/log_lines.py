@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from penstock.printable import printable_lines
+
 _ROOT = "penstock"
 _MOST_LINES = 100
 _MOST_OF_ONE = 20  # of one logger: a handler that tells of each of many records leaves room for others
@@ -53,7 +55,8 @@ class LogKeeper(logging.Handler):
         text = record.getMessage()
         if record.exc_info and record.exc_info[0] is not None:
             text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
-        self._lines.append(LogLine(round(record.created * 1000), record.levelname, record.name, text[:_MOST_TEXT]))
+        text = printable_lines(text[:_MOST_TEXT])
+        self._lines.append(LogLine(round(record.created * 1000), record.levelname, record.name, text))
 
     def take(self) -> tuple[LogLine, ...]:
         """The lines since this was last asked, oldest first, and how many more there were."""
@@ -94,7 +97,7 @@ def tell_again(who: str, lines: Iterable[LogLine]) -> None:
         # Only names of penstock's own: loggers are kept for ever.
         known = line.logger == _ROOT or line.logger.startswith(f"{_ROOT}.")
         logger = logging.getLogger(line.logger if known else _ROOT)
-        record = _record(line, f"{who}: {line.text}")
+        record = _record(line, printable_lines(f"{who}: {line.text}"))
         if logger.isEnabledFor(record.levelno):
             logger.handle(record)
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from penstock.client.process_end import StopSignal
-from penstock.commands.common import fail, told_in_one_sentence
+from penstock.commands.common import fail, say, told_in_one_sentence
 from penstock.commands.progress import busy
 
 _USUAL_PORT = 9092
@@ -36,7 +36,7 @@ def broker(
     with told_in_one_sentence(), StopSignal() as stop, ExitStack() as stack:
         with busy("starting Kafka; the first start of all downloads it"):
             running = stack.enter_context(DevBroker(port, data))
-        typer.echo(f"ready {running.bootstrap_servers}")
+        say(f"ready {running.bootstrap_servers}")
         while not stop.wait(0.5):
             if not running.is_running:
                 fail("the broker has ended by itself" + (f"; see {data}/broker.log" if data else ""))

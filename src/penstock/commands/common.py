@@ -19,6 +19,7 @@ from rich.text import Text
 from penstock.commands.app_reference import AppReferenceError
 from penstock.config.streams_config import StreamsConfig, UnknownConfigWarning
 from penstock.errors import ConfigError, PenstockError
+from penstock.printable import printable, printable_lines
 
 # The standard library has it from 3.11 on; before that it is a package of another name.
 tomllib: Any = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
@@ -90,9 +91,14 @@ def streams_config(file: Path | None, settings: list[str] | None) -> StreamsConf
         return StreamsConfig(merged)
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """Print text that may come from records, brokers or other processes: control characters are escaped."""
+    typer.echo(printable_lines(text), err=err)
+
+
 def fail(message: str, code: int = FAILED) -> NoReturn:
     """Say what is wrong on standard error and end: 2 for a wrong command, 1 for one that did not work."""
-    typer.echo(f"penstock: {message}", err=True)
+    say(f"penstock: {message}", err=True)
     raise typer.Exit(code)
 
 
@@ -117,14 +123,14 @@ def quiet_clients() -> None:
 
 def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """A table for people on a terminal, aligned plain columns for pipes."""
-    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    texts = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     console = Console()
     if console.is_terminal:
-        table = Table(*columns, title=title, title_justify="left")
+        table = Table(*columns, title=Text(printable(title)), title_justify="left")
         for row in texts:
             table.add_row(*map(Text, row))  # what members are called is not markup
         console.print(table)
         return
     widths = [max(map(len, column)) for column in zip(columns, *texts)]
     for line in [columns, *texts]:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+        say("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())

@@ -19,6 +19,7 @@ from penstock.commands.common import (
     fail,
     quiet_clients,
     read_settings,
+    say,
     show_table,
     told_in_one_sentence,
 )
@@ -53,7 +54,7 @@ def example(
     if name not in SAMPLES:
         fail(f"there is no example {name!r}; there are {', '.join(EXAMPLES)}", code=2)
     if source:
-        typer.echo(inspect.getsource(module_of(name)).rstrip("\n"))
+        say(inspect.getsource(module_of(name)).rstrip("\n"))
         return
     with told_in_one_sentence(), StopSignal() as stop:
         quiet_clients()
@@ -156,7 +157,7 @@ class _Run:
             _refuse_failure(streams)
             found = outputs.take()
             for line in found:
-                typer.echo(line)
+                say(line)
             if not done and not found and outputs.all_read(fed):
                 done = True
                 if self._once:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from penstock.client.process_end import StopSignal
-from penstock.commands.common import ConfigFile, Settings, fail, told_in_one_sentence
+from penstock.commands.common import ConfigFile, Settings, fail, say, told_in_one_sentence
 from penstock.commands.instance import Server, instance
 from penstock.commands.query import shown_time
 from penstock.dead_letters import DeadLetter
@@ -50,7 +50,8 @@ def logs(
                 found = told  # it is away for a moment: what it tells next goes on
             for line in sorted((found - told).elements(), key=lambda line: line.time):
                 if _LEVELS.index(line.level) >= _LEVELS.index(level.upper()) and grep.lower() in line.text.lower():
-                    typer.echo(f"{shown_time(line.time)} {line.level:<8} {line.text}")
+                    text = line.text.replace("\n", "\n    ")  # only the first line of an entry begins at the margin
+                    say(f"{shown_time(line.time)} {line.level:<8} {text}")
             told = found
             if not follow or stop.wait(_EVERY):
                 return

@@ -11,6 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from penstock.printable import printable_lines
+
 
 @contextmanager
 def busy(text: str) -> Iterator[None]:
@@ -33,6 +35,10 @@ class StandardErrorHandler(logging.StreamHandler):  # type: ignore[type-arg]  # 
         """Write a record."""
         self.stream = sys.stderr
         super().emit(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Escape control characters: a message may quote a record or another member."""
+        return printable_lines(super().format(record))
 
 
 class RestoreBars:

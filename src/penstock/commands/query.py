@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 import typer
 
-from penstock.commands.common import ConfigFile, Settings, fail, show_table, told_in_one_sentence
+from penstock.commands.common import ConfigFile, Settings, fail, say, show_table, told_in_one_sentence
 from penstock.commands.instance import Server, instance
 
 _WINDOWED = ("window", "session")
@@ -56,7 +56,7 @@ def query(
 
 def _show_stores(stores: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(stores, ensure_ascii=False))
+        say(json.dumps(stores, ensure_ascii=False))
         return
     rows = [(s["name"], s["kind"], s["partitions"], s["key_type"], s["value_type"], " ".join(s["hosts"])) for s in stores]
     show_table("Stores", ("STORE", "KIND", "PARTITIONS", "KEY", "VALUE", "INSTANCES"), rows)
@@ -64,11 +64,11 @@ def _show_stores(stores: list[dict[str, Any]], as_json: bool) -> None:
 
 def _show(store: str, answer: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(answer, ensure_ascii=False))
+        say(json.dumps(answer, ensure_ascii=False))
         return
     entries = answer.get("entries", [answer])
     if not entries:
-        typer.echo("nothing found")
+        say("nothing found")
         return
     windowed = "start" in entries[0]
     columns = ("KEY", "FROM", "TO", "VALUE") if windowed else ("KEY", "VALUE", "TIMESTAMP")
@@ -80,9 +80,9 @@ def _show(store: str, answer: dict[str, Any], as_json: bool) -> None:
     ]
     show_table(store, columns, rows)
     if answer.get("stale"):
-        typer.echo("from a copy: newer values may exist", err=True)
+        say("from a copy: newer values may exist", err=True)
     if answer.get("next") is not None:
-        typer.echo(f"there is more: --from {_plain(answer['next'])}", err=True)
+        say(f"there is more: --from {_plain(answer['next'])}", err=True)
 
 
 def _plain(value: Any) -> str:

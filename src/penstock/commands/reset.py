@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.commands.common import ConfigFile, Settings, fail, quiet_clients, show_table, streams_config, told_in_one_sentence
+from penstock.commands.common import (
+    ConfigFile,
+    Settings,
+    fail,
+    quiet_clients,
+    say,
+    show_table,
+    streams_config,
+    told_in_one_sentence,
+)
 from penstock.commands.progress import busy
 
 if TYPE_CHECKING:
@@ -77,7 +86,7 @@ def reset(
             if not dry_run:
                 with busy(f"resetting {plan.application_id}"):
                     carry_out(plan, merged, admin, groups, force)
-                typer.echo("done")
+                say("done")
 
 
 def _topics(given: list[str] | None) -> list[str]:
@@ -85,20 +94,20 @@ def _topics(given: list[str] | None) -> list[str]:
 
 
 def _show(plan: ResetPlan, dry_run: bool) -> None:
-    typer.echo(f"{'Would reset' if dry_run else 'Resetting'} {plan.application_id}:")
+    say(f"{'Would reset' if dry_run else 'Resetting'} {plan.application_id}:")
     for member in plan.members:
-        typer.echo(f"put out of the group: {member.client_id} on {member.host}")
+        say(f"put out of the group: {member.client_id} on {member.host}")
     for topic in plan.internal_topics:
-        typer.echo(f"delete topic: {topic}")
+        say(f"delete topic: {topic}")
     for topic, owner in plan.left.items():
-        typer.echo(f"leave topic: {topic} ({'nobody knows whose it is' if owner is None else f'of application {owner}'})")
+        say(f"leave topic: {topic} ({'nobody knows whose it is' if owner is None else f'of application {owner}'})")
     if plan.state_folder is not None:
-        typer.echo(f"delete local state: {plan.state_folder}")
+        say(f"delete local state: {plan.state_folder}")
     if plan.offsets:
         rows = [(p.topic, p.partition, _known(plan.before.get(p)), offset) for p, offset in sorted(plan.offsets.items())]
         show_table("Offsets", ("TOPIC", "PARTITION", "FROM", "TO"), rows)
     if not (plan.members or plan.internal_topics or plan.state_folder or plan.offsets):
-        typer.echo("nothing to do")
+        say("nothing to do")
 
 
 def _known(offset: int | None) -> str:

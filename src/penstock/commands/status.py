@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import typer
-
-from penstock.commands.common import ConfigFile, Settings, fail, quiet_clients, show_table, streams_config, told_in_one_sentence
+from penstock.commands.common import (
+    ConfigFile,
+    Settings,
+    fail,
+    quiet_clients,
+    say,
+    show_table,
+    streams_config,
+    told_in_one_sentence,
+)
 from penstock.commands.progress import busy
 from penstock.ids import TopicPartition
 
@@ -32,7 +39,7 @@ def status(config: ConfigFile = None, settings: Settings = None) -> None:
             fail(f"the brokers know no application {application_id}")
         ends = admin.log_ends([p for p in committed if p.topic in topics], merged.eos_enabled)
         members = [(m.client_id.removesuffix("-consumer"), m.host, m.lanes, " ".join(m.units) or "-") for m in group.members]
-        typer.echo(f"{application_id}: {_in_words(group.state, len(members))}, lag {_total(committed, ends)}")
+        say(f"{application_id}: {_in_words(group.state, len(members))}, lag {_total(committed, ends)}")
         if members:
             show_table("Members", ("CLIENT", "HOST", "THREADS", "TASKS"), members)
         if ends:

@@ -17,6 +17,7 @@ from penstock.commands.instance import Server, instance
 from penstock.commands.logs import lines_of
 from penstock.commands.query import shown_time
 from penstock.errors import StateStoreNotAvailableError
+from penstock.printable import printable_lines
 
 _COLOURS = {"RUNNING": "green", "REBALANCING": "yellow", "RESTORING": "yellow", "ERROR": "red", "PENDING_ERROR": "red"}
 _LOG_LINES = 4
@@ -54,6 +55,7 @@ def top(
 
 def overview(application: dict[str, Any], rows: int | None) -> RenderableType:
     """Everything on one screen; `rows` is how many lines the tables may have together, None for all."""
+    application = _safe(application)
     tasks = [task for task in application["tasks"] if task["role"] != "elsewhere"]
     behind = sorted((p for p in application["partitions"] if p["lag"]), key=lambda p: -p["lag"])
     half = None if rows is None else max(2, rows // 2)
@@ -67,6 +69,15 @@ def overview(application: dict[str, Any], rows: int | None) -> RenderableType:
         first = line.text.splitlines()[0] if line.text else ""
         parts.append(Text(f"{shown_time(line.time)} {first}", style=colour, no_wrap=True, overflow="ellipsis"))
     return Group(*parts)
+
+
+def _safe(found: Any) -> Any:
+    """The same answer with control characters escaped in all of its texts."""
+    if isinstance(found, dict):
+        return {name: _safe(value) for name, value in found.items()}
+    if isinstance(found, list):
+        return [_safe(value) for value in found]
+    return printable_lines(found) if isinstance(found, str) else found
 
 
 def _head(application: dict[str, Any]) -> Text:
@@ -104,7 +115,7 @@ def _tasks(tasks: list[dict[str, Any]], most: int | None) -> Table:
     table = _table("TASK", "ROLE", "STATE", "LAG", "STORES")
     for task in tasks[:most]:
         lag = "" if task["lag"] is None else f"{task['lag']:,}"
-        table.add_row(task["id"], task["role"], _state(task["state"] or ""), lag, Text(" ".join(task["stores"])))
+        table.add_row(Text(task["id"]), Text(task["role"]), _state(task["state"] or ""), lag, Text(" ".join(task["stores"])))
     _say_rest(table, len(tasks), most, "tasks")
     return table
 

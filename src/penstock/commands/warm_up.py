@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import typer
-
-from penstock.commands.common import told_in_one_sentence
+from penstock.commands.common import say, told_in_one_sentence
 from penstock.commands.progress import busy
 
 
@@ -19,4 +17,4 @@ def warm_up() -> None:
     with told_in_one_sentence():
         with busy("Spark starts once, and its JVM writes an archive of its classes"):
             file = make_archive()
-        typer.echo(f"wrote {file} ({file.stat().st_size / 1e6:.0f} MB): applications start sooner from now on")
+        say(f"wrote {file} ({file.stat().st_size / 1e6:.0f} MB): applications start sooner from now on")

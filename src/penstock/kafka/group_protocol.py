@@ -23,6 +23,7 @@ from penstock.kafka.member_codec import AssignmentFrame, MalformedError, MemberF
 from penstock.kafka.members import Decision, MemberIdentity, MemberInfo, Shares
 from penstock.peers.addresses import advertised, may_be_loopback
 from penstock.peers.proofs import PeerKeys, mac, matches
+from penstock.printable import printable
 
 _log = logging.getLogger(__name__)
 
@@ -210,7 +211,7 @@ class GroupProtocol:
                 _log.warning(
                     "members %s and %s of group %s both have the process id %s: a state folder was copied; the second gets no "
                     "work until it has a new id",
-                    *(before, member_id, self._group, member.info.process_id),
+                    *map(printable, (before, member_id, self._group, member.info.process_id)),
                 )
         return doubles
 
@@ -237,7 +238,7 @@ class GroupProtocol:
             _log.warning(
                 "%s of group %s is a stranger and gets no work: %s. If it is an instance of this application, give all of "
                 "them the same application.server.token and the same release",
-                *(repr(str(identity))[:120], self._group, reason),
+                *(repr(str(identity))[:120], self._group, printable(reason)),
             )
 
     # -- what this member takes ----------------------------------------------------------------------------------------

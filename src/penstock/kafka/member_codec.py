@@ -24,6 +24,7 @@ from penstock.ids import UnitId
 from penstock.kafka.members import Decision, MemberInfo, Shares
 from penstock.peers.addresses import MAX_ADDRESS, advertised
 from penstock.peers.proofs import PROOF_BYTES
+from penstock.printable import printable
 
 LOWEST, HIGHEST = 2, 2
 """The versions that this release speaks where members name theirs."""
@@ -352,7 +353,7 @@ def _host(value: Any) -> str:
         try:
             advertised(value)
         except ValueError as exc:
-            raise MalformedError(f"host is not an address that can be reached: {exc}") from exc
+            raise MalformedError(f"host is not an address that can be reached: {printable(str(exc))}") from exc
     return value
 
 

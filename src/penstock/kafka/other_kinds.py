@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.errors import BrokerError
 from penstock.kafka.groups import GroupStatus
+from penstock.printable import printable
 
 _log = logging.getLogger(__name__)
 
@@ -97,7 +98,7 @@ def kind_of(status: GroupStatus | None) -> str:
     known = {JAVA_PROTOCOL: "Kafka Streams in Java"}.get(status.protocol)
     if known is None:
         known = "penstock" if status.protocol.startswith(_OWN_PREFIX) else "consumers"
-    kind = f"{known} (assignor {status.protocol})" if status.protocol else "members that deal out the work just now"
+    kind = f"{known} (assignor {printable(status.protocol)})" if status.protocol else "members that deal out the work just now"
     named = ", ".join(f"{member.client_id} on {member.host}" for member in status.members[:_MOST_NAMED])
     more = len(status.members) - _MOST_NAMED
     counted = "1 member" if len(status.members) == 1 else f"{len(status.members)} members"

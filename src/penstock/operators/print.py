@@ -10,6 +10,7 @@ from typing import IO, Any
 from penstock.columns.operator import Operator
 from penstock.errors import TopologyError
 from penstock.operators.types import ForeachAction, KeyValueMapper
+from penstock.printable import printable_lines
 from penstock.processor import Processor, ProcessorContext
 from penstock.record import Record
 
@@ -50,6 +51,8 @@ class PrintForeachAction:
     def __call__(self, key: Any, value: Any) -> None:
         """Write one line."""
         data = f"{java_text(key)}, {java_text(value)}" if self._mapper is None else java_text(self._mapper(key, value))
+        if self._stream is None:
+            data = printable_lines(data)  # standard output may be a terminal, which would act on what a producer wrote
         out = self._stream or sys.stdout
         out.write(f"[{self._label}]: {data}\n")
         if self._path is None:
