@@ -46,6 +46,9 @@ class CogroupedStreamAggregateBuilder:
             node = aggregation_node(ProcessorParameters(supplier, node_name, [store]), grace_period_ms)
             if grace_period_ms is None:
                 node.is_output_versioned = materialized.is_versioned
+            else:
+                # The inputs share a store, and each has a stream time of its own.
+                supplier.time_name = f"{store.name}/{number}"
             suppliers.append(supplier)
             nodes.append(node)
             self._builder.add_graph_node(self._parent_nodes[group], node)

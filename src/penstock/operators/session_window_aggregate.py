@@ -36,6 +36,8 @@ class KStreamSessionWindowAggregate(Operator):
     ) -> None:
         self.windows = windows
         self.store_name = store_name
+        self.time_name = store_name
+        """The name that its stream time is committed under; operators that share a store have one each."""
         self.emit_strategy = emit_strategy
         self.initializer = initializer
         self.aggregator = aggregator
@@ -61,6 +63,7 @@ class KStreamSessionWindowAggregateProcessor(SessionColumns, OperatorProcessor[A
 
     def __init__(self, supplier: KStreamSessionWindowAggregate) -> None:
         self._store_name = supplier.store_name
+        self._time_name = supplier.time_name
         self._gap_ms = supplier.windows.inactivity_gap_ms
         self._grace_and_gap_ms = supplier.windows.grace_period_ms + supplier.windows.inactivity_gap_ms
         self._emit_final = supplier.emit_strategy.type is StrategyType.ON_WINDOW_CLOSE
@@ -74,7 +77,7 @@ class KStreamSessionWindowAggregateProcessor(SessionColumns, OperatorProcessor[A
         """Keep the context and the store; pick up where the last final results were emitted."""
         self._context = context
         self._store = plain_sessions(context.get_state_store(self._store_name))
-        self._stream_time = StreamTime(context, self._store_name)
+        self._stream_time = StreamTime(context, self._time_name)
         if self._emit_final:
             emitted_until = context.processor_metadata_for_key(self._store_name)
             if emitted_until is not None:

@@ -36,6 +36,8 @@ class KStreamSlidingWindowAggregate(Operator):
     ) -> None:
         self.windows = windows
         self.store_name = store_name
+        self.time_name = store_name
+        """The name that its stream time is committed under; operators that share a store have one each."""
         self.emit_strategy = emit_strategy
         self.initializer = initializer
         self.aggregator = aggregator
@@ -113,7 +115,7 @@ class KStreamSlidingWindowAggregateProcessor(SlidingColumns):
     """Updates the windows a record falls into and creates those that it makes necessary."""
 
     def __init__(self, supplier: KStreamSlidingWindowAggregate) -> None:
-        super().__init__(supplier.store_name, supplier.emit_strategy, supplier.send_old_values)
+        super().__init__(supplier.store_name, supplier.time_name, supplier.emit_strategy, supplier.send_old_values)
         self._difference_ms = supplier.windows.time_difference_ms
         self._grace_ms = supplier.windows.grace_period_ms
         self._initializer = supplier.initializer

@@ -24,8 +24,9 @@ from penstock.windows import EmitStrategy, StrategyType, Window, Windowed
 class TimeWindowAggregateProcessor(OperatorProcessor[Any, Any, "Windowed[Any]", "Change[Any]"]):
     """The common part; subclasses say which windows a record belongs to and which have closed."""
 
-    def __init__(self, store_name: str, emit_strategy: EmitStrategy, send_old_values: bool) -> None:
+    def __init__(self, store_name: str, time_name: str, emit_strategy: EmitStrategy, send_old_values: bool) -> None:
         self._store_name = store_name
+        self._time_name = time_name
         self._emit_final = emit_strategy.type is StrategyType.ON_WINDOW_CLOSE
         self._send_old_values = send_old_values
         self._last_emit_window_close_time = NO_TIMESTAMP
@@ -34,7 +35,7 @@ class TimeWindowAggregateProcessor(OperatorProcessor[Any, Any, "Windowed[Any]", 
         """Keep the context and the store; pick up where the last final results were emitted."""
         self._context = context
         self._store = context.get_state_store(self._store_name)
-        self._stream_time = StreamTime(context, self._store_name)
+        self._stream_time = StreamTime(context, self._time_name)
         if self._emit_final:
             emitted_until = context.processor_metadata_for_key(self._store_name)
             if emitted_until is not None:

@@ -34,6 +34,8 @@ class KStreamWindowAggregate(Operator):
             )
         self.windows = windows
         self.store_name = store_name
+        self.time_name = store_name
+        """The name that its stream time is committed under; operators that share a store have one each."""
         self.emit_strategy = emit_strategy
         self.initializer = initializer
         self.aggregator = aggregator
@@ -57,7 +59,7 @@ class KStreamWindowAggregateProcessor(WindowColumns, TimeWindowAggregateProcesso
     """Updates every window that a record falls into and that has not closed."""
 
     def __init__(self, supplier: KStreamWindowAggregate) -> None:
-        super().__init__(supplier.store_name, supplier.emit_strategy, supplier.send_old_values)
+        super().__init__(supplier.store_name, supplier.time_name, supplier.emit_strategy, supplier.send_old_values)
         self._windows = supplier.windows
         self._windows_for = supplier.windows.windows_for
         self._grace_ms = supplier.windows.grace_period_ms

@@ -101,6 +101,17 @@ def joined(how: str) -> Callable[[StreamsBuilder], Any]:
     return topology
 
 
+def cogrouped(windows: Any, **merger: Any) -> Callable[[StreamsBuilder], Any]:
+    def topology(builder: StreamsBuilder) -> Any:
+        left, right = (builder.stream(topic, TEXT).group_by_key(BY_KEY) for topic in ("left", "right"))
+        both = left.cogroup(lambda k, v, a: f"{a}l").cogroup(right, lambda k, v, a: f"{a}r")
+        # Kept for long, as in `counted`.
+        store = Materialized("both", key_serde=STRING, value_serde=STRING, retention=10_000)
+        return both.windowed_by(windows).aggregate(str, materialized=store, **merger).to_stream()
+
+    return topology
+
+
 def tables(how: str) -> Callable[[StreamsBuilder], Any]:
     def topology(builder: StreamsBuilder) -> Any:
         left = builder.table("left", TEXT, Materialized("left-store"))
@@ -145,6 +156,9 @@ CASES: dict[str, Callable[[StreamsBuilder], Any]] = {
     "sliding on close": counted(SlidingWindows(10, grace=5), CLOSE),
     "session": counted(SessionWindows(6, grace=5)),
     "session on close": counted(SessionWindows(6, grace=5), CLOSE),
+    "cogroup tumbling": cogrouped(TimeWindows(10, grace=5)),
+    "cogroup sliding": cogrouped(SlidingWindows(10, grace=5)),
+    "cogroup session": cogrouped(SessionWindows(6, grace=5), merger=lambda key, first, second: first + second),
     "suppressed until windows close": counted(
         TimeWindows(10, grace=5), suppressed=Suppressed.until_window_closes(BufferConfig.unbounded())
     ),
@@ -205,3 +219,15 @@ def test_should_not_be_seen_in_the_output(case: str, records: list[Any]) -> None
 @pytest.mark.parametrize("case", CASES)
 def test_should_not_be_seen_in_the_output_with_state_on_disk(case: str) -> None:
     assert run(MovingDriver, case, "rocksDB", SAMPLE) == run(TopologyTestDriver, case, "rocksDB", SAMPLE)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.startswith("cogroup")])
+@pytest.mark.parametrize("slower_first", [False, True])
+def test_should_keep_the_stream_time_of_each_input_of_a_windowed_cogroup(case: str, slower_first: bool) -> None:
+    slower = [("right", "a", "x", 200), ("right", "b", "x", 205)]
+    faster = [("left", "a", "x", 1000), ("left", "b", "x", 1005)]
+    # Late for the faster input alone.
+    records = [*(slower + faster if slower_first else faster + slower), ("left", "c", "x", 210), ("right", "c", "x", 210)]
+    moved = run(MovingDriver, case, "in_memory", records)
+    assert moved == run(TopologyTestDriver, case, "in_memory", records)
+    assert {record.value for record in moved if "c@" in record.key} == {"r"}
