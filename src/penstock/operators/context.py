@@ -85,7 +85,7 @@ class OperatorContext(Protocol):
         """Keep a long that is committed with the task's offsets."""
 
     def processor_metadata_for_key(self, key: str) -> int | None:
-        """A long that was kept, by this task or before it was opened; None where there is none."""
+        """A long that was committed before the task was opened; None where there is none. A processor asks in `init`, once."""
 
 
 class OperatorProcessor(Processor[KIn, VIn, KOut, VOut]):

@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from penstock.errors import StreamsError
 from penstock.record import NO_TIMESTAMP
 
 _log = logging.getLogger(__name__)
@@ -57,17 +58,35 @@ class OffsetAndMetadata(NamedTuple):
 class ProcessorMetadata:
     """Longs that processors keep under a name; they are committed with the task's offsets.
 
-    >>> metadata = ProcessorMetadata()
+    A processor claims its names when it is initialized. Names that no processor has claimed by then are dropped: those of
+    operators that were removed or renamed, and those that earlier versions kept.
+
+    >>> metadata = ProcessorMetadata({"count-store": 7, "removed-store": 9})
+    >>> metadata.claim("count-store")
+    7
+    >>> metadata.drop_unclaimed()
     >>> metadata.put("count-store", 1000)
-    >>> metadata.get("count-store"), metadata.needs_commit
-    (1000, True)
+    >>> metadata.as_dict(), metadata.needs_commit
+    ({'count-store': 1000}, True)
     """
 
-    __slots__ = ("_entries", "needs_commit")
+    __slots__ = ("_claimed", "_entries", "needs_commit")
 
     def __init__(self, entries: Mapping[str, int] | None = None) -> None:
         self._entries = dict(entries or {})
+        self._claimed: set[str] = set()
         self.needs_commit = False
+
+    def claim(self, key: str) -> int | None:
+        """Return the value that was committed under a name, or None; the name belongs to the caller from now on."""
+        if key in self._claimed:
+            raise StreamsError(f"two processors of a task commit a time under the name {key!r}: each needs a name of its own")
+        self._claimed.add(key)
+        return self._entries.get(key)
+
+    def drop_unclaimed(self) -> None:
+        """Forget the values whose names nobody has claimed."""
+        self._entries = {key: value for key, value in self._entries.items() if key in self._claimed}
 
     def put(self, key: str, value: int) -> None:
         """Keep a value, and have it committed next time."""

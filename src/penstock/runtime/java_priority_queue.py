@@ -6,6 +6,7 @@ Kafka Streams does, and which input partition goes first at equal timestamps is 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -32,6 +33,10 @@ class JavaPriorityQueue(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._ranks)
+
+    def __iter__(self) -> Iterator[T]:
+        """All entries, in the order of the heap."""
+        return iter(self._entries)
 
     def offer(self, rank: int, entry: T) -> None:
         """Add an entry."""

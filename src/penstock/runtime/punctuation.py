@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from penstock.processor import Punctuator
 from penstock.runtime.java_priority_queue import JavaPriorityQueue
 
-# A timer of a punctuator that was cancelled: it is committed like a due time, so a task that moves does not revive it.
 NEVER = 2**63 - 1
+
+# The queue is first searched for cancelled punctuators when it has this many entries.
+_SEARCHED_FROM = 1000
 
 Punctuate = Callable[[Any, int, Punctuator], None]
 
@@ -17,14 +19,13 @@ Punctuate = Callable[[Any, int, Punctuator], None]
 class PunctuationSchedule:
     """One scheduled punctuator: the node it belongs to, when it is due, how often; also the handle that cancels it."""
 
-    __slots__ = ("cancelled", "interval", "key", "node", "punctuator", "timestamp")
+    __slots__ = ("cancelled", "interval", "node", "punctuator", "timestamp")
 
-    def __init__(self, node: Any, timestamp: int, interval: int, punctuator: Punctuator, key: str | None = None) -> None:
+    def __init__(self, node: Any, timestamp: int, interval: int, punctuator: Punctuator) -> None:
         self.node = node
         self.timestamp = timestamp
         self.interval = interval
         self.punctuator = punctuator
-        self.key = key
         self.cancelled = False
 
     def cancel(self) -> None:
@@ -44,27 +45,38 @@ class PunctuationSchedule:
 
 
 class PunctuationQueue:
-    """The punctuators of one kind of time, the earliest first."""
+    """The punctuators of one kind of time, the earliest first.
 
-    __slots__ = ("_queue", "_schedules", "next_due")
+    A cancelled punctuator leaves the queue when it would have been due, as in Kafka Streams. It leaves earlier if the queue
+    has doubled since it was last searched: a timeout that each record cancels and sets anew adds an entry per record.
+    """
+
+    __slots__ = ("_schedules", "_searched_at", "next_due")
 
     def __init__(self) -> None:
-        self._queue: JavaPriorityQueue[PunctuationSchedule] = JavaPriorityQueue()
-        self._schedules: list[PunctuationSchedule] = []
+        self._schedules: JavaPriorityQueue[PunctuationSchedule] = JavaPriorityQueue()
+        self._searched_at = _SEARCHED_FROM
         # The earliest due time, cancelled ones included: the hot path compares one attribute with stream time.
         self.next_due = NEVER
 
     def schedule(self, schedule: PunctuationSchedule) -> PunctuationSchedule:
         """Add a punctuator."""
-        self._schedules.append(schedule)
-        if schedule.timestamp < NEVER:
-            self._queue.offer(schedule.timestamp, schedule)
-            self.next_due = self._queue.lowest
+        if len(self._schedules) >= self._searched_at:
+            self._remove_cancelled()
+        self._schedules.offer(schedule.timestamp, schedule)
+        self.next_due = self._schedules.lowest
         return schedule
+
+    def _remove_cancelled(self) -> None:
+        alive = [schedule for schedule in self._schedules if not schedule.cancelled]
+        self._schedules.clear()
+        for schedule in alive:
+            self._schedules.offer(schedule.timestamp, schedule)
+        self._searched_at = max(_SEARCHED_FROM, 2 * len(alive))
 
     def maybe_punctuate(self, now: int, punctuate: Punctuate) -> bool:
         """Call every punctuator that is due with the time `now`; says whether there was one."""
-        queue = self._queue
+        queue = self._schedules
         punctuated = False
         while queue.lowest <= now and queue:
             schedule = queue.poll()
@@ -79,17 +91,9 @@ class PunctuationQueue:
 
     def earliest(self) -> int | None:
         """When the next punctuator that was not cancelled is due; None where there is none."""
-        due = [schedule.timestamp for schedule in self._schedules if not schedule.cancelled and schedule.timestamp < NEVER]
-        return min(due, default=None)
-
-    def due_times(self) -> Iterator[tuple[str, int]]:
-        """The due times of the punctuators that have a key to be carried over by."""
-        for schedule in self._schedules:
-            if schedule.key is not None:
-                yield schedule.key, NEVER if schedule.cancelled else schedule.timestamp
+        return min((schedule.timestamp for schedule in self._schedules if not schedule.cancelled), default=None)
 
     def close(self) -> None:
         """Forget all punctuators."""
-        self._queue.clear()
         self._schedules.clear()
         self.next_due = NEVER

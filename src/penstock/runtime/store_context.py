@@ -113,8 +113,8 @@ class AbstractTaskContext(StateStoreContext):
         self.processor_metadata.put(key, value)
 
     def processor_metadata_for_key(self, key: str) -> int | None:
-        """A long that was kept, by this task or before it was opened; None where there is none."""
-        return self.processor_metadata.get(key)
+        """A long that was committed before the task was opened; None where there is none. A processor asks in `init`, once."""
+        return self.processor_metadata.claim(key)
 
     def set_processor_metadata(self, metadata: ProcessorMetadata) -> None:
         """Bring back what was committed."""

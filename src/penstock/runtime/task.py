@@ -155,7 +155,7 @@ class StreamTask:
 
     @tells_task
     def complete_restoration(self, committed: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
-        """Go to work: bring back times and timers from what was committed, then initialize the processors."""
+        """Go to work: bring back the times that were committed, then initialize the processors."""
         if self.state is TaskState.RUNNING:
             return
         if self.state is not TaskState.RESTORING:
@@ -182,11 +182,11 @@ class StreamTask:
         for node in self.topology.nodes:
             self._update_context(node, now, RecordContext(now, -1, -1, None))
             try:
-                with self.timers.carried_over():
-                    node.init(self.context, self._processing_handler)
+                node.init(self.context, self._processing_handler)
                 self.metrics.watch_node(node, self._clock, node in self.topology.sources)
             finally:
                 self._update_context(None, UNKNOWN, None)
+        self.context.processor_metadata.drop_unclaimed()
         self._plan_columns()
 
     def _plan_columns(self) -> None:
@@ -555,11 +555,9 @@ class StreamTask:
         if self.state is TaskState.CLOSED:
             raise StreamsError(f"task {self.task_id}: cannot commit, it is closed")
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-        if self.state in (TaskState.RUNNING, TaskState.SUSPENDED):
-            self.timers.save()
-            if self.commit_needed:
-                self.state_manager.flush_cache()
-                offsets = self._committable_offsets()
+        if self.state in (TaskState.RUNNING, TaskState.SUSPENDED) and self.commit_needed:
+            self.state_manager.flush_cache()
+            offsets = self._committable_offsets()
         return self.prepare_outputs()._replace(offsets=offsets)
 
     def prepare_outputs(self) -> TaskCommit:
@@ -571,9 +569,8 @@ class StreamTask:
     def next_timer(self) -> int | None:
         """When the wall clock next has something to do: a punctuator, or the end of the wait for an empty partition.
 
-        At once where records are left that there was no time for; and where a stream-time punctuator is due without a record: one
-        of a task that an application in Java has left, which keeps stream time and not when its punctuators are due, or one that
-        is new. Kafka Streams calls them as it starts.
+        At once where records are left that there was no time for; and where a stream-time punctuator is due without a record: the
+        task has just been opened, and its stream time was committed. Kafka Streams calls them as it starts, too.
         """
         if self.was_cut_short:
             return 0
@@ -642,7 +639,6 @@ class StreamTask:
             return
         try:
             if self.state is TaskState.RUNNING:
-                self.timers.save()
                 self._close_nodes()
         finally:
             self._transition_to(TaskState.SUSPENDED)

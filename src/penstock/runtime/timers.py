@@ -1,11 +1,8 @@
-"""The punctuators of a task, and how they survive its being closed and opened again."""
+"""The punctuators of a task."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from penstock.clock import Clock
@@ -25,9 +22,8 @@ if TYPE_CHECKING:
 class Timers:
     """Schedules and calls punctuators.
 
-    Those that a processor schedules in `init` come back with the task: their due time is committed under the node, the
-    kind of time, the number of the call and the interval, so the same call finds it again. Those that are scheduled later
-    live as long as the processor that made them.
+    They live as long as the task is open, and nothing of them is committed, as in Kafka Streams: a processor schedules them
+    again when its task is opened again. On the wall clock they are due an interval later, on stream time at once.
     """
 
     def __init__(
@@ -39,17 +35,6 @@ class Timers:
         self._handler = handler
         self._clock = clock
         self._metrics = metrics
-        self._in_init = False
-        self._calls: Counter[tuple[str, PunctuationType]] = Counter()
-
-    @contextmanager
-    def carried_over(self) -> Iterator[None]:
-        """While this is open, schedules take up the due times that were committed."""
-        self._in_init = True
-        try:
-            yield
-        finally:
-            self._in_init = False
 
     def schedule(
         self, interval: int, kind: PunctuationType, punctuator: Punctuator, start: int | None, stream_time: int
@@ -67,19 +52,7 @@ class Timers:
         schedule = PunctuationSchedule(node, first, interval, punctuator)
         if start is not None and start < now:
             schedule.advance(now)
-        if self._in_init:
-            self._take_up(schedule, kind)
         return (self.system_time if wall_clock else self.stream_time).schedule(schedule)
-
-    def _take_up(self, schedule: PunctuationSchedule, kind: PunctuationType) -> None:
-        name = schedule.node.name
-        number = self._calls[name, kind]
-        self._calls[name, kind] += 1
-        # Short, because all that is carried over shares the 4,096 bytes a broker allows for an offset's metadata.
-        schedule.key = f"{name}@{kind.value[0].lower()}{number}/{schedule.interval}"
-        due = self._context.processor_metadata_for_key(schedule.key)
-        if due is not None:
-            schedule.timestamp = due
 
     def punctuate_stream_time(self, stream_time: int) -> bool:
         """Call the stream-time punctuators that are due."""
@@ -92,12 +65,6 @@ class Timers:
     def next_system_time(self) -> int | None:
         """When the next wall-clock punctuator is due."""
         return self.system_time.earliest()
-
-    def save(self) -> None:
-        """Put the due times where they are committed with the offsets."""
-        for queue in (self.stream_time, self.system_time):
-            for key, due in queue.due_times():
-                self._context.add_processor_metadata_key_value(key, due)
 
     def close(self) -> None:
         """Forget all punctuators."""

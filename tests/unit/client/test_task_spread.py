@@ -27,6 +27,7 @@ class Simulated:
     commit: float = 0.03
     move: float = 2.0
     dear: bool = False
+    timers: bool = False
     spread: TaskSpread = field(default_factory=TaskSpread)
     now: float = 0.0
     moves: list[float] = field(default_factory=list)
@@ -44,7 +45,7 @@ class Simulated:
                 self.now += 0.05
                 continue
             waiting.append((self.now, int(arrived)))
-            if self.spread.wants(backlog, moves_are_dear=self.dear) != is_spread:
+            if self.spread.wants(backlog, moves_are_dear=self.dear, has_timers=self.timers) != is_spread:
                 is_spread = self.spread.is_spread
                 self.moves.append(self.now)
                 self.now += self.move
@@ -215,6 +216,15 @@ def test_should_gather_later_where_state_would_have_to_go_to_another_host() -> N
     assert [len(found.moves) for found in (near, far)] == [2, 2]
     assert near.moves[1] < 120
     assert 300 < far.moves[1] < 400
+
+
+def test_should_move_tasks_with_wall_clock_punctuators_once_however_the_load_comes_and_goes() -> None:
+    def load(at: float) -> float:
+        return 600.0 if at % 900 < 60 else 1.0
+
+    plain, timed = (Simulated(load, 0.005, timers=timers).run(3600) for timers in (False, True))
+    assert len(plain.moves) > 4
+    assert len(timed.moves) == 1
 
 
 def test_should_always_be_spread_where_that_is_asked_for() -> None:

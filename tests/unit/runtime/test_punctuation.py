@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.runtime.punctuation import NEVER, PunctuationQueue, PunctuationSchedule
+from penstock.runtime.punctuation import PunctuationQueue, PunctuationSchedule
 
 
 class Recorder:
@@ -76,12 +76,28 @@ def test_should_call_the_earliest_first_and_those_added_meanwhile() -> None:
     assert queue.next_due == queue.earliest() == 105
 
 
-def test_should_not_call_a_punctuator_that_was_committed_as_cancelled() -> None:
+def test_should_forget_cancelled_punctuators_before_they_would_have_been_due() -> None:
     queue, recorder = PunctuationQueue(), Recorder()
-    queue.schedule(PunctuationSchedule("node", NEVER, 100, nothing, key="k"))
+    alive = queue.schedule(PunctuationSchedule("alive", 10_000_000, 100, nothing))
+    for number in range(50_000):  # a timeout that each record sets anew
+        queue.schedule(PunctuationSchedule("timeout", 1_000_000 + number, 100, nothing)).cancel()
 
-    assert not queue.maybe_punctuate(NEVER - 1, recorder)
-    assert list(queue.due_times()) == [("k", NEVER)]
+    assert len(queue._schedules) <= 1_000
+    assert queue.earliest() == alive.timestamp
+    assert queue.maybe_punctuate(alive.timestamp, recorder)
+    assert recorder.calls == [("alive", 10_000_000)]
+    assert len(queue._schedules) == 1
+
+
+def test_should_keep_all_punctuators_that_were_not_cancelled() -> None:
+    queue, recorder = PunctuationQueue(), Recorder()
+    for number in range(5_000):
+        schedule = queue.schedule(PunctuationSchedule(number, number % 7, 100, nothing))
+        if number % 3:
+            schedule.cancel()
+
+    queue.maybe_punctuate(6, recorder)
+    assert sorted(node for node, _ in recorder.calls) == list(range(0, 5_000, 3))
 
 
 @given(st.integers(0, 10_000), st.integers(1, 500), st.integers(0, 20_000))

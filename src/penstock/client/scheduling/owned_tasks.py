@@ -338,7 +338,7 @@ class OwnedTasks:
         """Put all tasks that have been read on lanes; those that have one stay there unless the load asks for something else."""
         tasks = [*self.owners, *(task for task in self._readings if task not in self.owners)]
         if tasks and self._lane_jobs.lanes.keys() - self.leaving:
-            spread = self.spread.wants(backlog, to_restore=to_restore, moves_are_dear=self._is_over_hosts)
+            spread = self._wants_spread(backlog, to_restore)
             self._take_placement(self._placement(tasks, spread=spread))
         elif self.adopted is not None:
             self.copies.keep(self.adopted, self.owners)
@@ -354,9 +354,12 @@ class OwnedTasks:
         ):
             return
         self._placed_at = now
-        spread = self.spread.wants(self.backlog(), moves_are_dear=over_hosts)
+        spread = self._wants_spread(self.backlog())
         placement = self._placement(list(self.owners), spread=spread)
         self._take_placement(placement, f"{'over all lanes' if spread else 'together'} ({self.spread.reason})")
+
+    def _wants_spread(self, backlog: int, to_restore: int = 0) -> bool:
+        return self.spread.wants(backlog, to_restore=to_restore, moves_are_dear=self._is_over_hosts, has_timers=bool(self.timers))
 
     def backlog(self) -> int:
         """How many records wait, as far as is known where logs end."""

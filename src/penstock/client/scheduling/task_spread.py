@@ -129,17 +129,18 @@ class TaskSpread:
         while self._turns and self._turns[0].ended < ended - _IDLE_WINDOW:
             self._turns.popleft()
 
-    def wants(self, backlog: int, *, to_restore: int = 0, moves_are_dear: bool = False) -> bool:
+    def wants(self, backlog: int, *, to_restore: int = 0, moves_are_dear: bool = False, has_timers: bool = False) -> bool:
         """Whether the tasks belong on all lanes, given how many records wait, and how many of changelogs are to be restored.
 
-        Moves are dear where state would have to be copied to another host.
+        Moves are dear where state would have to be copied to another host. With wall-clock punctuators tasks are spread once and
+        not gathered again: each move schedules the punctuators anew, so a load that comes and goes could keep them from firing.
         """
         if self._always:
             return True
         now = self._now()
         waiting = backlog * self._record_seconds(now) + to_restore * _GUESS
         if self.is_spread:
-            if self._one_lane_is_enough(now, waiting, self._patience * (_DEAR if moves_are_dear else 1)):
+            if not has_timers and self._one_lane_is_enough(now, waiting, self._patience * (_DEAR if moves_are_dear else 1)):
                 self._turn_to(False, now)
         elif self._is_too_much(now, waiting):
             if now - self._gathered_at < self._patience * _TOO_SOON:

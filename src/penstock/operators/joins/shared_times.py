@@ -30,19 +30,17 @@ class TimeTracker:
         self._min_time_key = ""
 
     def open(self, context: OperatorContext, name: str | None) -> None:
-        """Bring back what was committed; without a name (an inner join) there is nothing to keep."""
+        """Bring back what was committed, for the side that comes first; an inner join has no name and commits nothing."""
         self.throttle = EmitThrottle(context.app_configs, EMIT_INTERVAL_OUTER_JOIN)
-        if name is None:
+        if name is None or self._context is context:
             return
         self._context = context
         self._stream_time_key = f"{name}@stream-time"
         self._min_time_key = f"{name}@min-time"
         stream_time = context.processor_metadata_for_key(self._stream_time_key)
-        if stream_time is not None:
-            self.stream_time = max(self.stream_time, stream_time)
+        self.stream_time = NO_TIMESTAMP if stream_time is None else stream_time
         min_time = context.processor_metadata_for_key(self._min_time_key)
-        if min_time is not None:
-            self.min_time = min_time
+        self.min_time = NOTHING_SEEN if min_time is None else min_time
 
     def advance_stream_time(self, timestamp: int) -> None:
         """Advance to a record's time if it is higher."""
