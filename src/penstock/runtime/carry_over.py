@@ -3,10 +3,13 @@
 The text is Kafka Streams' own (version 2): base64 of a version byte, the partition time, and a map of names to longs
 that belongs to the whole task. A Java application reads what is written here, and the other way round.
 
-What only penstock keeps follows behind that map, where Java does not look: a second map (operators' stream time, due timers), and
+What only penstock keeps follows behind that map, where Java does not look: a second map (operators' stream time), and
 positions behind a shuffle (`spark/vectors.py`), compressed. So Java writes none of it back, and what was true before Java had the
 task is not taken for true after it. Names in Java's map are those of stores; ours have a character in them that no store's name
-has.
+has. Earlier versions wrote the names of operators' times in full; they are shortened when they are read (`time_key`).
+
+Brokers keep 4,096 bytes (`offset.metadata.max.bytes`). Positions and Java's map have to fit; operators' stream times are left out
+as far as they do not (`to_committed`). Kafka Streams commits none of them.
 """
 
 from __future__ import annotations
@@ -17,15 +20,20 @@ import logging
 import re
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from penstock.errors import StreamsError
+from penstock.ids import TaskId
+from penstock.operators.time_tracker import time_key
 from penstock.record import NO_TIMESTAMP
 
 _log = logging.getLogger(__name__)
 
 LATEST_VERSION = 2
+
+MAX_LENGTH = 4096
+"""The longest text that brokers keep: their default for offset.metadata.max.bytes."""
 
 # Which logs the positions of a vector belong to: entries of this name and a topic's, as far as there is room for them.
 _LOG = "penstock.log:"
@@ -39,6 +47,9 @@ _LONG = struct.Struct(">q")
 _HEAD = 1 + _LONG.size
 _EMPTY_MAP = _INT.pack(0)
 
+# What begins with neither of these was written by an earlier version.
+_OWN_NAMES = ("@", "penstock.")
+
 # Which names stores can have.
 _STORE_NAME = re.compile(r"[a-zA-Z0-9._-]*")
 
@@ -46,6 +57,10 @@ _STORE_NAME = re.compile(r"[a-zA-Z0-9._-]*")
 _PLAIN, _DEFLATED = b"\0", b"\1"
 _WORTH_IT = 64
 _MOST_POSITIONS = 1 << 20
+
+
+# What an operator's time takes in a map.
+_TIME_BYTES = _INT.size + len(time_key("")) + _LONG.size
 
 
 class OffsetAndMetadata(NamedTuple):
@@ -87,6 +102,23 @@ class ProcessorMetadata:
     def drop_unclaimed(self) -> None:
         """Forget the values whose names nobody has claimed."""
         self._entries = {key: value for key, value in self._entries.items() if key in self._claimed}
+
+    def check_length(self, task_id: TaskId) -> None:
+        """Raise StreamsError if brokers would refuse what is claimed; warn if operators' stream times have to be left out."""
+        required = [key for key in self._claimed if not _is_own(key)]
+        if (needed := _length(required)) > MAX_LENGTH:
+            raise StreamsError(
+                f"task {task_id} cannot be opened: {len(required)} stores emit results on window close, and the times of these "
+                f"results take {needed:,} bytes beside each committed offset, of {MAX_LENGTH:,} that brokers keep "
+                "(offset.metadata.max.bytes). Give the stores shorter names, or put a repartition() before some of the windows."
+            )
+        if (needed := _length(self._claimed)) > MAX_LENGTH:
+            _log.warning(
+                "task %s: the stream times of %d operators take %d bytes beside a committed offset, of %d that brokers keep "
+                "(offset.metadata.max.bytes). Some are left out: after a restart these operators start at the time of their next "
+                "record, as in Kafka Streams. Put a repartition() before some of the operators.",
+                *(task_id, len(self._claimed) - len(required), needed, MAX_LENGTH),
+            )
 
     def put(self, key: str, value: int) -> None:
         """Keep a value, and have it committed next time."""
@@ -133,9 +165,17 @@ class ProcessorMetadata:
         return f"ProcessorMetadata({self._entries!r})"
 
 
+def _length(names: Iterable[str]) -> int:
+    return len(TopicPartitionMetadata(0, ProcessorMetadata(dict.fromkeys(names, 0))).encode())
+
+
 def _is_own(name: str) -> bool:
     """Whether an entry is nothing to Java."""
     return _STORE_NAME.fullmatch(name) is None
+
+
+def _own_name(name: str) -> str:
+    return name if name.startswith(_OWN_NAMES) else time_key(name)
 
 
 def _read_map(data: bytes, at: int) -> tuple[dict[str, int], int]:
@@ -204,7 +244,8 @@ class TopicPartitionMetadata(NamedTuple):
             if version != LATEST_VERSION:
                 return cls(partition_time, ProcessorMetadata())
             java, at = _read_map(data, _HEAD)
-            return cls(partition_time, ProcessorMetadata({**java, **_read_map(data, at)[0]}))
+            own = {_own_name(name): value for name, value in _read_map(data, at)[0].items()}
+            return cls(partition_time, ProcessorMetadata({**java, **own}))
         except (binascii.Error, ValueError, IndexError, struct.error):
             _log.warning("Unsupported offset metadata found")
             return nothing
@@ -213,21 +254,43 @@ class TopicPartitionMetadata(NamedTuple):
 def to_committed(metadata: str) -> str:
     """The text to commit: positions that follow a bar go where Java does not look.
 
+    Operators' stream times are left out as far as the text is longer than brokers keep, always the same ones.
+
     >>> text = to_committed("|7|lines=3,4")
     >>> TopicPartitionMetadata.decode(text), from_committed(text)
     (TopicPartitionMetadata(partition_time=-1, processor_metadata=ProcessorMetadata({})), '|7|lines=3,4')
     """
     times, bar, positions = metadata.partition("|")
-    if not bar:
+    if not bar and len(metadata) <= MAX_LENGTH:
         return metadata
-    data = base64.b64decode(TopicPartitionMetadata._decode(times).encode())
-    at = _HEAD
-    for _ in range(2):
-        if at == len(data):
-            data += _EMPTY_MAP
-        _, at = _read_map(data, at)
+    carried = TopicPartitionMetadata._decode(times)
+    packed = _packed(positions) if bar else b""
+    text = _with_positions(carried, packed)
+    if len(text) <= MAX_LENGTH:
+        return text
+    entries = carried.processor_metadata.as_dict()
+    kept = {name: value for name, value in entries.items() if not name.startswith("@")}
+    needed = _with_positions(carried._replace(processor_metadata=ProcessorMetadata(kept)), packed)
+    # Four characters for three bytes, and the second map's number of entries, which may be missing now.
+    room = (MAX_LENGTH - len(needed)) // 4 * 3 - 2 * _INT.size
+    names = sorted(entries.keys() - kept.keys())[: max(0, room) // _TIME_BYTES]
+    kept |= {name: entries[name] for name in names}
+    return _with_positions(carried._replace(processor_metadata=ProcessorMetadata(kept)), packed)
+
+
+def _packed(positions: str) -> bytes:
     plain = positions.encode()
-    packed = _DEFLATED + zlib.compress(plain, 1) if len(plain) > _WORTH_IT else _PLAIN + plain
+    return _DEFLATED + zlib.compress(plain, 1) if len(plain) > _WORTH_IT else _PLAIN + plain
+
+
+def _with_positions(carried: TopicPartitionMetadata, packed: bytes) -> str:
+    data = base64.b64decode(carried.encode())
+    if packed:
+        at = _HEAD
+        for _ in range(2):
+            if at == len(data):
+                data += _EMPTY_MAP
+            _, at = _read_map(data, at)
     return base64.b64encode(data + packed).decode("ascii")
 
 

@@ -55,9 +55,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# The brokers' default for offset.metadata.max.bytes.
-_BROKER_LIMIT = 4096
-
 
 class TaskEnvironment(NamedTuple):
     """What a task is given by whoever runs it."""
@@ -187,6 +184,7 @@ class StreamTask:
             finally:
                 self._update_context(None, UNKNOWN, None)
         self.context.processor_metadata.drop_unclaimed()
+        self.context.processor_metadata.check_length(self.task_id)
         self._plan_columns()
 
     def _plan_columns(self) -> None:
@@ -591,16 +589,7 @@ class StreamTask:
             if offset is None:
                 offset = self._next_offsets.get(partition)
             if offset is not None:
-                text = TopicPartitionMetadata(queue.partition_time, metadata).encode()
-                if len(text) > _BROKER_LIMIT:
-                    _log.warning(
-                        "task %s: %d bytes are to be committed with the offset of %s; brokers refuse more than "
-                        "offset.metadata.max.bytes (default 4096): raise it, or give the operators shorter names",
-                        self.task_id,
-                        len(text),
-                        partition,
-                    )
-                offsets[partition] = OffsetAndMetadata(offset, text)
+                offsets[partition] = OffsetAndMetadata(offset, TopicPartitionMetadata(queue.partition_time, metadata).encode())
         return offsets
 
     def _consumed_offsets(self) -> dict[TopicPartition, int]:

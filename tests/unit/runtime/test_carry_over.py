@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import base64
+import random
 import zlib
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.errors import StreamsError
+from penstock.ids import TaskId
+from penstock.operators.time_tracker import time_key
 from penstock.runtime.carry_over import (
+    MAX_LENGTH,
     OffsetAndMetadata,
     ProcessorMetadata,
     TopicPartitionMetadata,
@@ -15,10 +20,12 @@ from penstock.runtime.carry_over import (
     logs_of,
     to_committed,
     with_logs,
+    with_own_offset,
 )
 
+TIME, OTHER_TIME = time_key("store@stream-time"), time_key("store@min-time")
 LONGS = st.integers(-(2**63), 2**63 - 1)
-NAMES = st.text(max_size=20).filter(lambda text: text.isprintable() and not text.startswith("penstock.log:"))  # those are ours
+NAMES = st.from_regex(r"[a-zA-Z0-9._-]{0,20}", fullmatch=True) | st.text(max_size=20).map(time_key)
 
 
 @settings(max_examples=100)
@@ -81,16 +88,16 @@ def java_part(text: str) -> tuple[int, dict[str, int]]:
 
 
 def test_should_keep_from_java_what_is_ours_alone() -> None:
-    entries = {"count-store": 7, "count-store@stream-time": 9, "ticker@s0/1000": 11, "other-store": 8}
+    entries = {"count-store": 7, TIME: 9, OTHER_TIME: 11, "other-store": 8}
     text = TopicPartitionMetadata(5, ProcessorMetadata(entries)).encode()
     assert java_part(text) == (5, {"count-store": 7, "other-store": 8})
     assert TopicPartitionMetadata.decode(text) == TopicPartitionMetadata(5, ProcessorMetadata(entries))
-    only_ours = TopicPartitionMetadata(5, ProcessorMetadata({"ticker@s0/1000": 11})).encode()
+    only_ours = TopicPartitionMetadata(5, ProcessorMetadata({TIME: 11})).encode()
     assert java_part(only_ours) == (5, {})
 
 
 @pytest.mark.parametrize("count", [1, 200])
-@pytest.mark.parametrize("entries", [{}, {"store": 7}, {"store@stream-time": 7}, {"store": 7, "store@stream-time": 9}])
+@pytest.mark.parametrize("entries", [{}, {"store": 7}, {TIME: 7}, {"store": 7, TIME: 9}])
 def test_should_commit_positions_where_java_does_not_look(entries: dict[str, int], count: int) -> None:
     times = TopicPartitionMetadata(5, ProcessorMetadata(entries)).encode()
     positions = "7|lines=" + ",".join(str(123_456_789_012 + 7919 * 7919 * p) for p in range(count))
@@ -122,3 +129,98 @@ def test_should_take_positions_that_are_cut_off_or_too_long_for_none() -> None:
         assert from_committed(text) == text
     huge = base64.b64encode(whole[:17] + b"\1" + zlib.compress(bytes(10 << 20))).decode()
     assert from_committed(huge) == huge
+
+
+def earlier(partition_time: int, java: dict[str, int], own: dict[str, int], positions: str = "") -> str:
+    """What earlier versions committed: names of operators' times in full, and due times of timers."""
+
+    def written(entries: dict[str, int]) -> bytes:
+        parts = [len(entries).to_bytes(4, "big")]
+        for name, value in entries.items():
+            parts += [len(name).to_bytes(4, "big"), name.encode(), value.to_bytes(8, "big", signed=True)]
+        return b"".join(parts)
+
+    packed = b"\1" + zlib.compress(positions.encode(), 1) if positions else b""
+    data = b"\2" + partition_time.to_bytes(8, "big", signed=True) + written(java) + written(own) + packed
+    return base64.b64encode(data).decode()
+
+
+@pytest.mark.parametrize("positions", ["", "7|lines=" + ",".join(map(str, range(50)))])
+def test_should_read_what_earlier_versions_committed(positions: str) -> None:
+    own = {"store@stream-time": 9, "store@min-time": 8, "ticker@w0/1000": 2**63 - 1, "penstock.log:lines": 4711}
+    text = from_committed(earlier(5, {"store": 7}, own, positions))
+    times, bar, rest = text.partition("|")
+    assert (bar, rest) == ("|" if positions else "", positions)
+    found = TopicPartitionMetadata.decode(times)
+    assert found.partition_time == 5
+    assert [found.processor_metadata.claim(name) for name in ("store", TIME, OTHER_TIME)] == [7, 9, 8]
+    found.processor_metadata.drop_unclaimed()
+    assert found.processor_metadata == ProcessorMetadata({"store": 7, TIME: 9, OTHER_TIME: 8})
+    assert logs_of(OffsetAndMetadata(0, times)) == {"lines": 4711}
+
+
+def test_should_believe_an_earlier_version_that_ran_in_between() -> None:
+    """It keeps the short names, which it does not know, and adds its own behind them."""
+    found = TopicPartitionMetadata.decode(earlier(5, {}, {TIME: 9, "store@stream-time": 12}))
+    assert found.processor_metadata == ProcessorMetadata({TIME: 12})
+
+
+def times_of(count: int) -> dict[str, int]:
+    return {time_key(f"KTABLE-SUPPRESS-STATE-STORE-{number:010}@stream-time"): 2**62 + number for number in range(count)}
+
+
+def test_should_have_room_for_the_times_of_150_operators() -> None:
+    text = TopicPartitionMetadata(2**62, ProcessorMetadata(times_of(150))).encode()
+    assert len(text) <= MAX_LENGTH
+    assert to_committed(text) == text
+
+
+@pytest.mark.parametrize("own_offset", [False, True])
+@pytest.mark.parametrize("stores", [0, 40])
+@pytest.mark.parametrize("count", [0, 1, 150, 161, 162, 163, 1_000])
+@pytest.mark.parametrize("sources", [0, 1, 230])
+def test_should_leave_out_operators_times_as_far_as_brokers_do_not_keep_them(
+    sources: int, count: int, stores: int, own_offset: bool
+) -> None:
+    java = {f"store-{number:04}": number for number in range(stores if sources < 100 else 10)}
+    committed = OffsetAndMetadata(3, TopicPartitionMetadata(5, ProcessorMetadata({**java, **times_of(count)})).encode())
+    if own_offset:
+        committed = with_own_offset(committed)
+    randomly = random.Random(sources)
+    positions = "|7|lines=" + ",".join(str(randomly.randrange(10**11, 10**12)) for _ in range(sources)) if sources else ""
+    logs = {f"a-topic-with-a-name-{number}": 2**62 + number for number in range(20)} if sources else {}
+    text = to_committed(with_logs(committed._replace(metadata=committed.metadata + positions), logs).metadata)
+
+    assert len(text) <= MAX_LENGTH
+    assert java_part(text) == (5, java)
+    times, bar, rest = from_committed(text).partition("|")
+    assert bar + rest == positions
+    found = TopicPartitionMetadata.decode(times).processor_metadata.as_dict()
+    kept = found.keys() - java.keys()
+    assert kept <= times_of(count).keys()
+    if len(kept) < count:
+        assert len(text) > MAX_LENGTH - 60
+        assert kept == set(sorted(times_of(count))[: len(kept)])
+    assert text == to_committed(from_committed(text))
+
+
+def test_should_warn_where_operators_times_have_to_be_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    metadata = ProcessorMetadata()
+    for name in times_of(150):
+        metadata.claim(name)
+    metadata.check_length(TaskId(0, 1))
+    assert not caplog.records
+    for name in times_of(170).keys() - times_of(150).keys():
+        metadata.claim(name)
+    metadata.check_length(TaskId(0, 1))
+    assert "task 0_1: the stream times of 170 operators take 4332 bytes" in caplog.text
+
+
+def test_should_refuse_more_results_on_window_close_than_brokers_keep_the_times_of() -> None:
+    metadata = ProcessorMetadata()
+    for number in range(58):
+        metadata.claim(f"KSTREAM-AGGREGATE-STATE-STORE-{number:010}")
+    metadata.check_length(TaskId(0, 1))
+    metadata.claim("KSTREAM-AGGREGATE-STATE-STORE-0000000058")
+    with pytest.raises(StreamsError, match=r"task 0_1 cannot be opened: 59 stores emit results on window close.*4,108 bytes"):
+        metadata.check_length(TaskId(0, 1))

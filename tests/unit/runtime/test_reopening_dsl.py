@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,12 +27,16 @@ from penstock import (
     Suppressed,
     TimeWindows,
 )
+from penstock.errors import StreamsError
 from penstock.ids import TopicPartition
+from penstock.operators.time_tracker import time_key
 from penstock.record import ProducedRecord, RawRecord
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.carry_over import MAX_LENGTH, OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from penstock.runtime.task import StreamTask, TaskCommit
 from penstock.testing import TopologyTestDriver
 from tests.harness.thoroughness import examples
+
+from .harness import Harness
 
 STRING = Serdes.string()
 TEXT = Consumed(STRING, STRING)
@@ -74,6 +79,22 @@ class MovingDriver(TopologyTestDriver):
         for partition, offset in task.state_manager.changelog_offsets.items():
             task.state_manager.restore(partition, self._log.get(partition, [])[offset:])
         task.complete_restoration(self._committed)
+
+
+class EarlierDriver(MovingDriver):
+    """Commits operators' times as earlier versions did, under names in full."""
+
+    def _keep(self, commit: TaskCommit) -> None:
+        super()._keep(commit)
+        assert self._task is not None
+        stores = [store.name for store in self._task.topology.state_stores]
+        in_full = {time_key(name): name for store in stores for name in (f"{store}@stream-time", f"{store}@min-time")}
+        for partition, committed in commit.offsets.items():
+            time, kept = TopicPartitionMetadata.decode(committed.metadata)
+            entries = {in_full.get(name, name): value for name, value in kept.as_dict().items()}
+            assert not any(name.startswith("@") for name in entries)
+            text = TopicPartitionMetadata(time, ProcessorMetadata(entries)).encode()
+            self._committed[partition] = committed._replace(metadata=text)
 
 
 def _as_read(record: ProducedRecord, offset: int) -> RawRecord:
@@ -231,3 +252,32 @@ def test_should_keep_the_stream_time_of_each_input_of_a_windowed_cogroup(case: s
     moved = run(MovingDriver, case, "in_memory", records)
     assert moved == run(TopologyTestDriver, case, "in_memory", records)
     assert {record.value for record in moved if "c@" in record.key} == {"r"}
+
+
+def test_should_commit_the_times_of_many_windows_with_final_results_in_what_brokers_keep(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    grouped = builder.stream("left", TEXT).group_by_key(BY_KEY)
+    for size in range(1, 61):
+        final = Suppressed.until_window_closes(BufferConfig.unbounded())
+        grouped.windowed_by(TimeWindows(size * 1000, grace=0)).count().suppress(final).to_stream(lambda w, v: w.key).to("out")
+    harness = Harness(builder.build(), tmp_path)
+    harness.open()
+    harness.add("left", ("a", "x", 1000), ("a", "x", 900_000))
+    harness.task.process_all()
+    (committed,) = harness.commit().offsets.values()
+    assert len(committed.metadata) <= MAX_LENGTH
+    assert len(TopicPartitionMetadata.decode(committed.metadata).processor_metadata.as_dict()) == 120
+
+
+def test_should_refuse_to_open_a_task_with_too_many_windows_that_emit_on_close(tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    grouped = builder.stream("left", TEXT).group_by_key(BY_KEY)
+    for size in range(1, 101):
+        grouped.windowed_by(TimeWindows(size * 1000, grace=0)).emit_strategy(CLOSE).count()
+    with pytest.raises(StreamsError, match=r"task 0_1 cannot be opened: 100 stores emit results on window close"):
+        Harness(builder.build(), tmp_path).open()
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("cogroup")])
+def test_should_go_on_from_times_that_an_earlier_version_committed(case: str) -> None:
+    assert run(EarlierDriver, case, "in_memory", SAMPLE) == run(TopologyTestDriver, case, "in_memory", SAMPLE)

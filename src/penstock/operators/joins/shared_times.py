@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.ids import TaskId
 from penstock.operators.context import OperatorContext
-from penstock.operators.time_tracker import EMIT_INTERVAL_OUTER_JOIN, EmitThrottle
+from penstock.operators.time_tracker import EMIT_INTERVAL_OUTER_JOIN, EmitThrottle, time_key
 from penstock.record import NO_TIMESTAMP
 from penstock.windows import MAX_TIMESTAMP
 
@@ -35,8 +35,8 @@ class TimeTracker:
         if name is None or self._context is context:
             return
         self._context = context
-        self._stream_time_key = f"{name}@stream-time"
-        self._min_time_key = f"{name}@min-time"
+        self._stream_time_key = time_key(f"{name}@stream-time")
+        self._min_time_key = time_key(f"{name}@min-time")
         stream_time = context.processor_metadata_for_key(self._stream_time_key)
         self.stream_time = NO_TIMESTAMP if stream_time is None else stream_time
         min_time = context.processor_metadata_for_key(self._min_time_key)

@@ -15,6 +15,7 @@ from penstock.errors import StreamsError, TopologyError
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.rows import each_row
 from penstock.operators.skipped import skip_record
+from penstock.operators.time_tracker import time_key
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
 from penstock.record import Record, RecordContext
 from penstock.state.buffers import Eviction
@@ -85,7 +86,7 @@ class KStreamKTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, Any, An
                 )
             self._buffer = context.get_state_store(self._buffer_name)
             self._buffer.set_serdes_if_null(context)
-            self._stream_time_key = f"{self._buffer_name}@stream-time"
+            self._stream_time_key = time_key(f"{self._buffer_name}@stream-time")
             carried = context.processor_metadata_for_key(self._stream_time_key)
             if carried is not None:
                 self._buffer.observed_stream_time = max(self._buffer.observed_stream_time, carried)
