@@ -96,7 +96,7 @@ def serialize_column(
         if type(serializer) is TimeWindowedSerializer and not serializer.wants_headers:
             starts = [windowed.window.start for windowed in values]
             return [key + _pack_start(start) for key, start in zip(windowed_base_keys(serializer, topic, values), starts)]
-        if isinstance(serializer, ColumnSerializer):
+        if isinstance(serializer, ColumnSerializer) and not wants_headers(serializer):
             return serializer.serialize_all(topic, values)
         fast = _fast(_SERIALIZERS, serializer)
         if fast is not None:
@@ -112,7 +112,7 @@ def deserialize_column(
     """`deserializer(topic, bytes)` of each entry; with its headers where the deserializer takes them."""
     fast = _fast(_DESERIALIZERS, deserializer)
     try:
-        if isinstance(deserializer, ColumnDeserializer):
+        if isinstance(deserializer, ColumnDeserializer) and not wants_headers(deserializer):
             return deserializer.deserialize_all(topic, data)
         if fast is not None:
             return fast(data)

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.operators.context import OperatorContext
 from penstock.operators.forwarding import FlushListener, SessionCacheFlushListener, SessionCacheFlushListenerWithHeaders
+from penstock.serdes.record_headers import NEW_HEADERS
 from penstock.state.aggregation_with_headers import AggregationWithHeaders
 from penstock.windows import Windowed
 
@@ -39,7 +40,7 @@ class PlainSessionView:
 
     def put(self, session_key: Windowed[Any], aggregate: Any) -> None:
         """Set the aggregate of a session; None deletes."""
-        self._store.put(session_key, None if aggregate is None else AggregationWithHeaders(aggregate))
+        self._store.put(session_key, None if aggregate is None else AggregationWithHeaders(aggregate, NEW_HEADERS))
 
     def through_bytes(self, aggregate: Any) -> Any:
         """A copy of the aggregate: the store's serde reads it with headers."""

@@ -22,6 +22,7 @@ from penstock.record import Headers, ProducedRecord, Record, RecordContext
 from penstock.runtime.read_only_store import ReadOnlyStore
 from penstock.runtime.store_context import AbstractTaskContext
 from penstock.runtime.task_metrics import TaskMetrics
+from penstock.serdes.record_headers import AddedHeaders
 from penstock.windows import to_ms
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
         """Hand a record to all children of the current node, or to the one named.
 
         Timestamp and headers of the record become those of the record context while the children work, so sinks and
-        stores below see them; the context of the caller is back when this returns.
+        stores below see them; the context of the caller is back when this returns. A record that has the headers of the one being
+        processed gets what serializers of stores have added to those.
         """
         node = self.current_node
         if node is None:
@@ -72,6 +74,8 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
             record = Record(record.key, record.value, record.timestamp, record.headers)
         context = self.record_context
         if context is not None and (record.timestamp != context.timestamp or record.headers is not context.headers):
+            if type(context.headers) is AddedHeaders and record.headers is context.headers.before:
+                record = Record(record.key, record.value, record.timestamp, tuple(context.headers))
             self.record_context = RecordContext(
                 record.timestamp,
                 context.offset,

@@ -222,8 +222,11 @@ class ProcessorNode(Node):
 
     @property
     def column_face(self) -> ColumnFace | None:
-        """What the processor declares."""
-        return self.processor if isinstance(self.processor, ColumnFace) else None
+        """What the processor declares; nothing where a store's serde takes headers, which are those of a single record."""
+        if not isinstance(self.processor, ColumnFace):
+            return None
+        stores = map(self._context.state_manager.store, self.state_stores)
+        return None if any(getattr(store, "serdes_take_headers", False) for store in stores) else self.processor
 
     def follow(self, plan: ColumnPlan) -> None:
         """Hand columns to the processor as they are, or row after row."""

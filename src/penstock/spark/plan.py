@@ -16,7 +16,7 @@ from penstock.columns.operator import Operator
 from penstock.errors import ConfigError
 from penstock.ids import TaskId, TopicPartition
 from penstock.repeatable import why_not_repeatable
-from penstock.serdes.contract import as_deserializer, wants_headers
+from penstock.serdes.contract import as_deserializer, as_serializer, wants_headers
 from penstock.timestamps import WallclockTimestampExtractor, resolve_timestamp_extractor, uses_partition_time
 from penstock.topology.column_plan import is_counted
 from penstock.topology.specs import ProcessorSpec, SourceSpec, Subtopology
@@ -141,7 +141,7 @@ def make_plan(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int
         topic
         for topic in shuffled
         for s in subtopologies
-        if cached and topic in s.source_topics and is_counted(s, topic) and not _keys_need_headers(s, config)
+        if cached and topic in s.source_topics and is_counted(s, topic) and not _serdes_need_headers(s, config)
     }
     bound = {s.id: state_bound for s in subtopologies if (state_bound := state_bound_of(s)) is not None}
     return Plan(by_id, dict(partitions), shuffled, frozenset(counted), reasons, bound)
@@ -155,16 +155,16 @@ def state_bound_of(subtopology: Subtopology) -> StateBound | None:
     return StateBound.HOST if all(builder.build().persistent for builder in unlogged) else StateBound.PROCESS
 
 
-def _keys_need_headers(subtopology: Subtopology, config: Any) -> bool:
-    """Whether keys are read with headers, which are not there where records are only counted."""
-    for node in subtopology.nodes:
-        if isinstance(node, SourceSpec):
-            given = node.key_deserializer
-            if given is None and config.get("default.key.serde") is not None:
-                given = config.default_key_serde
-            if wants_headers(as_deserializer(given)):
-                return True
-    return False
+def _serdes_need_headers(subtopology: Subtopology, config: Any) -> bool:
+    """Whether keys are read, or stores used, with headers, which are not there where records are only counted."""
+    default = config.default_key_serde if config.get("default.key.serde") is not None else None
+    sources = [node.key_deserializer or default for node in subtopology.nodes if isinstance(node, SourceSpec)]
+    stores = [builder.chosen() for builder in subtopology.stores.values()]
+    kept = [getattr(store, "key_serde", None) or default for store in stores]
+    kept += [getattr(store, "value_serde", None) for store in stores]
+    return any(wants_headers(as_deserializer(given)) for given in (*sources, *kept)) or any(
+        wants_headers(as_serializer(given)) for given in kept
+    )
 
 
 def why_topics(subtopologies: Sequence[Subtopology], partitions: Mapping[str, int], config: Mapping[str, Any]) -> dict[str, str]:

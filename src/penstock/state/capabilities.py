@@ -23,6 +23,8 @@ class StoreCapabilities:
     """The sequence number of the last change in the changelog, where entries of one key and time are told apart by one."""
     query_kind: tuple[str, str] | None = None
     """What a typed store holds and how its values look, for queries; None: nobody can read it from outside."""
+    serdes_take_headers: bool = False
+    """Whether a serde takes headers: then the processors that use the store get their records one by one, not as columns."""
     passes_bytes: bool = False
     """Whether what is committed reads the same below this layer."""
 

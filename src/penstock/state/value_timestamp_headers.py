@@ -46,6 +46,13 @@ def serialize_headers(headers: Headers) -> bytes:
     return write_varint(len(payload)) + payload
 
 
+def with_timestamp_and_headers(raw: bytes | None, timestamp: int, headers: Headers) -> bytes | None:
+    """The bytes of a value with its headers and timestamp in front; None stays None."""
+    if raw is None:
+        return None
+    return serialize_headers(headers) + timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + raw
+
+
 def split_headers(raw: bytes) -> tuple[Headers, bytes]:
     """The headers in front, and the rest."""
     if raw[:1] == NO_HEADERS:

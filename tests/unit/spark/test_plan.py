@@ -9,7 +9,9 @@ from penstock import (
     FailOnInvalidTimestamp,
     Grouped,
     LogAndSkipOnInvalidTimestamp,
+    Materialized,
     Processor,
+    Serde,
     Serdes,
     StreamsBuilder,
     StreamsConfig,
@@ -48,10 +50,16 @@ class Called:
         return int(record.value)
 
 
-def plan_with(extractor: Any, transport: str = "auto", partitions: int = 2, targets: int | None = None) -> Plan:
+def plan_with(
+    extractor: Any,
+    transport: str = "auto",
+    partitions: int = 2,
+    targets: int | None = None,
+    counts: Materialized[Any, Any] | None = None,
+) -> Plan:
     builder = StreamsBuilder()
     lines = builder.stream("lines", Consumed(TEXT, TEXT, timestamp_extractor=extractor))
-    lines.group_by(lambda _, word: word, Grouped("words", TEXT, TEXT)).count()
+    lines.group_by(lambda _, word: word, Grouped("words", TEXT, TEXT)).count(counts)
     config = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1", "repartition.transport": transport})
     built = builder.build().internal_topology_builder
     built.rewrite_topology(config)
@@ -116,6 +124,16 @@ def test_should_refuse_a_shuffle_that_would_forget_the_time_of_the_partition(ext
 def test_should_shuffle_by_the_clock_only_where_asked_to() -> None:
     assert not plan_with(WallclockTimestampExtractor()).shuffled
     assert plan_with(WallclockTimestampExtractor(), "shuffle").shuffled
+
+
+@pytest.mark.parametrize("which", ["key_serde", "value_serde"])
+def test_should_shuffle_whole_records_where_a_serde_of_the_counts_takes_headers(which: str) -> None:
+    plain: Any = Serde(lambda topic, value: b"", lambda topic, data: None)
+    with_headers: Any = Serde(lambda topic, value, headers: b"", lambda topic, data, headers: None)
+    assert plan_with(None, counts=Materialized("counts", **{which: plain})).counted
+    taken = plan_with(None, counts=Materialized("counts", **{which: with_headers}))
+    assert taken.shuffled
+    assert not taken.counted
 
 
 def test_should_write_to_the_topic_where_there_are_more_sources_than_a_broker_keeps_positions_of() -> None:

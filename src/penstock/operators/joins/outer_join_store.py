@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from penstock.columns.serdes import ColumnSerializer, serialize_column
 from penstock.errors import SerializationError
+from penstock.serdes.contract import call_with_headers, wants_headers
 from penstock.serdes.guessed import or_default
 from penstock.serdes.serde import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
 
@@ -66,10 +67,15 @@ class TimestampedKeyAndJoinSideSerializer(ColumnSerializer, WrappingNullable):
         self.inner = as_serializer(getter.key_serde) if self.inner is None else or_default(self.inner, getter)
         _pass_on(self.inner, getter)
 
-    def __call__(self, topic: str, data: TimestampedKeyAndJoinSide) -> bytes:
+    @property
+    def wants_headers(self) -> bool:
+        """Whether the serializer of the key takes headers."""
+        return wants_headers(self.inner)
+
+    def __call__(self, topic: str, data: TimestampedKeyAndJoinSide, headers: Any = None) -> bytes:
         """Time, side and key."""
         assert self.inner is not None, "set_if_unset was not called"
-        key = self.inner(topic, data.key)
+        key: bytes | None = call_with_headers(self.inner, topic, data.key, headers)
         if key is None:
             raise SerializationError(f"the key of a record that waits for its join partner cannot be null (topic {topic!r})")
         return _TIME_AND_SIDE.pack(data.timestamp, data.is_left_side) + key
@@ -94,7 +100,12 @@ class TimestampedKeyAndJoinSideDeserializer(WrappingNullable):
         self.inner = as_deserializer(getter.key_serde) if self.inner is None else or_default(self.inner, getter)
         _pass_on(self.inner, getter)
 
-    def __call__(self, topic: str, data: bytes | None) -> TimestampedKeyAndJoinSide | None:
+    @property
+    def wants_headers(self) -> bool:
+        """Whether the deserializer of the key takes headers."""
+        return wants_headers(self.inner)
+
+    def __call__(self, topic: str, data: bytes | None, headers: Any = None) -> TimestampedKeyAndJoinSide | None:
         """The key with its time and side; null bytes stay None."""
         if data is None:
             return None
@@ -105,7 +116,8 @@ class TimestampedKeyAndJoinSideDeserializer(WrappingNullable):
                 f"(topic {topic!r})"
             )
         timestamp, is_left_side = _TIME_AND_SIDE.unpack_from(data)
-        return TimestampedKeyAndJoinSide(self.inner(topic, data[_TIME_AND_SIDE.size :]), timestamp, is_left_side)
+        key = call_with_headers(self.inner, topic, data[_TIME_AND_SIDE.size :], headers)
+        return TimestampedKeyAndJoinSide(key, timestamp, is_left_side)
 
 
 class TimestampedKeyAndJoinSideSerde(Serde[TimestampedKeyAndJoinSide]):
@@ -137,16 +149,21 @@ class LeftOrRightValueSerializer(ColumnSerializer, WrappingNullable):
         _pass_on(self.left, getter)
         _pass_on(self.right, getter)
 
-    def __call__(self, topic: str, data: LeftOrRightValue | None) -> bytes | None:
+    @property
+    def wants_headers(self) -> bool:
+        """Whether the serializer of a side takes headers."""
+        return wants_headers(self.left) or wants_headers(self.right)
+
+    def __call__(self, topic: str, data: LeftOrRightValue | None, headers: Any = None) -> bytes | None:
         """Side and value."""
         if data is None:
             return None
         assert self.left is not None, "set_if_unset was not called"
         assert self.right is not None, "set_if_unset was not called"
         if data.left_value is not None:
-            side, value = b"\x01", self.left(topic, data.left_value)
+            side, value = b"\x01", call_with_headers(self.left, topic, data.left_value, headers)
         else:
-            side, value = b"\x00", self.right(topic, data.right_value)
+            side, value = b"\x00", call_with_headers(self.right, topic, data.right_value, headers)
         return None if value is None else side + value
 
     def serialize_all(self, topic: str, values: Sequence[LeftOrRightValue]) -> Sequence[bytes | None]:
@@ -176,15 +193,20 @@ class LeftOrRightValueDeserializer(WrappingNullable):
         _pass_on(self.left, getter)
         _pass_on(self.right, getter)
 
-    def __call__(self, topic: str, data: bytes | None) -> LeftOrRightValue | None:
+    @property
+    def wants_headers(self) -> bool:
+        """Whether the deserializer of a side takes headers."""
+        return wants_headers(self.left) or wants_headers(self.right)
+
+    def __call__(self, topic: str, data: bytes | None, headers: Any = None) -> LeftOrRightValue | None:
         """The value on its side; no bytes are None."""
         if not data:
             return None
         assert self.left is not None, "set_if_unset was not called"
         assert self.right is not None, "set_if_unset was not called"
         if data[0] == 1:
-            return LeftOrRightValue(self.left(topic, data[1:]), None)
-        return LeftOrRightValue(None, self.right(topic, data[1:]))
+            return LeftOrRightValue(call_with_headers(self.left, topic, data[1:], headers), None)
+        return LeftOrRightValue(None, call_with_headers(self.right, topic, data[1:], headers))
 
 
 class LeftOrRightValueSerde(Serde[LeftOrRightValue]):

@@ -200,7 +200,7 @@ class CachingKeyValueStore(WrappedKeyValueStore):
             self._wrapped.put(key, new_value)
             if listener is not None:
                 change = Change(new_value, old_value if self._send_old_values else None)
-                listener(Record(key, change, entry_context.timestamp, entry_context.headers))
+                listener(Record(key, change, entry_context.timestamp, tuple(entry_context.headers)))
         finally:
             context.set_record_context(current)
 

@@ -187,7 +187,7 @@ class CachingSegmentedStore(WrappedStateStore):
             self._put_below(binary_key, new_value)
             if listener is not None:
                 change = Change(new_value, old_value if self._send_old_values else None)
-                listener(Record(self._listener_key(binary_key), change, entry_context.timestamp, entry_context.headers))
+                listener(Record(self._listener_key(binary_key), change, entry_context.timestamp, tuple(entry_context.headers)))
         finally:
             context.set_record_context(current)
 

@@ -9,14 +9,21 @@ from typing import Any, Generic, TypeVar
 from penstock.record import Headers
 from penstock.state.aggregation_with_headers import AggregationWithHeaders
 from penstock.state.keys.session import SessionKeySchema
+from penstock.state.layers.entries_with_headers import EntriesWithHeaders
 from penstock.state.layers.logged_session import ChangeLoggingSessionStore
 from penstock.state.layers.logged_window import ChangeLoggingWindowStore
 from penstock.state.layers.metered_session import MeteredSessionStore
 from penstock.state.layers.metered_window import MeteredWindowStore
 from penstock.state.layers.wrapped_session import WrappedSessionStore
 from penstock.state.layers.wrapped_window import Entry, WrappedWindowStore
+from penstock.state.store import StateStoreContext, StoreIterator
 from penstock.state.value_and_timestamp import TIMESTAMP_SIZE, timestamp
-from penstock.state.value_timestamp_headers import ValueTimestampHeaders, serialize_headers, split_headers
+from penstock.state.value_timestamp_headers import (
+    ValueTimestampHeaders,
+    serialize_headers,
+    split_headers,
+    with_timestamp_and_headers,
+)
 from penstock.windows import Windowed
 
 K = TypeVar("K")
@@ -109,16 +116,47 @@ class MeteredWindowStoreWithHeaders(MeteredWindowStore[K, ValueTimestampHeaders[
     """Values come and go as `ValueTimestampHeaders`."""
 
     query_kind = ("window", "headers")
+    _entries: EntriesWithHeaders
+
+    def _find_serdes(self, context: StateStoreContext) -> None:
+        super()._find_serdes(context)
+        if self._serdes.take_headers:
+            # Chosen once: stores whose serdes take no headers pay nothing for those that do.
+            self._entries = EntriesWithHeaders(context, self._serdes)
+            self.put = self._put_with_headers  # type: ignore[method-assign]
+            self._value_from_raw = self._value_from_raw_with_headers  # type: ignore[method-assign]
+            self._windows = self._windows_with_headers  # type: ignore[method-assign]
+
+    def _put_with_headers(self, key: K, value: ValueTimestampHeaders[V] | None, window_start: int) -> None:
+        if key is None:
+            self._refuse_none_key()
+        if value is None:
+            with self._entries.deleting():
+                self._wrapped.put(self._raw_key(key), None, window_start)
+        else:
+            raw = self._entries.write(key, value.value, getattr(value, "headers", None))
+            self._wrapped.put(raw.key, with_timestamp_and_headers(raw.value, value.timestamp, raw.headers), window_start)
+
+    def _value_from_raw_with_headers(self, raw: bytes | None) -> ValueTimestampHeaders[V] | None:
+        if raw is None:
+            return None
+        headers, rest = split_headers(raw)
+        value = self._entries.value(rest[TIMESTAMP_SIZE:], headers)
+        return None if value is None else ValueTimestampHeaders(value, timestamp(rest), headers)
+
+    def _windows_with_headers(self, entries: Any) -> StoreIterator[tuple[Windowed[K], ValueTimestampHeaders[V]]]:
+        read_key = self._entries.key
+        typed = (
+            (Windowed(read_key(windowed.key, split_headers(raw)[0]), windowed.window), self._value_from_raw(raw))
+            for windowed, raw in entries
+        )
+        return self._metered(typed, entries)
 
     def _raw_from_value(self, value: ValueTimestampHeaders[Any] | None) -> bytes | None:
         if value is None or value.value is None:
             return None
-        raw = self._serdes.raw_value(value.value)
-        if raw is None:
-            return None
         # The operators of tables put a value and its timestamp only: their results have no headers of their own.
-        headers = serialize_headers(getattr(value, "headers", ()))
-        return headers + value.timestamp.to_bytes(TIMESTAMP_SIZE, "big", signed=True) + bytes(raw)
+        return with_timestamp_and_headers(self._serdes.raw_value(value.value), value.timestamp, getattr(value, "headers", ()))
 
     def _value_from_raw(self, raw: bytes | None) -> ValueTimestampHeaders[V] | None:
         if raw is None:
@@ -177,6 +215,47 @@ class MeteredSessionStoreWithHeaders(MeteredSessionStore[K, AggregationWithHeade
     takes_rows = False  # aggregates come and go with their headers, one by one
     gives_headers = True
     query_kind = ("session", "headers")
+    _entries: EntriesWithHeaders
+
+    def _find_serdes(self, context: StateStoreContext) -> None:
+        super()._find_serdes(context)
+        if self._serdes.take_headers:
+            # Chosen once: stores whose serdes take no headers pay nothing for those that do.
+            self._entries = EntriesWithHeaders(context, self._serdes)
+            self.put = self._put_with_headers  # type: ignore[method-assign]
+            self.remove = self._remove_with_headers  # type: ignore[method-assign]
+            self._value_from_raw = self._value_from_raw_with_headers  # type: ignore[method-assign]
+            self._typed = self._typed_with_headers  # type: ignore[method-assign]
+
+    def _put_with_headers(self, session_key: Windowed[K], aggregate: AggregationWithHeaders[V] | None) -> None:
+        if aggregate is None:
+            with self._entries.deleting():
+                self._wrapped.put(self._raw_session(session_key), None)
+            return
+        if session_key is None or session_key.window is None or session_key.key is None:
+            self._raw_session(session_key)  # raises with the reason
+        raw = self._entries.write(session_key.key, aggregate.aggregation, aggregate.headers)
+        value = None if raw.value is None else serialize_headers(raw.headers) + raw.value
+        self._wrapped.put(Windowed(raw.key, session_key.window), value)
+
+    def _remove_with_headers(self, session_key: Windowed[K]) -> None:
+        with self._entries.deleting():
+            self._wrapped.remove(self._raw_session(session_key))
+
+    def _value_from_raw_with_headers(self, raw: bytes | None) -> AggregationWithHeaders[V] | None:
+        if raw is None:
+            return None
+        headers, rest = split_headers(raw)
+        aggregation = self._entries.value(rest, headers)
+        return None if aggregation is None else AggregationWithHeaders(aggregation, headers)
+
+    def _typed_with_headers(self, entries: Any) -> StoreIterator[tuple[Windowed[K], AggregationWithHeaders[V]]]:
+        read_key = self._entries.key
+        typed = (
+            (Windowed(read_key(session.key, split_headers(raw)[0]), session.window), self._value_from_raw(raw))
+            for session, raw in entries
+        )
+        return self._metered(typed, entries)
 
     def _raw_from_value(self, value: AggregationWithHeaders[Any] | None) -> bytes | None:
         if value is None or value.aggregation is None:

@@ -37,15 +37,19 @@ class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
         """Find the serdes and open the wrapped store."""
-        self._serdes = StoreSerdes(context, self._name, self._key_serde, self._value_serde)
-        self._raw_key = self._serdes.raw_key
-        self._key_from = self._serdes.key_from
+        self._find_serdes(context)
         self._metrics = StoreMetrics(context, self._metrics_scope, self._name)
         self._metrics.time_calls(self, _METERED)
         if not self.persistent:
             self._metrics.gauge("num-keys", "The current number of keys in the in-memory store", self._num_keys)
         with self._metrics.restoring():
             super().init(context, root)
+
+    def _find_serdes(self, context: StateStoreContext) -> None:
+        self._serdes = StoreSerdes(context, self._name, self._key_serde, self._value_serde)
+        self._raw_key = self._serdes.raw_key
+        self._key_from = self._serdes.key_from
+        self.serdes_take_headers = self._serdes.take_headers
 
     def close(self) -> None:
         """Close the wrapped store; what was not committed is gone."""
@@ -145,6 +149,10 @@ class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]
 
     def _typed(self, entries: Any, operation: str) -> StoreIterator[tuple[K, V]]:
         key_from, value_from = self._key_from, self._value_from_raw
+        typed: Any = ((key_from(key), value_from(value)) for key, value in entries)
+        return PeekingIterator(typed, self._name, self._closing(entries, operation))
+
+    def _closing(self, entries: Any, operation: str) -> Callable[[Any], None]:
         finished = self._metrics.iterator_opened(operation)
 
         def close(_: Any) -> None:
@@ -153,8 +161,7 @@ class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]
             finally:
                 finished()
 
-        typed: Any = ((key_from(key), value_from(value)) for key, value in entries)
-        return PeekingIterator(typed, self._name, close)
+        return close
 
     def _num_keys(self) -> int:
         return self.approximate_num_entries() if self.is_open else 0

@@ -37,15 +37,19 @@ class MeteredSessionStore(WrappedSessionStore, SessionStore[K, V], Generic[K, V]
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
         """Find the serdes and open the wrapped store."""
-        self._serdes = StoreSerdes(context, self._name, self._key_serde, self._value_serde)
-        self._raw_key = self._serdes.raw_key
-        self._key_from = self._serdes.key_from
+        self._find_serdes(context)
         self._metrics = StoreMetrics(context, self._metrics_scope, self._name)
         self._metrics.time_calls(self, _METERED)
         if not self.persistent:
             self._metrics.gauge("num-keys", "The current number of keys in the in-memory store", self._num_entries)
         with self._metrics.restoring():
             super().init(context, root)
+
+    def _find_serdes(self, context: StateStoreContext) -> None:
+        self._serdes = StoreSerdes(context, self._name, self._key_serde, self._value_serde)
+        self._raw_key = self._serdes.raw_key
+        self._key_from = self._serdes.key_from
+        self.serdes_take_headers = self._serdes.take_headers
 
     def close(self) -> None:
         """Close the wrapped store; what was not committed is gone."""
@@ -191,6 +195,10 @@ class MeteredSessionStore(WrappedSessionStore, SessionStore[K, V], Generic[K, V]
 
     def _typed(self, entries: Any) -> StoreIterator[tuple[Windowed[K], V]]:
         key_from, value_from = self._key_from, self._value_from_raw
+        typed = ((Windowed(key_from(session.key), session.window), value_from(value)) for session, value in entries)
+        return self._metered(typed, entries)
+
+    def _metered(self, typed: Any, entries: Any) -> PeekingIterator[Any, Any]:
         finished = self._metrics.iterator_opened("fetch")
 
         def close(_: Any) -> None:
@@ -199,5 +207,4 @@ class MeteredSessionStore(WrappedSessionStore, SessionStore[K, V], Generic[K, V]
             finally:
                 finished()
 
-        typed = ((Windowed(key_from(session.key), session.window), value_from(value)) for session, value in entries)
         return PeekingIterator(typed, self._name, close)

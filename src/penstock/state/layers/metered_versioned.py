@@ -34,6 +34,7 @@ class MeteredVersionedStore(WrappedStateStore, VersionedKeyValueStore[K, V], Gen
     def init(self, context: StateStoreContext, root: StateStore) -> None:
         """Find the serdes and open the wrapped store."""
         self._serdes = StoreSerdes(context, self._name, self._key_serde, self._value_serde)
+        self.serdes_take_headers = self._serdes.take_headers
         self._metrics = StoreMetrics(context, self._metrics_scope, self._name)
         self._metrics.time_calls(self, _METERED)
         with self._metrics.restoring():

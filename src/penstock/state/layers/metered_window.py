@@ -48,9 +48,7 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
         """Find the serdes and open the wrapped store."""
-        self._serdes = StoreSerdes(context, self._name, self._key_serde, self._value_serde)
-        self._raw_key = self._serdes.raw_key
-        self._key_from = self._serdes.key_from
+        self._find_serdes(context)
         self._metrics = StoreMetrics(context, self._metrics_scope, self._name)
         self._metrics.time_calls(self, _METERED)
         if not self.persistent:
@@ -60,6 +58,12 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
         self._few = self._wrapped.few_windows
         self._context = context
         self._times_iterators = self._metrics.times_iterators
+
+    def _find_serdes(self, context: StateStoreContext) -> None:
+        self._serdes = StoreSerdes(context, self._name, self._key_serde, self._value_serde)
+        self._raw_key = self._serdes.raw_key
+        self._key_from = self._serdes.key_from
+        self.serdes_take_headers = self._serdes.take_headers
 
     def close(self) -> None:
         """Close the wrapped store; what was not committed is gone."""

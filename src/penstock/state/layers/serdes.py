@@ -21,8 +21,9 @@ from penstock.serdes.codecs import (
     serialize_long,
     serialize_string,
 )
-from penstock.serdes.contract import as_deserializer, as_serializer, shown_half
+from penstock.serdes.contract import as_deserializer, as_serializer, shown_half, wants_headers
 from penstock.serdes.guessed import or_default
+from penstock.serdes.record_headers import reading_record_headers, record_headers, with_record_headers
 from penstock.serdes.serde import WrappingNullable
 from penstock.state.store import StateStoreContext
 
@@ -41,25 +42,37 @@ def changelog_topic(context: StateStoreContext, store_name: str) -> str:
 
 
 class StoreSerdes:
-    """Four functions between a store's types and its bytes; None values pass, errors name the store."""
+    """Four functions between a store's types and its bytes; None values pass, errors name the store.
+
+    A serde that takes headers is given those of the record being processed.
+    """
 
     def __init__(self, context: StateStoreContext, store_name: str, key_serde: Any, value_serde: Any) -> None:
+        self._context = context
         self.topic = changelog_topic(context, store_name)
         key_serde = _or_default(key_serde, context, "key", store_name)
         value_serde = _or_default(value_serde, context, "value", store_name)
         self._serialize_key, self._serialize_value = as_serializer(key_serde), as_serializer(value_serde)
         self._deserialize_value = as_deserializer(value_serde)
+        deserialize_key = as_deserializer(key_serde)
+        halves = (self._serialize_key, self._serialize_value, deserialize_key, self._deserialize_value)
+        self.take_headers = any(map(wants_headers, halves))
+        """Whether one of the serdes takes headers: then records come to the store one by one, each with its own."""
         self.exact_type = _exact_type(self._serialize_value)
-        self.raw_key = _serializer(as_serializer(key_serde), self.topic, store_name, "key")
-        self.raw_value = _serializer(as_serializer(value_serde), self.topic, store_name, "value")
-        self.key_from = _deserializer(as_deserializer(key_serde), self.topic, store_name, "key")
-        self.value_from = _deserializer(as_deserializer(value_serde), self.topic, store_name, "value")
+        self.raw_key = _serializer(self._serialize_key, context, self.topic, store_name, "key")
+        self.raw_value = _serializer(self._serialize_value, context, self.topic, store_name, "value")
+        self.key_from = _deserializer(deserialize_key, context, self.topic, store_name, "key")
+        self.value_from = _deserializer(self._deserialize_value, context, self.topic, store_name, "value")
         self.give: _Half = self.value_from if self.exact_type is None else _same
         """The value that `keep` has kept."""
 
     def through_bytes(self, value: Any) -> Any:
-        """What comes back of a value that is written and read."""
-        return self.value_from(self.raw_value(value))
+        """What comes back of a value that is written and read; headers that this adds do not stay with the record."""
+        if not self.take_headers:
+            return self.value_from(self.raw_value(value))
+        record = self._context.record_context
+        with record_headers(self._context, () if record is None else record.headers):
+            return self.value_from(self.raw_value(value))
 
     def keep(self, value: Any) -> Any:
         """A value as it is kept between the records of a turn, for `give` to give it as it would come from the store.
@@ -149,7 +162,9 @@ def _or_default(serde: Any, context: StateStoreContext, which: str, store_name: 
     return serde
 
 
-def _serializer(serialize: Any, topic: str, store_name: str, which: str) -> Callable[[Any], Any]:
+def _serializer(half: Any, context: StateStoreContext, topic: str, store_name: str, which: str) -> Callable[[Any], Any]:
+    serialize = with_record_headers(half, context)
+
     def to_bytes(value: Any) -> bytes | None:
         try:
             raw = serialize(topic, value)
@@ -157,20 +172,20 @@ def _serializer(serialize: Any, topic: str, store_name: str, which: str) -> Call
         except Exception as exc:
             raise SerializationError(
                 f"cannot serialize a {which} of type {type(value).__name__} for store {store_name} (topic {topic}) with "
-                f"{shown_half(serialize)}: {exc}. Change the default serdes or give the store serdes that fit"
+                f"{shown_half(half)}: {exc}. Change the default serdes or give the store serdes that fit"
             ) from exc
 
     def key_to_bytes(key: Any) -> bytes:
         raw = to_bytes(key)
         if raw is None:
             raise SerializationError(
-                f"the key serializer {shown_half(serialize)} of store {store_name} (topic {topic}) gave None "
+                f"the key serializer {shown_half(half)} of store {store_name} (topic {topic}) gave None "
                 f"for a key of type {type(key).__name__}: a key needs bytes"
             )
         return raw
 
     whole = key_to_bytes if which == "key" else to_bytes
-    return _plain(_PLAIN_SERIALIZERS, serialize, whole)
+    return _plain(_PLAIN_SERIALIZERS, half, whole)
 
 
 def _plain(known: dict[Any, _Shortcut], half: Any, whole: _Half) -> _Half:
@@ -260,14 +275,16 @@ _PLAIN_DESERIALIZERS: dict[Any, _Shortcut] = {
 }
 
 
-def _deserializer(deserialize: Any, topic: str, store_name: str, which: str) -> Callable[[Any], Any]:
+def _deserializer(half: Any, context: StateStoreContext, topic: str, store_name: str, which: str) -> Callable[[Any], Any]:
+    deserialize = reading_record_headers(half, context)
+
     def from_bytes(raw: bytes) -> Any:
         try:
             return deserialize(topic, raw)
         except Exception as exc:
             raise SerializationError(
                 f"cannot deserialize a {which} of {len(raw)} bytes from store {store_name} (topic {topic}) with "
-                f"{shown_half(deserialize)}: {exc}. Change the default serdes or give the store serdes that fit"
+                f"{shown_half(half)}: {exc}. Change the default serdes or give the store serdes that fit"
             ) from exc
 
-    return _plain(_PLAIN_DESERIALIZERS, deserialize, from_bytes)
+    return _plain(_PLAIN_DESERIALIZERS, half, from_bytes)

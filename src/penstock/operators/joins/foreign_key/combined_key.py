@@ -6,6 +6,7 @@ foreign key lie together.
 
 from __future__ import annotations
 
+import copy
 import struct
 from collections.abc import Callable, Sequence
 from operator import add
@@ -14,7 +15,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from penstock.columns.serdes import serialize_column
 from penstock.errors import SerializationError
 from penstock.operators.context import OperatorContext
+from penstock.serdes.contract import wants_headers
 from penstock.serdes.guessed import or_default
+from penstock.serdes.record_headers import reading_record_headers, with_record_headers
 from penstock.serdes.serde import Deserializer, Serializer, as_deserializer, as_serializer
 
 KRight = TypeVar("KRight")
@@ -55,19 +58,28 @@ class CombinedKeySchema(Generic[KRight, KLeft]):
         self._foreign_key_deserializer = as_deserializer(foreign_key_serde)
         self._primary_key_serializer = as_serializer(primary_key_serde)
         self._primary_key_deserializer = as_deserializer(primary_key_serde)
+        self.takes_headers = False
+        """Whether a serde takes headers; known of the schema of a task."""
 
-    def init(self, context: OperatorContext) -> None:
-        """Use the default key serde where none was given."""
-        self._foreign_key_serializer = or_default(self._foreign_key_serializer, context)
-        self._foreign_key_deserializer = or_default(self._foreign_key_deserializer, context)
-        self._primary_key_serializer = or_default(self._primary_key_serializer, context)
-        self._primary_key_deserializer = or_default(self._primary_key_deserializer, context)
-        if self._foreign_key_serializer is None:
-            self._foreign_key_serializer = as_serializer(context.key_serde)
-            self._foreign_key_deserializer = as_deserializer(context.key_serde)
-        if self._primary_key_serializer is None:
-            self._primary_key_serializer = as_serializer(context.key_serde)
-            self._primary_key_deserializer = as_deserializer(context.key_serde)
+    def of_task(self, context: OperatorContext) -> CombinedKeySchema[KRight, KLeft]:
+        """The schema for one task, with the default key serde where none was given.
+
+        Serdes that take headers are given those of the record being processed.
+        """
+        schema = copy.copy(self)
+        schema._take_serdes(context)
+        return schema
+
+    def _take_serdes(self, context: OperatorContext) -> None:
+        write_foreign = or_default(self._foreign_key_serializer, context) or as_serializer(context.key_serde)
+        read_foreign = or_default(self._foreign_key_deserializer, context) or as_deserializer(context.key_serde)
+        write_primary = or_default(self._primary_key_serializer, context) or as_serializer(context.key_serde)
+        read_primary = or_default(self._primary_key_deserializer, context) or as_deserializer(context.key_serde)
+        self.takes_headers = any(map(wants_headers, (write_foreign, read_foreign, write_primary, read_primary)))
+        self._foreign_key_serializer = with_record_headers(write_foreign, context)
+        self._foreign_key_deserializer = reading_record_headers(read_foreign, context)
+        self._primary_key_serializer = with_record_headers(write_primary, context)
+        self._primary_key_deserializer = reading_record_headers(read_primary, context)
 
     def to_bytes(self, foreign_key: KRight, primary_key: KLeft) -> bytes:
         """The key of a subscription in the store."""
@@ -110,7 +122,7 @@ def topic_name(topic: TopicSupplier) -> str:
 
 
 def _serialized(serializer: Serializer | None, topic: TopicSupplier, key: Any, which: str) -> bytes:
-    assert serializer is not None, "init was not called"
+    assert serializer is not None, "of_task was not called"
     data = serializer(topic_name(topic), key)
     if data is None:
         raise TypeError(f"the {which} key of a foreign-key join cannot be null here: {key!r}")
@@ -118,5 +130,5 @@ def _serialized(serializer: Serializer | None, topic: TopicSupplier, key: Any, w
 
 
 def _deserialized(deserializer: Deserializer | None, topic: TopicSupplier, data: bytes) -> Any:
-    assert deserializer is not None, "init was not called"
+    assert deserializer is not None, "of_task was not called"
     return deserializer(topic_name(topic), data)

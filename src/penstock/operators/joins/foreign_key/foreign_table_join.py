@@ -47,7 +47,8 @@ class ForeignTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, "Change[
         """Keep the context and the subscription store."""
         self._context = context
         self._store = context.get_state_store(self._store_name)
-        self._key_schema.init(context)
+        self._key_schema = self._key_schema.of_task(context)
+        self.takes_columns = not self._key_schema.takes_headers
 
     def process(self, record: Record[Any, Change[Any]]) -> None:
         """Answer all subscriptions of one row."""

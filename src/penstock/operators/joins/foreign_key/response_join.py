@@ -17,7 +17,9 @@ from penstock.operators.joins.foreign_key.subscription_wrapper import Hash
 from penstock.operators.rows import row_by_row
 from penstock.operators.value_getters import KTableValueGetterSupplier
 from penstock.record import Record
+from penstock.serdes.contract import wants_headers
 from penstock.serdes.guessed import or_default
+from penstock.serdes.record_headers import with_record_headers
 from penstock.serdes.serde import Serializer, as_serializer
 
 
@@ -58,7 +60,9 @@ class ResponseJoinProcessor(ColumnProcessor, OperatorProcessor[Any, Subscription
         self._context = context
         self._topic = topic_name(self._topic_of)
         self._values.init(context)
-        self._serialize: Any = or_default(self._value_serializer, context) or as_serializer(context.value_serde)
+        serialize = or_default(self._value_serializer, context) or as_serializer(context.value_serde)
+        self.takes_columns = not wants_headers(serialize)
+        self._serialize: Any = with_record_headers(serialize, context)
 
     def process(self, record: Record[Any, SubscriptionResponseWrapper]) -> None:
         """Join one answer."""

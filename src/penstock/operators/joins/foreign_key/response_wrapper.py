@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from penstock.columns.serdes import ColumnDeserializer, ColumnSerializer, deserialize_column, serialize_column
 from penstock.errors import SerializationError
 from penstock.operators.joins.foreign_key.subscription_wrapper import NO_HASH, Hash
+from penstock.serdes.contract import call_with_headers, wants_headers
 from penstock.serdes.guessed import or_default
 from penstock.serdes.serde import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
 
@@ -42,7 +43,12 @@ class SubscriptionResponseWrapperSerializer(WrappingNullable, ColumnSerializer):
         """Without a serializer for the right table's values the default value serde's is used."""
         self.inner = as_serializer(getter.value_serde) if self.inner is None else or_default(self.inner, getter)
 
-    def __call__(self, topic: str, data: SubscriptionResponseWrapper) -> bytes:
+    @property
+    def wants_headers(self) -> bool:
+        """Whether the serializer of the right table's values takes headers."""
+        return wants_headers(self.inner)
+
+    def __call__(self, topic: str, data: SubscriptionResponseWrapper, headers: Any = None) -> bytes:
         """Version, hash and value."""
         if data.version != CURRENT_VERSION:
             raise SerializationError(f"a response of version {data.version} cannot be written to {topic}")
@@ -53,7 +59,7 @@ class SubscriptionResponseWrapperSerializer(WrappingNullable, ColumnSerializer):
         if data.foreign_value is None:
             return head
         assert self.inner is not None, "set_if_unset was not called"
-        return head + (self.inner(topic, data.foreign_value) or b"")
+        return head + (call_with_headers(self.inner, topic, data.foreign_value, headers) or b"")
 
     def serialize_all(self, topic: str, values: Sequence[SubscriptionResponseWrapper]) -> list[bytes]:
         """The same of many; raises where one is not of the current version."""
@@ -81,7 +87,12 @@ class SubscriptionResponseWrapperDeserializer(WrappingNullable, ColumnDeserializ
         """Without a deserializer for the right table's values the default value serde's is used."""
         self.inner = as_deserializer(getter.value_serde) if self.inner is None else or_default(self.inner, getter)
 
-    def __call__(self, topic: str, data: bytes | None) -> SubscriptionResponseWrapper | None:
+    @property
+    def wants_headers(self) -> bool:
+        """Whether the deserializer of the right table's values takes headers."""
+        return wants_headers(self.inner)
+
+    def __call__(self, topic: str, data: bytes | None, headers: Any = None) -> SubscriptionResponseWrapper | None:
         """The response; null bytes stay None."""
         if data is None:
             return None
@@ -94,7 +105,8 @@ class SubscriptionResponseWrapperDeserializer(WrappingNullable, ColumnDeserializ
         except (IndexError, ValueError, struct.error) as exc:
             raise SerializationError(f"what was read from {topic} is not a response of a foreign-key join: {exc}") from exc
         value = data[1 if no_hash else 1 + _HASH.size :]
-        return SubscriptionResponseWrapper(hashed, self.inner(topic, value) if value else None, None, version)
+        foreign_value = call_with_headers(self.inner, topic, value, headers) if value else None
+        return SubscriptionResponseWrapper(hashed, foreign_value, None, version)
 
     def deserialize_all(self, topic: str, data: Sequence[bytes | None]) -> list[SubscriptionResponseWrapper]:
         """The same of many; raises where one is not of the current version, or has no hash."""

@@ -14,6 +14,7 @@ from penstock.operators.joins.foreign_key.subscription_wrapper import CURRENT_VE
 from penstock.operators.rows import row_by_row
 from penstock.operators.skipped import skip_record
 from penstock.record import Record
+from penstock.serdes.record_headers import record_headers
 from penstock.state.layers.headers_key_value import MeteredKeyValueStoreWithHeaders
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders
 
@@ -43,8 +44,11 @@ class SubscriptionReceiveProcessor(ColumnProcessor, OperatorProcessor[Any, Subsc
         """Keep the context and the subscription store."""
         self._context = context
         self._store = context.get_state_store(self._store_name)
-        self._key_schema.init(context)
-        self.takes_columns = isinstance(self._store, MeteredKeyValueStoreWithHeaders) and self._store.writes_rows
+        self._key_schema = self._key_schema.of_task(context)
+        writes_rows = isinstance(self._store, MeteredKeyValueStoreWithHeaders) and self._store.writes_rows
+        takes_headers = self._key_schema.takes_headers or self._store.serdes_take_headers
+        self._keep = self._store_apart if takes_headers else self._store_subscription
+        self.takes_columns = writes_rows and not takes_headers
 
     def process(self, record: Record[Any, SubscriptionWrapper]) -> None:
         """Keep one subscription."""
@@ -54,7 +58,7 @@ class SubscriptionReceiveProcessor(ColumnProcessor, OperatorProcessor[Any, Subsc
             return
         check_version(wrapper)
         new_value = ValueTimestampHeaders(wrapper, record.timestamp, record.headers)
-        old_value = None if record.key is None else self._store_subscription(record.key, wrapper, new_value)
+        old_value = None if record.key is None else self._keep(record.key, wrapper, new_value)
         self._context.forward(
             Record(CombinedKey(record.key, wrapper.primary_key), Change(new_value, old_value), record.timestamp, record.headers)
         )
@@ -80,6 +84,11 @@ class SubscriptionReceiveProcessor(ColumnProcessor, OperatorProcessor[Any, Subsc
                 [Change(ValueTimestampHeaders(*row), None) for row in zip(wrappers, timestamps, headers)],
             )
         )
+
+    def _store_apart(self, foreign_key: Any, wrapper: SubscriptionWrapper, new_value: Any) -> Any:
+        """Store with headers apart: what serializers add to them reaches the changelog, and the answer does not carry it."""
+        with record_headers(self._context, new_value.headers):
+            return self._store_subscription(foreign_key, wrapper, new_value)
 
     def _store_subscription(self, foreign_key: Any, wrapper: SubscriptionWrapper, new_value: Any) -> Any:
         key = self._key_schema.to_bytes(foreign_key, wrapper.primary_key)

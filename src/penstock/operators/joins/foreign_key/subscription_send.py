@@ -17,7 +17,9 @@ from penstock.operators.joins.foreign_key.subscription_wrapper import CURRENT_VE
 from penstock.operators.rows import row_by_row
 from penstock.operators.skipped import skip_out_of_order, skip_record
 from penstock.record import Record
+from penstock.serdes.contract import wants_headers
 from penstock.serdes.guessed import or_default
+from penstock.serdes.record_headers import with_record_headers
 from penstock.serdes.serde import Serializer, as_serializer
 
 _DELETE_KEY_NO_PROPAGATE = Instruction.DELETE_KEY_NO_PROPAGATE
@@ -75,8 +77,11 @@ class SubscriptionSendProcessor(ColumnProcessor, OperatorProcessor[Any, Change[A
         self._context = context
         self._foreign_key_topic = topic_name(self._foreign_key_topic_of)
         self._value_topic = topic_name(self._value_topic_of)
-        self._serialize_foreign_key: Any = or_default(self._foreign_key_serializer, context) or as_serializer(context.key_serde)
-        self._serialize_value: Any = or_default(self._value_serializer, context) or as_serializer(context.value_serde)
+        serialize_key = or_default(self._foreign_key_serializer, context) or as_serializer(context.key_serde)
+        serialize_value = or_default(self._value_serializer, context) or as_serializer(context.value_serde)
+        self.takes_columns = not (wants_headers(serialize_key) or wants_headers(serialize_value))
+        self._serialize_foreign_key: Any = with_record_headers(serialize_key, context)
+        self._serialize_value: Any = with_record_headers(serialize_value, context)
 
     def process(self, record: Record[Any, Change[Any]]) -> None:
         """Send the subscriptions of one change."""
@@ -133,11 +138,12 @@ class SubscriptionSendProcessor(ColumnProcessor, OperatorProcessor[Any, Change[A
             return ()
         old_key = None if old_value is None else self._extract(key, old_value)
         new_key = None if new_value is None else self._extract(key, new_value)
+        moves = old_key is not None and self._changed(new_key, old_key)
         hashed = hash_of(new_value)
         # Sent for a deleted row as well, with a null foreign key: nothing is kept for it, but the answer comes.
         subscription = (new_key, _PROPAGATE_NULL, hashed)
         # The new subscription may go to another partition, so it cannot replace the old one there.
-        if old_key is not None and self._changed(new_key, old_key):
+        if moves:
             return (old_key, _DELETE_KEY_NO_PROPAGATE, hashed), subscription
         return (subscription,)
 
@@ -149,11 +155,12 @@ class SubscriptionSendProcessor(ColumnProcessor, OperatorProcessor[Any, Change[A
         if new_value is None:
             return () if old_key is None else ((old_key, _DELETE_KEY_AND_PROPAGATE, None),)
         new_key = self._extract(key, new_value)
+        moves = new_key is not None and old_key is not None and self._changed(new_key, old_key)
         hashed = hash_of(new_value)
         if new_key is None:
             skip()
             return () if old_key is None else ((old_key, _DELETE_KEY_AND_PROPAGATE, hashed),)
-        if old_key is not None and self._changed(new_key, old_key):
+        if moves:
             # A null answer removes the result that the old foreign key may have had.
             return (old_key, _DELETE_KEY_NO_PROPAGATE, hashed), (new_key, _PROPAGATE_NULL, hashed)
         # Either a new row, or one that keeps its foreign key: without a match there was no result before.

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from penstock.columns.serdes import ColumnDeserializer, ColumnSerializer, deserialize_column, serialize_column
 from penstock.errors import SerializationError
 from penstock.operators.joins.foreign_key.combined_key import TopicSupplier, topic_name
+from penstock.serdes.contract import call_with_headers, wants_headers
 from penstock.serdes.guessed import or_default
 from penstock.serdes.serde import Deserializer, Serde, Serializer, WrappingNullable, as_deserializer, as_serializer
 
@@ -73,13 +74,18 @@ class SubscriptionWrapperSerializer(WrappingNullable, ColumnSerializer):
         """Write version 0 while `upgrade.from` names a version that knows no other."""
         self._upgrade_from_version_0 = configs.get("upgrade.from") in _UPGRADE_FROM_VERSION_0
 
-    def __call__(self, topic: str, data: SubscriptionWrapper) -> bytes:
+    @property
+    def wants_headers(self) -> bool:
+        """Whether the serializer of the primary key takes headers."""
+        return wants_headers(self.inner)
+
+    def __call__(self, topic: str, data: SubscriptionWrapper, headers: Any = None) -> bytes:
         """The bytes in the version that the subscription says."""
         version = 0 if self._upgrade_from_version_0 else data.version
         if version not in (0, CURRENT_VERSION):
             raise SerializationError(f"a subscription of version {version} cannot be written to {topic}")
         assert self.inner is not None, "set_if_unset was not called"
-        primary_key = self.inner(topic_name(self._primary_key_topic), data.primary_key)
+        primary_key: bytes | None = call_with_headers(self.inner, topic_name(self._primary_key_topic), data.primary_key, headers)
         if primary_key is None:
             raise SerializationError(f"a subscription for {topic} needs a primary key, got {data.primary_key!r}")
         if data.hash is None:
@@ -122,7 +128,12 @@ class SubscriptionWrapperDeserializer(WrappingNullable, ColumnDeserializer):
         """Without a deserializer for the primary key the default key serde's is used."""
         self.inner = as_deserializer(getter.key_serde) if self.inner is None else or_default(self.inner, getter)
 
-    def __call__(self, topic: str, data: bytes | None) -> SubscriptionWrapper | None:
+    @property
+    def wants_headers(self) -> bool:
+        """Whether the deserializer of the primary key takes headers."""
+        return wants_headers(self.inner)
+
+    def __call__(self, topic: str, data: bytes | None, headers: Any = None) -> SubscriptionWrapper | None:
         """The subscription; null bytes stay None."""
         if data is None:
             return None
@@ -138,7 +149,7 @@ class SubscriptionWrapperDeserializer(WrappingNullable, ColumnDeserializer):
             partition = _PARTITION.unpack_from(data, end)[0] if version > 0 else None
         except (IndexError, ValueError, struct.error) as exc:
             raise SerializationError(f"what was read from {topic} is not a subscription of a foreign-key join: {exc}") from exc
-        primary_key = self.inner(topic_name(self._primary_key_topic), data[start:end])
+        primary_key = call_with_headers(self.inner, topic_name(self._primary_key_topic), data[start:end], headers)
         return SubscriptionWrapper(hashed, instruction, primary_key, version, partition)
 
     def deserialize_all(self, topic: str, data: Sequence[bytes | None]) -> list[SubscriptionWrapper]:

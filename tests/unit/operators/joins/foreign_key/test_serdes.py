@@ -97,7 +97,7 @@ def test_should_use_default_serdes_where_none_were_given() -> None:
     for half in (subscriptions.serializer, subscriptions.deserializer, responses.serializer, responses.deserializer):
         half.set_if_unset(context)  # type: ignore[attr-defined]
     schema: CombinedKeySchema[str, str] = CombinedKeySchema(lambda: "fk", None, lambda: "pk", None)
-    schema.init(context)
+    schema = schema.of_task(context)
 
     wrapper = SubscriptionWrapper(HASH, Instruction.DELETE_KEY_AND_PROPAGATE, "pk1", 1, 5)
     assert subscriptions.deserializer("t", subscriptions.serializer("t", wrapper)) == wrapper
