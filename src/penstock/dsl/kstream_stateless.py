@@ -116,19 +116,31 @@ class StatelessOperators(StreamBase[K, V]):
         return self._derive(node, value_serde=guess_values(mapper))
 
     def map_batches(
-        self, mapper: Callable[[pa.RecordBatch], pa.RecordBatch], *, name: str | None = None
+        self,
+        mapper: Callable[[pa.RecordBatch], pa.RecordBatch],
+        *,
+        schema: pa.Schema | None = None,
+        name: str | None = None,
     ) -> kstream.KStream[Any, Any]:
         """Whole batches of records turned into others, as Arrow columns; not part of Kafka Streams.
 
         The mapper gets and gives a `pyarrow.RecordBatch` with the columns `key`, `value` and `timestamp`. How many
         records a batch has is not promised. Keys may change, so the records count as not partitioned by their key.
+
+        `schema` gives the Arrow types of `key` and `value`. Without it, a batch only holds records whose keys and values
+        have equal types: `1` and `2.5`, or dicts with different keys, never share a batch. A value that Arrow would
+        change, such as a list of whole numbers and fractions, fails.
         """
         required(mapper, "the mapper", "batch")
-        node = self._add_processor(naming.STREAM_MAPBATCHES, name, KStreamMapBatches(mapper), key_changing=True)
+        node = self._add_processor(naming.STREAM_MAPBATCHES, name, KStreamMapBatches(mapper, schema), key_changing=True)
         return self._derive(node, None, None, repartition_required=True)
 
     def map_pandas(
-        self, mapper: Callable[[pandas.DataFrame], pandas.DataFrame], *, name: str | None = None
+        self,
+        mapper: Callable[[pandas.DataFrame], pandas.DataFrame],
+        *,
+        schema: pa.Schema | None = None,
+        name: str | None = None,
     ) -> kstream.KStream[Any, Any]:
         """The same with pandas' data frames; needs the extra `penstock-streams[pandas]`.
 
@@ -147,7 +159,7 @@ class StatelessOperators(StreamBase[K, V]):
         required(mapper, "the mapper", "frame")
         if not has_pandas():
             raise misuse("map_pandas needs an extra: pip install 'penstock-streams[pandas]'")
-        supplier = KStreamMapBatches(PandasMapper(mapper))
+        supplier = KStreamMapBatches(PandasMapper(mapper), schema)
         node = self._add_processor(naming.STREAM_MAPBATCHES, name, supplier, key_changing=True)
         return self._derive(node, None, None, repartition_required=True)
 

@@ -69,7 +69,7 @@ def test_should_say_what_the_function_must_return(result, message):
 
 @pytest.mark.parametrize("values", [[object()], ["a", 1], [2**70]])
 def test_should_say_which_column_arrow_cannot_hold(values):
-    with pytest.raises(StreamsError, match="map_batches cannot put the values"):
+    with pytest.raises(StreamsError, match=r"map_batches cannot put a value of type .* without changing it"):
         batch_of(["k"] * len(values), values, [1] * len(values))
 
 
@@ -105,3 +105,58 @@ def test_should_take_what_pandas_has_for_missing_as_null():
 def test_should_say_what_the_function_of_pandas_must_return(result, message):
     with pytest.raises(StreamsError, match=f"given to map_pandas must return a pandas.DataFrame.*{message}"):
         PandasMapper(lambda frame: result and result(frame))(batch_of(["a"], [1], [1]))
+
+
+DICTS = [{"a": 1}, {"b": 2}, {"b": 2, "a": 1}, {"a": None}, {"a": 1}]
+MIXED = [1, 2, 2.5, None, "a", True, b"b", *DICTS, [1, None], [], [[1]]]
+
+
+def mapped(mapper, values, many, schema=None):
+    """What comes of records one by one, or all at once, with the rows that failed."""
+    failed = []
+
+    class Context(FakeContext):
+        def row_failed(self, columns, row, exception):
+            assert isinstance(exception, StreamsError)
+            failed.append(columns.timestamps[row])
+
+    context = Context()
+    processor = KStreamMapBatches(mapper, schema)()
+    processor.init(context)
+    times = list(range(len(values)))
+    columns = Columns(["k"] * len(values), values, times, None, RawColumns("t", 0, range(len(values)), times, times, times))
+    for part in [columns] if many else [columns.rows(row, row + 1) for row in times]:
+        processor.process_columns(part)
+    return [(repr(value), time) for _, value, time in context.forwarded], failed
+
+
+@pytest.mark.parametrize("mapper", [lambda batch: batch, PandasMapper(lambda frame: frame)])
+def test_should_not_change_values_whatever_came_together(mapper):
+    expected = [(repr(value), row) for row, value in enumerate(MIXED)]
+    assert mapped(mapper, MIXED, many=False) == mapped(mapper, MIXED, many=True) == (expected, [])
+
+
+@pytest.mark.parametrize("value", [2**63, [1, 2.5], [{"a": 1}, {"b": 2}], {1: 2}, (1, 2), {"a": (1,)}, object()])
+def test_should_refuse_only_the_record_that_arrow_would_change(value):
+    for many in (False, True):
+        forwarded, failed = mapped(lambda batch: batch, ["a", value, "b"], many)
+        assert (forwarded, failed) == ([("'a'", 0), ("'b'", 2)], [1])
+
+
+def test_should_give_one_batch_the_types_of_a_schema():
+    sizes = []
+
+    def counting(batch):
+        sizes.append(len(batch))
+        return batch
+
+    schema = pa.schema({"value": pa.struct({"a": pa.int64(), "b": pa.float64()})})
+    forwarded, failed = mapped(counting, [{"a": 1}, {"b": 2}, None], many=True, schema=schema)
+    assert (forwarded, failed) == ([("{'a': 1, 'b': None}", 0), ("{'a': None, 'b': 2.0}", 1), ("None", 2)], [])
+    assert sizes == [3]
+    assert mapped(counting, [{"c": 1}], many=True, schema=schema) == ([], [0])
+
+
+def test_should_take_objects_of_pandas_each_by_itself():
+    mapper = PandasMapper(lambda frame: frame.assign(value=[{"a": 1}, {"b": 2.5}, "text"]))
+    assert columns_of(mapper(batch_of(["k"] * 3, [1, 2, 3], [1, 2, 3])))[1] == [{"a": 1}, {"b": 2.5}, "text"]
