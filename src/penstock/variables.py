@@ -39,9 +39,10 @@ def _functions(value: Any, seen: set[int], depth: int) -> Iterator[types.Functio
     elif isinstance(value, partial):
         inner = (value.func, *value.args, *value.keywords.values())
     elif isinstance(value, type):
-        inner = () if _is_ours(value.__module__) or value.__module__ == "builtins" else vars(value).values()
+        # Copies: the caller may pickle an object of the class between two of its functions, and pickle writes to the class.
+        inner = () if _is_ours(value.__module__) or value.__module__ == "builtins" else tuple(vars(value).values())
     elif isinstance(value, (list, tuple)):
-        inner = value
+        inner = tuple(value)
     elif isinstance(value, (staticmethod, classmethod)):
         inner = (value.__func__,)
     else:

@@ -139,3 +139,24 @@ def test_should_not_warn_of_variables_that_are_only_read() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         piped(builder)
+
+
+MADE: list[Any] = []
+
+
+class Remembered(Processor[Any, Any, Any, Any]):
+    """A processor whose objects are kept in a global list."""
+
+    def __init__(self) -> None:
+        MADE.append(self)
+
+    def process(self, record: Record[Any, Any]) -> None:
+        """Take the record."""
+
+
+def test_should_look_into_a_class_whose_objects_are_in_a_global_list() -> None:
+    Remembered()  # pickle writes `__slotnames__` to the class of the first object that it meets
+    builder = StreamsBuilder()
+    builder.stream("in", Consumed(TEXT, TEXT)).process(Remembered)
+    with pytest.warns(SharedVariableWarning, match="MADE"):
+        piped(builder)
