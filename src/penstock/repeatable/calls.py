@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.repeatable.chance import NOW_UNLESS_TOLD, Cause, Kind, cause_of, cause_of_name, clock_of, is_seeded, unseeded
+from penstock.repeatable.proven import cause_of_call, cause_of_data, cause_of_method, is_own, unknown
 from penstock.repeatable.values import (
     Bound,
     Instance,
@@ -33,8 +35,8 @@ _UNKNOWN = Shape.UNKNOWN
 Follow = Callable[["Look", types.FunctionType, Sequence[Value], Mapping[str, Value]], Value]
 """Follows the code of one function, and says what it returns."""
 
-# Code of the user's may call itself, and much of it: this is where looking ends, and what was not seen counts as repeatable.
-_MOST_CALLS, _DEEPEST, _DEEPEST_INSTALLED = 1_000, 40, 3
+# Code of the user's may call itself, and much of it: this is where looking ends, and what was not seen counts as not repeatable.
+_MOST_CALLS, _DEEPEST = 1_000, 40
 
 _ORDERLESS = frozenset({len, sorted, min, max, sum, any, all, bool, isinstance, type, set, frozenset, print})
 _KEEPS_ORDER = frozenset({list, tuple, dict, iter, enumerate, zip, map, filter, reversed})
@@ -49,6 +51,7 @@ _CHANGES = frozenset(
     }
 )
 SET_ORDER = "in the order of a set, which differs between processes"
+_TOO_MUCH = unknown("more functions than are followed")
 HASH = "uses hash(), which differs between processes for all but numbers"
 
 
@@ -124,16 +127,21 @@ class Look:
         if isinstance(called, Method):
             return self._call_method(called, given)
         if isinstance(called, NotImported):
-            self.meet(cause_of_name(called.name, is_called_with=len(given) + len(named)))
-            return _UNKNOWN
+            self.meet(cause_of_name(called.name, is_called_with=len(given) + len(named)) or unknown(called.name))
         if isinstance(called, Known):
             return self._call_known(called.value, given, named)
+        if isinstance(called, Instance):
+            method = attribute(called, "__call__")
+            return self.call(method, given, named) if not isinstance(method, Known) else _UNKNOWN
+        self.meet(unknown("a function that is not known before the record"))
         return _UNKNOWN
 
     def _call_written(self, called: Written, given: Sequence[Value], named: Mapping[str, Value]) -> Value:
         """A function inside of another one may call itself too."""
-        if id(called.node) in self._written or self._calls >= _MOST_CALLS:
+        if id(called.node) in self._written:
             return _UNKNOWN
+        if self._calls >= _MOST_CALLS:
+            self.meet(_TOO_MUCH)
         self._calls += 1
         self._written.add(id(called.node))
         result: Value = called.scope.inner(called.node, given, named)
@@ -158,13 +166,17 @@ class Look:
         if wrapped is not None:
             return self.call(Known(wrapped), given, named)
         method = attribute(Known(called), "__call__")
-        return self.call(method, given, named) if isinstance(method, Bound) else _UNKNOWN
+        if isinstance(method, Bound):
+            return self.call(method, given, named)
+        self.meet(cause_of_call(called))
+        return _UNKNOWN
 
     def _call_builtin(self, called: Any, given: Sequence[Value]) -> Value:
         if called is builtins.hash and not all(map(is_number, given)):
             self.meet(Cause(Kind.ORDER, HASH))
         if called.__module__ == "time" and len(given) <= NOW_UNLESS_TOLD.get(called.__name__, -1):
             self.meet(Cause(Kind.CHANCE, f"uses time.{called.__name__} of now, which is a clock"))
+        self.meet(cause_of_call(called))
         return self._in_order(called, given)
 
     def _in_order(self, called: Any, given: Sequence[Value]) -> Value:
@@ -183,6 +195,11 @@ class Look:
         if cls.__module__ in ("itertools", "collections") and any(map(is_unordered, given)):
             return Shape.IN_SETS_ORDER
         made = Instance(cls)
+        if is_seeded(cls):
+            return made
+        if not is_own(cls, self._package):
+            self.meet(cause_of_call(cls))
+            return made
         for name in ("__new__", "__init__", "__post_init__"):
             function = _static_function(cls, name)
             if function is not None:
@@ -191,6 +208,13 @@ class Look:
 
     def _call_method(self, method: Method, given: Sequence[Value]) -> Value:
         owner, name = method.owner, method.name
+        if isinstance(owner, Known | Instance):
+            value = owner.value if isinstance(owner, Known) else owner.cls
+            kind = value if isinstance(value, type) else type(value)
+            if not inspect.ismodule(value) and not is_own(kind, self._package):
+                self.meet(cause_of_method(kind, name))
+        else:
+            self.meet(cause_of_data(name))
         if name == "__hash__" and not is_number(owner):
             self.meet(Cause(Kind.ORDER, HASH))
         self._changed(owner, name)
@@ -220,18 +244,26 @@ class Look:
         """Follow a function that is written in Python."""
         wrapped = _wrapped(function)
         if not isinstance(function, types.FunctionType):
+            if wrapped is None:
+                self.meet(cause_of_call(function))
             return _UNKNOWN if wrapped is None else self.call(Known(wrapped), given, named)
         code = function.__code__
         installed = self._installed(function)
         if installed is None:
             if _dumps(function) and any(map(is_unordered, given)):
                 self.meet(Cause(Kind.ORDER, f"{function.__module__}.dumps() writes elements {SET_ORDER}"))
+            if wrapped is None:
+                self.meet(cause_of_call(function))
             return _UNKNOWN if wrapped is None else self.call(Known(wrapped), given, named)
         key = code, tuple(_identity(value) for value in [*given, *named.values()])
         if key in self._returned:
             return self._returned[key]
-        if key in self._busy or self._calls >= _MOST_CALLS or len(self._frames) >= _DEEPEST or installed > _DEEPEST_INSTALLED:
+        if installed:
+            self.meet(cause_of_call(function))
+        if key in self._busy:
             return _UNKNOWN
+        if self._calls >= _MOST_CALLS or len(self._frames) >= _DEEPEST:
+            self.meet(_TOO_MUCH)
         self._calls += 1
         self._busy.add(key)
         frame = _Frame(_shown_name(function), code.co_filename, code.co_firstlineno, installed)

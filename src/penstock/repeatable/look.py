@@ -33,5 +33,6 @@ def first_finding(function: Any, returns_records: bool = False, package: str | N
     except Met as met:
         return look.finding(met.cause)
     except Exception as exc:  # noqa: BLE001 - whatever is in the user's code, it is not run here: the application must start
-        _log.warning("%r could not be looked into, and counts as repeatable: %r", function, exc)
+        _log.warning("%r could not be looked into, and counts as not repeatable: %r", function, exc)
+        return look.finding(Cause(Kind.CHANCE, f"could not be looked into: {exc!r}"))
     return None

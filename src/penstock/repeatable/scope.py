@@ -18,12 +18,14 @@ from typing import Any
 from penstock.repeatable.bytecode import loads, writes
 from penstock.repeatable.calls import HASH, SET_ORDER, Look
 from penstock.repeatable.chance import Cause, Kind
+from penstock.repeatable.proven import cause_of_call, unknown
 from penstock.repeatable.source import Definition, bound_parameters, definitions, stored_names
 from penstock.repeatable.values import (
     Bound,
     Known,
     Method,
     NotImported,
+    OneOf,
     Shape,
     Value,
     Written,
@@ -63,6 +65,10 @@ def _look_at_names(look: Look, function: types.FunctionType) -> None:
             look.meet(Cause(Kind.ORDER, HASH))
         if isinstance(value, Known) and isinstance(value.value, types.FunctionType):
             look.call(value, [], {})
+        elif isinstance(value, Known) and callable(value.value):
+            look.meet(cause_of_call(value.value))
+        elif isinstance(value, NotImported):
+            look.meet(unknown(value.name))
 
 
 class Scope:
@@ -321,7 +327,9 @@ class Scope:
                     held.append(Shape.IN_SETS_ORDER)
             else:
                 held.append(self.value(one))  # type: ignore[arg-type]
-        return Shape.IN_SETS_ORDER if any(map(is_unordered, held)) else _UNKNOWN
+        if any(map(is_unordered, held)):
+            return Shape.IN_SETS_ORDER
+        return OneOf(tuple(held)) if isinstance(node, ast.Tuple) and held else _UNKNOWN
 
     def _of_comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp) -> Value:
         kept, unordered = dict(self._locals), False
@@ -385,8 +393,11 @@ class Scope:
         """A function inside of this one: it is looked into where it is written, whoever calls it."""
         for default in [*node.args.defaults, *(one for one in node.args.kw_defaults if one is not None)]:
             self.value(default)
-        self.inner(node, [], {})
-        return Written(node, self)
+        written = Written(node, self)
+        if not isinstance(node, ast.Lambda):
+            self._locals[node.name] = written  # it may call itself
+        self._look.call(written, [], {})
+        return written
 
 
 _EXPRESSIONS: dict[type[ast.expr], Any] = {

@@ -120,6 +120,8 @@ def is_mutable(value: Value) -> bool:
 
 def elements(value: Value) -> Value:
     """What going through a value, or an index of it, gives: functions among them may be called."""
+    if isinstance(value, OneOf):
+        return value
     if not isinstance(value, Known) or not isinstance(value.value, list | tuple | dict):
         return Shape.UNKNOWN
     held = list(value.value.values()) if isinstance(value.value, dict) else list(value.value)

@@ -35,10 +35,12 @@ from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
+from random import SystemRandom
 from time import time as now
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from penstock.repeatable.look import Finding, first_finding
@@ -495,7 +497,6 @@ REPEATABLE: list[Any] = [
     lambda v: uuid.uuid5(uuid.NAMESPACE_DNS, v),
     lambda v: uuid.UUID(v),
     lambda v: random.Random(v).random(),
-    lambda v: np.random.default_rng(7).random(),
     lambda v: math.floor(v / 3),
     lambda v: Decimal(v),
     lambda v: datetime.datetime.fromisoformat(v),
@@ -668,6 +669,13 @@ def _two(value):
     return _first(value)
 
 
+class Word:
+    def __init__(self, text):
+        self.text = text
+
+    def upper(self):
+        return self.text.upper()
+
 class Codec:
     def __call__(self, topic, data):
         self.last = data
@@ -685,18 +693,38 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("wordlib")
 
 
-def test_should_look_for_chance_alone_in_what_was_installed(library: Any) -> None:
-    assert look(lambda value: len(library.cached(value))) is None
-    assert look(library.Codec()) is None
+def test_should_take_what_was_installed_for_not_repeatable(library: Any) -> None:
+    for function in (library.Codec(), lambda value: library.cached(value), lambda value: library.drawn(value), library.deep):
+        found = look(function)
+        assert found is not None
+        assert "not known to give the same records again" in found.what
     found = look(lambda value: library.drawn(value))
     assert found is not None
-    assert "random.random" in found.what
     assert Path(__file__).name in found.where  # the user's own line
 
 
-def test_should_look_only_so_deep_into_what_was_installed(library: Any) -> None:
-    assert look(lambda value: library._one(value)) is not None
-    assert look(lambda value: library.deep(value)) is None
+UNKNOWN: list[tuple[Callable[..., Any], str]] = [
+    (lambda v: random.SystemRandom().randrange(8), "random.SystemRandom"),
+    (lambda v: SystemRandom().random(), "random.SystemRandom"),
+    (lambda v: np.random.default_rng(7).random(), "default_rng"),
+    (lambda v: np.sqrt(v), "ufunc"),
+    (lambda v: pd.Timestamp.now().isoformat(), "pandas"),
+    (lambda v: pd.Timestamp(v), "Timestamp"),
+    (lambda v: v.drawn(), ".drawn() of a value of unknown type"),
+    (lambda v: v.now(), ".now() of a value of unknown type"),
+    (lambda v: v(1), "a function that is not known before the record"),
+    (lambda v: getattr(random, v)(), "a function that is not known before the record"),
+    (lambda v: sys.getrefcount(v), "sys.getrefcount"),
+    (lambda v: importlib.import_module(v), "importlib.import_module"),
+    (lambda v: threading.Thread(), "threading.Thread"),
+]
+
+
+@pytest.mark.parametrize(("function", "what"), UNKNOWN, ids=range(len(UNKNOWN)))
+def test_should_take_what_is_not_known_for_not_repeatable(function: Callable[..., Any], what: str) -> None:
+    found = look(function)
+    assert found is not None
+    assert what in found.what
 
 
 def test_should_look_at_all_of_an_application_that_was_installed_itself(library: Any) -> None:
@@ -705,3 +733,24 @@ def test_should_look_at_all_of_an_application_that_was_installed_itself(library:
     assert "os.environ" in found.what or "_cache" in found.what
     assert first_finding(library.deep, package="wordlib") is not None
     assert first_finding(library.Codec(), package="wordlib") is not None
+
+
+def test_should_follow_classes_of_an_application_that_was_installed_itself(library: Any) -> None:
+    assert first_finding(lambda value: library.Word(value).upper(), package="wordlib") is None
+    found = first_finding(lambda value: library.Word(value).upper())
+    assert found is not None
+    assert "wordlib.Word" in found.what
+
+
+@pytest.mark.parametrize(
+    ("source", "repeats"),
+    [
+        ("lambda v: v.lower().split()", True),
+        ("lambda v: len(json.dumps(v))", True),
+        ("lambda v: SystemRandom().random()", False),
+        ("lambda v: np.sqrt(v)", False),
+    ],
+)
+def test_should_judge_functions_without_source_by_their_names(source: str, repeats: bool) -> None:
+    function = eval(source, {"json": json, "SystemRandom": SystemRandom, "np": np})  # noqa: S307 - code without a file is what this is about
+    assert (look(function) is None) is repeats
