@@ -9,7 +9,6 @@ from typing import Any
 from penstock.state.store import StoreBuilder
 from penstock.topology.builder import InternalTopologyBuilder
 from penstock.topology.specs import ProcessorSupplier
-from penstock.topology.supplied_stores import stores_of
 from penstock.user_code import call_site
 
 StoreBuilders = Iterable[StoreBuilder[Any]]
@@ -109,6 +108,4 @@ class ProcessorParameters:
 
     def add_processor_to(self, topology: InternalTopologyBuilder, *parents: str) -> None:
         """Add the processor, then its stores and those its supplier brings, connected to it."""
-        wrapped = topology.add_processor(self.name, self.supplier, *parents)
-        for store in [*self.own_stores, *stores_of(wrapped, self.supplier)]:
-            topology.add_state_store(store, self.name)
+        topology.add_processor(self.name, self.supplier, *parents, stores=self.own_stores)

@@ -14,6 +14,7 @@ from penstock.errors import InvalidStateStoreError
 from penstock.query.position import Position, PositionBound
 from penstock.query.queries import Query
 from penstock.query.result import FailureReason, QueryConfig, QueryResult
+from penstock.state.capabilities import innermost
 from penstock.state.store import StateStore
 
 
@@ -55,12 +56,13 @@ def query_of(told: Any) -> Query[Any]:
 
 
 def answer_of_store(store: Any, told: Any, bound: str, collect_execution_info: bool) -> tuple[Any, ...] | None:
-    """What a store's own `query` answers, as plain data; None where it has none.
+    """The answer of a store of one's own as plain data; None if there is none, because no class of the user's has a `query`.
 
-    An iterator is told as a list.
+    An iterator is sent as a list.
     """
     answers = getattr(store, "query", None)
-    if answers is None or getattr(type(store), "query", None) is StateStore.query:
+    engine = innermost(store) if isinstance(store, StateStore) else store
+    if answers is None or getattr(type(engine), "query", None) is StateStore.query:
         return None
     query = query_of(told)
     result = answers(query, PositionBound.at(Position.from_json(bound)), QueryConfig(collect_execution_info))

@@ -67,7 +67,7 @@ class QueryResult(Generic[R]):
         return cls.for_failure(FailureReason.UNKNOWN_QUERY_TYPE, message)
 
     @classmethod
-    def not_up_to_bound(cls, position: Position, bound: PositionBound, partition: int) -> QueryResult[R]:
+    def not_up_to_bound(cls, position: Position, bound: PositionBound, partition: int | None) -> QueryResult[R]:
         """The store is behind the bound."""
         message = f"For store partition {partition}, the current position {position} is not yet up to the bound {bound}"
         return cls.for_failure(FailureReason.NOT_UP_TO_BOUND, message)

@@ -18,6 +18,7 @@ from penstock.processor import (
     PunctuationType,
     Punctuator,
 )
+from penstock.query.position import Position
 from penstock.record import Headers, ProducedRecord, Record, RecordContext
 from penstock.runtime.read_only_store import ReadOnlyStore
 from penstock.runtime.store_context import AbstractTaskContext
@@ -55,6 +56,15 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
     def attach(self, task: StreamTask) -> None:
         """Tell the context which task it belongs to."""
         self._task = task
+
+    @property
+    def position(self) -> Position:
+        """The offset of the last record of each input partition that the task has processed or is processing."""
+        position = Position.of({} if self._task is None else self._task.reflected_offsets())
+        current = self.record_context
+        if current is not None and current.topic is not None and current.offset >= 0:
+            position.with_component(current.topic, current.partition, current.offset)
+        return position
 
     def forward(self, record: Any, child: str | None = None) -> None:
         """Hand a record to all children of the current node, or to the one named.

@@ -134,6 +134,8 @@ class StreamTask:
         """Sources whose rows may lie in caches since the last commit: until then nothing of them goes past those."""
         self._merged: MergedJoin | CachedTables | None = None
         self._next_offsets: dict[TopicPartition, int] = {}
+        self._brought_back: dict[TopicPartition, int] = {}
+        """The last offset of each input partition that was committed before the task was opened."""
         self._without_records: set[TopicPartition] = set()
         """Partitions that were read on without a record: there was nothing but the ends of transactions, or aborted ones."""
         self._commit_needed = False
@@ -172,6 +174,8 @@ class StreamTask:
                 self.partition_group.set_partition_time(partition, carried.partition_time)
                 metadata.update(carried.processor_metadata)
                 self._next_offsets[partition] = offset
+                if offset > 0:
+                    self._brought_back[partition] = offset - 1
         self.context.set_processor_metadata(metadata)
 
     def _initialize_nodes(self) -> None:
@@ -591,6 +595,10 @@ class StreamTask:
             if offset is not None:
                 offsets[partition] = OffsetAndMetadata(offset, TopicPartitionMetadata(queue.partition_time, metadata).encode())
         return offsets
+
+    def reflected_offsets(self) -> dict[TopicPartition, int]:
+        """The last offset of each input partition that the stores reflect: processed, or committed before the task was opened."""
+        return {**self._brought_back, **self._consumed_offsets()}
 
     def _consumed_offsets(self) -> dict[TopicPartition, int]:
         """The last offset processed of each partition that had any."""

@@ -27,6 +27,10 @@ class StoreCapabilities:
     """Whether a serde takes headers: then the processors that use the store get their records one by one, not as columns."""
     passes_bytes: bool = False
     """Whether what is committed reads the same below this layer."""
+    is_cache: bool = False
+    """Whether this layer is a record cache, which holds writes back."""
+    keeps_timestamps: bool = True
+    """False for a layer that drops the timestamps of values, since the store below has no room for them."""
 
     @property
     def layer_below(self) -> Any:

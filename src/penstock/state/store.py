@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
 from penstock.ids import TaskId, TopicPartition
-from penstock.query.position import PositionBound
+from penstock.query.position import Position, PositionBound
 from penstock.query.queries import Query
 from penstock.query.result import QueryConfig, QueryResult
 from penstock.record import Headers, RawRecord, RecordContext
@@ -143,6 +143,11 @@ class StateStoreContext(ABC):
         for key, value, timestamp in zip(keys, values, timestamps):
             self.log_change(store_name, key, value, timestamp)
 
+    @property
+    def position(self) -> Position:
+        """The offset of the last record of each input partition that the task has processed or is processing."""
+        return Position()
+
     @abstractmethod
     def current_system_time_ms(self) -> int:
         """Wall-clock time as the task sees it."""
@@ -195,12 +200,17 @@ class StateStore(StoreCapabilities, ABC):
         return None
 
     def query(self, query: Query[Any], position_bound: PositionBound, config: QueryConfig) -> QueryResult[Any]:
-        """Answer a query of `KafkaStreams.query`: for stores of one's own, which know queries that no other store does.
+        """Answer a query. Built-in stores answer the queries of Kafka Streams; a store of one's own may know others.
 
-        Called between two turns, so that what is read is committed; the bound is checked already. Queries and results travel
-        between processes: their fields are plain data (numbers, text, bytes, lists, tuples, dicts).
+        `KafkaStreams.query` calls this method of a store of one's own between two batches, so that all it reads is committed,
+        and checks the bound before. Queries and results travel between processes: their fields are plain data (numbers, text,
+        bytes, lists, tuples, dicts).
         """
         return QueryResult.for_unknown_query_type(query, self)
+
+    def get_position(self) -> Position:
+        """The offsets of the input records that the store reflects; empty for a store of one's own that does not tell them."""
+        return Position()
 
 
 class KeyValueStore(StateStore, Generic[K, V]):

@@ -13,6 +13,7 @@ from penstock.errors import StreamsError
 from penstock.ids import TaskId
 from penstock.metrics.registry import Metrics
 from penstock.processor import Duration, FixedKeyProcessorContext, ProcessorContext, PunctuationType, Punctuator
+from penstock.query.position import Position
 from penstock.record import FixedKeyRecord, Headers, RecordContext, RecordMetadata
 from penstock.state.cache import RecordCache
 from penstock.state.store import RestoreCallback, StateStore, StateStoreContext
@@ -73,6 +74,7 @@ class MockProcessorContext(ProcessorContext[Any, Any], FixedKeyProcessorContext[
         self._state_dir = None if state_dir is None else Path(state_dir)
         self._metrics = Metrics("DEBUG")
         self._record_metadata: RecordMetadata | None = None
+        self._position = Position()
         self._system_time_ms: int | None = None
         self._stream_time_ms: int | None = None
         self._stores: dict[str, StateStore] = {}
@@ -178,6 +180,7 @@ class MockProcessorContext(ProcessorContext[Any, Any], FixedKeyProcessorContext[
     def set_record_metadata(self, topic: str, partition: int, offset: int) -> None:
         """Say where the record being processed comes from."""
         self._record_metadata = RecordMetadata(topic, partition, offset)
+        self._position.with_component(topic, partition, offset)
 
     def set_current_system_time_ms(self, milliseconds: int) -> None:
         """Set the wall clock."""
@@ -267,6 +270,11 @@ class _MockStateStoreContext(StateStoreContext):
     def set_record_context(self, context: RecordContext | None) -> None:
         """Make another record the current one."""
         self._record_context = context
+
+    @property
+    def position(self) -> Position:
+        """The highest offset that `set_record_metadata` was called with for each partition."""
+        return self._owner._position.copy()
 
     @property
     def metrics(self) -> Metrics:

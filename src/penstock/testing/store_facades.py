@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from penstock.query.position import Position, PositionBound
+from penstock.query.queries import Query
+from penstock.query.result import QueryConfig, QueryResult
 from penstock.record import NO_TIMESTAMP
 from penstock.state.aggregation_with_headers import AggregationWithHeaders
 from penstock.state.store import (
@@ -85,6 +88,16 @@ class _Facade:
     def close(self) -> None:
         """Close the store."""
         self._inner.close()
+
+    def query(self, query: Query[Any], position_bound: PositionBound, config: QueryConfig) -> QueryResult[Any]:
+        """Ask the store itself."""
+        result: QueryResult[Any] = self._inner.query(query, position_bound, config)
+        return result
+
+    def get_position(self) -> Position:
+        """The position of the store itself."""
+        position: Position = self._inner.get_position()
+        return position
 
 
 class KeyValueStoreFacade(_Facade, KeyValueStore[Any, Any]):

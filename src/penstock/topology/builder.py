@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,6 +27,7 @@ from penstock.topology.specs import (
     TimestampExtractor,
     TopicNameExtractor,
 )
+from penstock.topology.supplied_stores import stores_of
 from penstock.topology.validation import validate_fixed_partitions
 from penstock.topology.wrapping import configured_wrapper, wrap_supplier
 from penstock.user_code import added_at
@@ -125,14 +126,26 @@ class InternalTopologyBuilder:
             SinkSpec(name, parents, fixed_topic, extractor, key_serializer, value_serializer, partitioner), *parents
         )
 
-    def add_processor(self, name: str, supplier: ProcessorSupplier, *parents: str) -> ProcessorSupplier:
-        """Add a processor; returns its supplier as the configured `processor.wrapper.class` left it."""
+    def add_processor(
+        self, name: str, supplier: ProcessorSupplier, *parents: str, stores: Sequence[StoreBuilder[Any]] = ()
+    ) -> None:
+        """Add a processor, then the given stores and those of its supplier, connected to it.
+
+        A configured `processor.wrapper.class` gets the supplier with all of them as its `stores`, and may exchange them.
+        """
         checks.verify_new_node(self.registry, name)
         checks.verify_supplier(supplier, name)
         checks.verify_parents(self.registry, name, parents)
-        wrapped = wrap_supplier(self._wrapper, name, supplier)
-        self.registry.add_node(ProcessorSpec(name, wrapped, parents), *parents)
-        return wrapped
+        connected = [*stores, *stores_of(supplier)]
+        if self._wrapper is not None:
+            if stores:
+                supplier.stores = connected  # type: ignore[attr-defined]
+            wrapped = wrap_supplier(self._wrapper, name, supplier)
+            connected = stores_of(wrapped, supplier)
+            supplier = wrapped
+        self.registry.add_node(ProcessorSpec(name, supplier, parents), *parents)
+        for store in connected:
+            self.add_state_store(store, name)
 
     # -- adding and connecting stores
 

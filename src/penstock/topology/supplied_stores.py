@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any
@@ -11,7 +10,7 @@ from penstock.state.store import StoreBuilder
 from penstock.topology.specs import ProcessorSupplier
 
 
-def stores_of(supplier: ProcessorSupplier, original: ProcessorSupplier | None = None) -> Sequence[StoreBuilder[Any]]:
+def stores_of(supplier: ProcessorSupplier, original: ProcessorSupplier | None = None) -> list[StoreBuilder[Any]]:
     """The `stores` of a supplier, or of what it wraps, or of the class whose processors a function or a partial makes.
 
     >>> class Counter:

@@ -16,7 +16,6 @@ from penstock.topology.description import TopologyDescription
 from penstock.topology.offset_reset import AutoOffsetReset
 from penstock.topology.specs import ProcessorSupplier, StreamPartitioner, TimestampExtractor, TopicNameExtractor
 from penstock.topology.store_feed import StoreFeed
-from penstock.topology.supplied_stores import stores_of
 from penstock.user_code import misuse
 
 
@@ -83,10 +82,7 @@ class Topology:
         `supplier` returns a new processor with each call; often it is the class. If it has a list `stores`, or the class
         of what it returns has, those store builders are added and connected.
         """
-        builder = self.internal_topology_builder
-        wrapped = builder.add_processor(name, supplier, *parents)
-        for store_builder in stores_of(wrapped, supplier):
-            builder.add_state_store(store_builder, name)
+        self.internal_topology_builder.add_processor(name, supplier, *parents)
         return self
 
     def add_sink(

@@ -16,7 +16,8 @@ PROCESSOR_WRAPPER = "processor.wrapper.class"
 class ProcessorWrapper:
     """Wraps suppliers of processors, for example to log or measure what goes through them.
 
-    A wrapped supplier keeps the `stores` of the original unless it has its own.
+    A supplier's `stores` lists the builders of its stores, those of the DSL included. A wrapped supplier keeps the `stores`
+    of the original unless it has its own, which then replace them.
     """
 
     def configure(self, configs: Mapping[str, Any]) -> None:
@@ -31,10 +32,8 @@ class ProcessorWrapper:
         return supplier
 
 
-def wrap_supplier(wrapper: ProcessorWrapper | None, name: str, supplier: ProcessorSupplier) -> ProcessorSupplier:
+def wrap_supplier(wrapper: ProcessorWrapper, name: str, supplier: ProcessorSupplier) -> ProcessorSupplier:
     """The supplier as the wrapper leaves it."""
-    if wrapper is None:
-        return supplier
     if isinstance(supplier(), FixedKeyProcessor):
         return wrapper.wrap_fixed_key_processor_supplier(name, supplier)
     return wrapper.wrap_processor_supplier(name, supplier)

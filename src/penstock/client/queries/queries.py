@@ -22,11 +22,11 @@ from penstock.query.parameters import StoreQueryParameters
 from penstock.query.position import PositionBound
 from penstock.query.request import StateQueryRequest
 from penstock.query.result import FailureReason, QueryResult, StateQueryResult
-from penstock.runtime.queries.conversion import converter
 from penstock.runtime.queries.execution import run_query
 from penstock.runtime.queries.opening import ReadableStore
 from penstock.runtime.queries.partition import StorePartition
 from penstock.runtime.queries.views import VIEWS
+from penstock.state.value_conversion import converter
 
 
 class Queries:

@@ -21,6 +21,7 @@ class CachingKeyValueStore(WrappedKeyValueStore):
     """Puts go to the cache; a flush or an eviction writes them to the store below and tells the flush listener."""
 
     passes_bytes = True
+    is_cache = True
 
     def __init__(self, wrapped: Any) -> None:
         super().__init__(wrapped)

@@ -32,6 +32,7 @@ class CachingSegmentedStore(WrappedStateStore):
     """Puts wait in the cache; a flush or an eviction writes them to the store below and tells the flush listener."""
 
     passes_bytes = True
+    is_cache = True
     _context: StateStoreContext
     _cache: RecordCache
     _cache_name: str

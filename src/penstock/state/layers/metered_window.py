@@ -21,6 +21,7 @@ from penstock.windows import Windowed
 
 K = TypeVar("K")
 V = TypeVar("V")
+L = TypeVar("L", bound="MeteredWindowStore[Any, Any]")
 
 _METERED = ("put", "fetch", "commit")
 
@@ -64,6 +65,12 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
         self._raw_key = self._serdes.raw_key
         self._key_from = self._serdes.key_from
         self.serdes_take_headers = self._serdes.take_headers
+
+    def past_cache(self: L) -> L:
+        """A view of this store that reads what the record cache has written, and not what it still holds."""
+        view = super().past_cache()
+        view._few = view._wrapped.few_windows
+        return view
 
     def close(self) -> None:
         """Close the wrapped store; what was not committed is gone."""

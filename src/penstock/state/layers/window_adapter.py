@@ -146,7 +146,9 @@ def plain_under_timestamped(store: Any) -> ConvertingWindowStore:
 
 def plain_under_headers(store: Any) -> ConvertingWindowStore:
     """A plain store for `ValueTimestampHeaders`: timestamps come back as -1 and headers as none."""
-    return ConvertingWindowStore(store, plain_value, from_plain_value)
+    adapter = ConvertingWindowStore(store, plain_value, from_plain_value)
+    adapter.keeps_timestamps = False
+    return adapter
 
 
 def timestamped_under_headers(store: Any) -> ConvertingWindowStore:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from penstock.errors import InvalidStateStoreError
 from penstock.ids import TopicPartition
+from penstock.query.position import Position, PositionBound
+from penstock.query.queries import Query
+from penstock.query.result import QueryConfig, QueryResult
 from penstock.state.capabilities import layers
+from penstock.state.queries import answer_query
 from penstock.state.store import StateStore, StateStoreContext
 
 S = TypeVar("S", bound=StateStore)
+L = TypeVar("L", bound="WrappedStateStore")
 
 
 class WrappedStateStore(StateStore):
@@ -19,6 +25,7 @@ class WrappedStateStore(StateStore):
     def __init__(self, wrapped: Any) -> None:
         self._wrapped = wrapped
         self._name: str = wrapped.name
+        self._task: StateStoreContext | None = None
 
     @property
     def wrapped(self) -> Any:
@@ -47,6 +54,7 @@ class WrappedStateStore(StateStore):
 
     def init(self, context: StateStoreContext, root: StateStore) -> None:
         """Open the wrapped store."""
+        self._task = context
         self._wrapped.init(context, root)
 
     def flush(self) -> None:
@@ -65,6 +73,30 @@ class WrappedStateStore(StateStore):
     def close(self) -> None:
         """Close the wrapped store."""
         self._wrapped.close()
+
+    def query(self, query: Query[Any], position_bound: PositionBound, config: QueryConfig) -> QueryResult[Any]:
+        """Answer a query: a typed layer reads the answer, and hands on what it does not know."""
+        if self.query_kind is not None:
+            return answer_query(self, query, position_bound, config)
+        result: QueryResult[Any] = self._wrapped.query(query, position_bound, config)
+        return result
+
+    def get_position(self) -> Position:
+        """The offset of the last record of each input partition that the store's task has processed or is processing."""
+        return Position() if self._task is None else self._task.position
+
+    @property
+    def partition(self) -> int | None:
+        """The partition of the store's task; None before `init`."""
+        return None if self._task is None else self._task.task_id.partition
+
+    def past_cache(self: L) -> L:
+        """A view of this store that reads what the record cache has written, and not what it still holds."""
+        if not self._wrapped.is_cache:
+            return self
+        view = copy.copy(self)
+        view._wrapped = self._wrapped.layer_below
+        return view
 
     def set_flush_listener(self, listener: Any, send_old_values: bool) -> bool:
         """Hand the listener to the caching layer below; False where there is none."""
