@@ -197,6 +197,7 @@ if TYPE_CHECKING:
     from penstock.testing.input_topic import TestInputTopic
     from penstock.testing.mock_processor_context import MockProcessorContext
     from penstock.testing.output_topic import TestOutputTopic
+    from penstock.testing.records import TestRecord
     from penstock.testing.topology_test_driver import TopologyTestDriver
 
 __version__ = "0.1.0"
@@ -374,6 +375,7 @@ __all__ = [
     "TopologyTestDriver",
     "TestInputTopic",
     "TestOutputTopic",
+    "TestRecord",
     "MockProcessorContext",
     "DevBroker",
     "DevCluster",
@@ -419,6 +421,7 @@ _LAZY = {
     "TopologyTestDriver": "penstock.testing.topology_test_driver",
     "TestInputTopic": "penstock.testing.input_topic",
     "TestOutputTopic": "penstock.testing.output_topic",
+    "TestRecord": "penstock.testing.records",
     "MockProcessorContext": "penstock.testing.mock_processor_context",
 }
 

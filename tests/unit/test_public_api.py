@@ -48,7 +48,7 @@ QUERIES = """
     RangeQuery TimestampedRangeQuery WindowKeyQuery WindowRangeQuery VersionedKeyQuery MultiVersionedKeyQuery ResultOrder Position
     PositionBound HostInfo KeyQueryMetadata StreamsMetadata
 """
-TESTING = "TopologyTestDriver TestInputTopic TestOutputTopic MockProcessorContext DevBroker DevCluster"
+TESTING = "TopologyTestDriver TestInputTopic TestOutputTopic TestRecord MockProcessorContext DevBroker DevCluster"
 ERRORS = """
     PenstockError ConfigError TopologyError SerializationError RegistryUnavailableError NoSuchElementError StreamsError
     ProcessorStateError LockError

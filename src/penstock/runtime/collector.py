@@ -280,11 +280,14 @@ class RecordCollector:
         if not partitions:
             context.record_dropped(f"Skipping record as partitioner returned empty partitions. topic=[{topic}]")
         for partition in partitions:
-            if not 0 <= partition < count:
-                raise StreamsError(
-                    f"The partitioner of topic {topic} chose partition {partition}, but the topic has partitions 0 to {count - 1}"
-                )
+            self._check_partition(topic, partition, count)
         return partitions
+
+    def _check_partition(self, topic: str, partition: int, count: int) -> None:
+        if not 0 <= partition < count:
+            raise StreamsError(
+                f"The partitioner of topic {topic} chose partition {partition}, but the topic has partitions 0 to {count - 1}"
+            )
 
     def _partition_count(self, topic: str) -> int | None:
         assert self._partitions_for is not None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.testing.input_topic import TestInputTopic
 from penstock.testing.mock_processor_context import CapturedForward, CapturedPunctuator, MockProcessorContext
 from penstock.testing.output_topic import TestOutputTopic
+from penstock.testing.records import TestRecord
 from penstock.testing.shared_variables import SharedVariableWarning
 from penstock.testing.topology_test_driver import TopologyTestDriver
 
@@ -21,6 +22,7 @@ __all__ = [
     "SharedVariableWarning",
     "TestInputTopic",
     "TestOutputTopic",
+    "TestRecord",
     "TopologyTestDriver",
 ]
 

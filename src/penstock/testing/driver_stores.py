@@ -46,15 +46,11 @@ class DriverStores:
 
     _task: StreamTask | None
     _global_task: GlobalStateUpdateTask | None
+    _store_names: tuple[str, ...]
 
-    def get_all_state_stores(self) -> dict[str, StateStore]:
-        """All stores by name, global ones included."""
-        names: list[str] = []
-        if self._task is not None:
-            names += self._task.state_manager.store_names
-        if self._global_task is not None:
-            names += self._global_task.state_manager.stores
-        return {name: self._store(name) for name in names}
+    def get_all_state_stores(self) -> dict[str, StateStore | None]:
+        """All stores of the topology by name, global ones included; None for a store that no processor is connected to."""
+        return {name: self._store(name) for name in self._store_names}
 
     def get_state_store(self, name: str) -> Any:
         """A store of the user's own kind; the built-in kinds have getters of their own."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.processor import Duration
@@ -11,12 +10,11 @@ from penstock.record import FixedKeyRecord, Headers
 from penstock.serdes.arguments import is_type
 from penstock.serdes.contract import as_serializer, call_with_headers
 from penstock.serdes.serde import Serdes
+from penstock.testing.records import TestRecord, Timestamp, as_timestamp
 from penstock.windows import to_ms
 
 K = TypeVar("K")
 V = TypeVar("V")
-
-Timestamp = int | datetime
 
 _VALUE_ONLY: Any = object()
 
@@ -37,6 +35,8 @@ class TestInputTopic(Generic[K, V]):
     def __init__(
         self, driver: _Pipe, topic: str, key_serde: Any, value_serde: Any, start_timestamp: Timestamp, auto_advance: Duration
     ) -> None:
+        if topic is None:
+            raise ValueError("the topic of create_input_topic() cannot be None: give its name")
         self._driver = driver
         self._topic = topic
         self._key_serializer = _required(as_serializer(as_serde(key_serde)), "key_serde", topic)
@@ -55,13 +55,18 @@ class TestInputTopic(Generic[K, V]):
         timestamp: Timestamp | None = None,
         headers: Iterable[tuple[str, bytes | None]] = (),
     ) -> None:
-        """Write one record: key and value, or a value alone, or a whole `Record`."""
-        if value is _VALUE_ONLY:
-            if isinstance(key, FixedKeyRecord):
-                self._pipe(key.key, key.value, key.timestamp, key.headers)
-                return
-            key, value = None, key
-        self._pipe(key, value, self._next_time() if timestamp is None else as_timestamp(timestamp), tuple(headers))
+        """Write one record: key and value, or a value alone, or a whole `Record` or `TestRecord`.
+
+        A `TestRecord` without a timestamp gets the topic's time.
+        """
+        if value is _VALUE_ONLY and isinstance(key, FixedKeyRecord):
+            record: FixedKeyRecord[Any, Any] = key
+        else:
+            value_alone = value is _VALUE_ONLY
+            record = TestRecord(None if value_alone else key, key if value_alone else value, timestamp, tuple(headers))
+        time = self._next_time() if record.timestamp is None else record.timestamp
+        raw = serialized(self._topic, record, self._key_serializer, self._value_serializer)
+        self._driver.pipe_record(self._topic, time, *raw)
 
     def pipe_value(
         self, value: V | None, timestamp: Timestamp | None = None, headers: Iterable[tuple[str, bytes | None]] = ()
@@ -99,12 +104,6 @@ class TestInputTopic(Generic[K, V]):
         self._now += self._auto_advance
         return now
 
-    def _pipe(self, key: Any, value: Any, timestamp: int, headers: Headers) -> None:
-        opened = list(headers)
-        raw_key = call_with_headers(self._key_serializer, self._topic, key, opened)
-        raw_value = call_with_headers(self._value_serializer, self._topic, value, opened)
-        self._driver.pipe_record(self._topic, timestamp, raw_key, raw_value, tuple(opened))
-
     def __repr__(self) -> str:
         return f"TestInputTopic(topic={self._topic!r})"
 
@@ -114,9 +113,16 @@ def as_serde(given: Any) -> Any:
     return Serdes.serde_from(given) if is_type(given) else given
 
 
-def as_timestamp(timestamp: Timestamp) -> int:
-    """Milliseconds since the epoch."""
-    return round(timestamp.timestamp() * 1000) if isinstance(timestamp, datetime) else timestamp
+def serialized(
+    topic: str, record: FixedKeyRecord[Any, Any], key_serializer: Any, value_serializer: Any
+) -> tuple[bytes | None, bytes | None, Headers]:
+    """Key, value and headers of a record as bytes; serializers may add headers."""
+    key_half = _required(as_serializer(as_serde(key_serializer)), "key_serializer", topic)
+    value_half = _required(as_serializer(as_serde(value_serializer)), "value_serializer", topic)
+    headers = list(record.headers)
+    key = call_with_headers(key_half, topic, record.key, headers)
+    value = call_with_headers(value_half, topic, record.value, headers)
+    return key, value, tuple(headers)
 
 
 def _timed(entries: Iterable[Any], start_timestamp: Timestamp | None, advance: Duration) -> Iterable[tuple[Any, int | None]]:

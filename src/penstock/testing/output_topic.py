@@ -25,6 +25,8 @@ class TestOutputTopic(Generic[K, V]):
 
     def __init__(self, driver: _Outputs, topic: str, key_serde: Any, value_serde: Any) -> None:
         key_deserializer, value_deserializer = as_deserializer(as_serde(key_serde)), as_deserializer(as_serde(value_serde))
+        if topic is None:
+            raise ValueError("the topic of create_output_topic() cannot be None: give its name")
         if key_deserializer is None or value_deserializer is None:
             raise ValueError(f"topic {topic} needs a key_serde and a value_serde: give serdes or deserializers")
         self._driver = driver
@@ -34,10 +36,7 @@ class TestOutputTopic(Generic[K, V]):
 
     def read_record(self) -> Record[K, V]:
         """The next record, with timestamp and headers."""
-        raw = self._driver.read_record(self._topic)
-        key = call_with_headers(self._key_deserializer, self._topic, raw.key, raw.headers)
-        value = call_with_headers(self._value_deserializer, self._topic, raw.value, raw.headers)
-        return Record(key, value, raw.timestamp, raw.headers)
+        return deserialized(self._driver.read_record(self._topic), self._key_deserializer, self._value_deserializer)
 
     def read_value(self) -> V:
         """The value of the next record."""
@@ -84,3 +83,13 @@ class TestOutputTopic(Generic[K, V]):
 
     def __repr__(self) -> str:
         return f"TestOutputTopic(topic={self._topic!r}, size={self.queue_size})"
+
+
+def deserialized(raw: ProducedRecord, key_deserializer: Any, value_deserializer: Any) -> Record[Any, Any]:
+    """A record that was written as bytes, read with serdes or deserializers."""
+    key_half, value_half = as_deserializer(as_serde(key_deserializer)), as_deserializer(as_serde(value_deserializer))
+    if key_half is None or value_half is None:
+        raise ValueError(f"a record of topic {raw.topic} needs a key_deserializer and a value_deserializer to be read: give both")
+    key = call_with_headers(key_half, raw.topic, raw.key, raw.headers)
+    value = call_with_headers(value_half, raw.topic, raw.value, raw.headers)
+    return Record(key, value, raw.timestamp, raw.headers)

@@ -21,15 +21,17 @@ from penstock.handlers import LogAndContinueExceptionHandler
 from penstock.ids import TaskId, TopicPartition
 from penstock.metrics.registry import Metrics
 from penstock.processor import Duration
-from penstock.record import Headers, ProducedRecord, RawRecord
+from penstock.record import FixedKeyRecord, Headers, ProducedRecord, RawRecord, Record
+from penstock.runtime.collector import RecordCollector
 from penstock.runtime.global_state import GLOBAL_TASK_ID, GlobalStateUpdateTask
 from penstock.runtime.task import StreamTask, TaskCommit, TaskEnvironment
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.serdes.serde import Serde
 from penstock.state.cache import RecordCache
 from penstock.testing.driver_stores import DriverStores
-from penstock.testing.input_topic import TestInputTopic, Timestamp, as_timestamp
-from penstock.testing.output_topic import TestOutputTopic
+from penstock.testing.input_topic import TestInputTopic, serialized
+from penstock.testing.output_topic import TestOutputTopic, deserialized
+from penstock.testing.records import Timestamp, as_timestamp
 from penstock.testing.shared_variables import SharedVariables
 from penstock.topology.specs import GlobalTopology, Subtopology
 from penstock.topology.topology import Topology, required_topology
@@ -53,12 +55,24 @@ _DEFAULTS = {
 }
 
 
+class AnyPartitionCollector(RecordCollector):
+    """Takes records for any partition: partitioners are told of one, and may still choose another, as in Kafka Streams."""
+
+    def _check_partition(self, topic: str, partition: int, count: int) -> None:
+        if partition < 0:
+            super()._check_partition(topic, partition, count)
+
+
 class TopologyTestDriver(DriverStores):
     """Processes each record to the end, through all sub-topologies, before the call that pipes it returns.
 
-    Topics have one partition. Every record is followed by a commit, so caches hold nothing back. The wall clock starts now,
-    or at `initial_wall_clock_time`, and only moves when `advance_wall_clock_time` is called. Close the driver, or use it as a
-    context manager.
+    Topics have one partition; a partitioner of the topology may choose any, which `read_record` then shows. The wall clock
+    starts now, or at `initial_wall_clock_time`, and only moves when `advance_wall_clock_time` is called. Close the driver, or
+    use it as a context manager.
+
+    Every record is followed by a commit, so caches hold nothing back. With `commit_every_record=False` the driver commits when
+    the test calls `commit()`, when a processor asks for it, and when it is closed: until then caches hold updates back, and
+    forward them only when they are full.
 
     What could not be sent to Spark's workers is refused here as there, with the line that added it. A variable that functions
     of the topology share with the test, and that has changed when the driver closes, is warned of (`SharedVariableWarning`).
@@ -80,6 +94,7 @@ class TopologyTestDriver(DriverStores):
         topology: Topology,
         config: StreamsConfig | Mapping[str, Any] | None = None,
         initial_wall_clock_time: int | datetime | None = None,
+        commit_every_record: bool = True,
     ) -> None:
         required_topology(topology, "TopologyTestDriver")
         given = config.originals if isinstance(config, StreamsConfig) else (config or {})
@@ -96,9 +111,11 @@ class TopologyTestDriver(DriverStores):
         self._outputs: dict[str, deque[ProducedRecord]] = {}
         self._input_offsets: dict[TopicPartition, int] = {}
         self._output_offsets: dict[TopicPartition, int] = {}
+        self._commit_every_record = commit_every_record
         self._closed = False
 
         builder = topology.internal_topology_builder.rewrite_topology(self._config)
+        self._store_names = (*builder.registry.stores, *builder.registry.global_stores)
         self._plan = _whole(topology)
         self._global_plan = builder.global_topology()
         self._partitions = {topic: TopicPartition(topic, _PARTITION) for topic in self._plan.source_topics}
@@ -124,7 +141,7 @@ class TopologyTestDriver(DriverStores):
         inputs = tuple(self._partitions.values())
         folder = self._state_dir / str(_TASK_ID)
         environment = TaskEnvironment(self._config, self._clock, metrics, self._cache, lambda topic: 1, global_stores)
-        task = StreamTask.create(_TASK_ID, plan, inputs, folder, environment)
+        task = StreamTask.create(_TASK_ID, plan, inputs, folder, environment, AnyPartitionCollector)
         task.initialize()
         self._prepare(task)
         for partition in inputs:
@@ -185,8 +202,36 @@ class TopologyTestDriver(DriverStores):
         """The topics that something has been written to."""
         return frozenset(self._outputs)
 
-    def pipe_record(self, topic: str, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None:
-        """Write raw bytes to an input topic, and process all that follows from it."""
+    @overload
+    def pipe_record(self, topic: str, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None: ...
+
+    @overload
+    def pipe_record(
+        self,
+        topic: str,
+        record: FixedKeyRecord[K, V],
+        key_serializer: Any,
+        value_serializer: Any,
+        time: Timestamp | None = None,
+    ) -> None: ...
+
+    def pipe_record(self, topic: str, *arguments: Any, **named: Any) -> None:
+        """Write raw bytes, or a record with its serializers, to an input topic, and process all that follows from it.
+
+        `time` replaces the timestamp of a record. A `TestRecord` without a timestamp needs it.
+        """
+        typed = "record" in named or (arguments and isinstance(arguments[0], FixedKeyRecord))
+        (self._pipe_typed if typed else self._pipe_raw)(topic, *arguments, **named)
+
+    def _pipe_typed(
+        self, topic: str, record: Any, key_serializer: Any, value_serializer: Any, time: Timestamp | None = None
+    ) -> None:
+        timestamp = record.timestamp if time is None else as_timestamp(time)
+        if timestamp is None:
+            raise ValueError(f"the TestRecord for topic {topic} has no timestamp: give it one, or give `time`")
+        self._pipe_raw(topic, timestamp, *serialized(topic, record, key_serializer, value_serializer))
+
+    def _pipe_raw(self, topic: str, timestamp: int, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None:
         partition = self._input_partition(topic)
         is_global = self._is_global(topic)
         if partition is None and not is_global:
@@ -199,8 +244,22 @@ class TopologyTestDriver(DriverStores):
         if is_global:
             self._update_global(RawRecord(topic, _PARTITION, 0, timestamp, key, value, headers))
 
-    def read_record(self, topic: str) -> ProducedRecord:
-        """The next record of an output topic, as bytes."""
+    @overload
+    def read_record(self, topic: str) -> ProducedRecord: ...
+
+    @overload
+    def read_record(self, topic: str, key_deserializer: Any, value_deserializer: Any) -> Record[Any, Any]: ...
+
+    def read_record(
+        self, topic: str, key_deserializer: Any = None, value_deserializer: Any = None
+    ) -> ProducedRecord | Record[Any, Any]:
+        """The next record of an output topic, as bytes, or as a record if deserializers are given."""
+        raw = self._read_raw(topic)
+        if key_deserializer is None and value_deserializer is None:
+            return raw
+        return deserialized(raw, key_deserializer, value_deserializer)
+
+    def _read_raw(self, topic: str) -> ProducedRecord:
         records = self._outputs.get(topic)
         if records is None:
             raise NoSuchElementError(
@@ -223,8 +282,19 @@ class TopologyTestDriver(DriverStores):
         if self._task is not None:
             with self._keeping_outputs():
                 self._task.maybe_punctuate_system_time()
-                self._commit(self._task)
+                self._maybe_commit(self._task)
                 self._complete_all_processable_work()
+
+    def commit(self) -> None:
+        """Flush the caches and commit, and process and commit what follows from it through repartition topics."""
+        task = self._task
+        if task is None:
+            return
+        with self._keeping_outputs():
+            self._commit(task)
+            while task.has_records_queued and task.is_processable(self._clock.now_ms()):
+                self._complete_all_processable_work()
+                self._commit(task)
 
     def metrics(self) -> Mapping[Any, Any]:
         """All metrics, by name."""
@@ -251,12 +321,18 @@ class TopologyTestDriver(DriverStores):
         task.update_lags(dict.fromkeys(self._partitions.values(), 0))
         while task.has_records_queued and task.process(self._clock.now_ms()):
             task.maybe_punctuate_stream_time()
-            self._commit(task)
+            self._maybe_commit(task)
         if task.has_records_queued:
             _log.info(
                 "Due to the max.task.idle.ms configuration, there are currently some records that cannot be processed. "
                 "Advancing wall-clock time or enqueuing records on the empty topics will allow to process more."
             )
+
+    def _maybe_commit(self, task: StreamTask) -> None:
+        if self._commit_every_record or task.commit_requested:
+            self._commit(task)
+        else:
+            self._capture(task.prepare_outputs())
 
     def _commit(self, task: StreamTask) -> None:
         commit = task.prepare_commit()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from penstock import Consumed, Grouped, Materialized, Produced, StreamsBuilder, TestRecord
 from penstock.errors import (
     DeserializationError,
     NoSuchElementError,
@@ -547,3 +548,119 @@ def test_should_run_the_same_topology_twice() -> None:
             source, sink = topics(driver)
             source.pipe_input("a", "x")
             assert sink.read_values() == ["1"]
+
+
+def test_should_take_any_partition_that_a_partitioner_chooses() -> None:
+    topology = Topology().add_source("source", "in")
+    topology.add_sink("sink", "out", "source", partitioner=lambda topic, key, value, count: 9 + count)
+    with TopologyTestDriver(topology, DEFAULTS) as driver:
+        driver.create_input_topic("in", STRING, STRING).pipe_input("k", "v", timestamp=7)
+        assert driver.read_record("out") == ("out", 10, b"k", b"v", 7, ())
+
+
+def test_should_refuse_a_negative_partition() -> None:
+    topology = Topology().add_source("source", "in").add_sink("sink", "out", "source", partitioner=lambda *_: -1)
+    with TopologyTestDriver(topology, DEFAULTS) as driver, pytest.raises(StreamsError, match="chose partition -1"):
+        driver.create_input_topic("in", STRING, STRING).pipe_input("k", "v")
+
+
+def test_should_refuse_a_topic_that_is_none() -> None:
+    with TopologyTestDriver(copy(), DEFAULTS) as driver:
+        with pytest.raises(ValueError, match="topic of create_input_topic"):
+            driver.create_input_topic(None, STRING, STRING)  # type: ignore[call-overload]
+        with pytest.raises(ValueError, match="topic of create_output_topic"):
+            driver.create_output_topic(None, STRING, STRING)  # type: ignore[call-overload]
+
+
+def test_should_name_stores_that_no_processor_is_connected_to() -> None:
+    builder = Stores.key_value_store_builder(Stores.in_memory_key_value_store("alone"), STRING, LONG)
+    with TopologyTestDriver(counting().add_state_store(builder), DEFAULTS) as driver:
+        stores = driver.get_all_state_stores()
+        assert set(stores) == {"counts", "alone"}
+        assert stores["counts"] is not None
+        assert stores["alone"] is None
+
+
+def test_should_pipe_and_read_records_with_serializers() -> None:
+    with TopologyTestDriver(copy(), DEFAULTS) as driver:
+        driver.pipe_record("in", Record("k", "v", 7, (("h", b"1"),)), STRING, STRING)
+        assert driver.read_record("out", STRING, STRING) == Record("k", "v", 7, (("h", b"1"),))
+        driver.pipe_record("in", TestRecord("k", "v"), STRING, STRING, time=8)
+        assert driver.read_record("out", STRING.deserializer, STRING.deserializer) == TestRecord("k", "v", 8)
+        driver.pipe_record("in", 9, b"k", b"v")
+        assert driver.read_record("out").timestamp == 9
+
+
+def test_should_refuse_a_record_without_a_timestamp_where_no_topic_sets_one() -> None:
+    with TopologyTestDriver(copy(), DEFAULTS) as driver:
+        with pytest.raises(ValueError, match="has no timestamp"):
+            driver.pipe_record("in", TestRecord("k", "v"), STRING, STRING)
+        with pytest.raises(ValueError, match="needs a value_serializer"):
+            driver.pipe_record("in", TestRecord("k", "v", 1), STRING, None)
+
+
+def test_should_give_records_without_a_timestamp_the_time_of_the_topic() -> None:
+    with TopologyTestDriver(copy(), DEFAULTS) as driver:
+        source = driver.create_input_topic("in", STRING, STRING, start_timestamp=100, auto_advance=10)
+        source.pipe_input(TestRecord("a", "1"))
+        source.pipe_records([TestRecord("b", "2", 5), TestRecord("3")])
+        read = driver.create_output_topic("out", STRING, STRING).read_records()
+        assert read == [TestRecord("a", "1", 100), TestRecord("b", "2", 5), TestRecord(None, "3", 110)]
+
+
+def test_should_hold_updates_back_in_caches_until_a_commit() -> None:
+    with TopologyTestDriver(word_counts(), commit_every_record=False) as driver:
+        source, sink = driver.create_input_topic("in", STRING, STRING), driver.create_output_topic("out", STRING, LONG)
+        source.pipe_key_values([("a", ""), ("a", ""), ("b", "")])
+        assert sink.is_empty
+        driver.commit()
+        assert sink.read_key_values() == [("a", 2), ("b", 1)]
+        source.pipe_input("a", "")
+        driver.advance_wall_clock_time(1)
+        assert sink.is_empty
+        driver.commit()
+        assert sink.read_key_values() == [("a", 3)]
+
+
+def test_should_commit_what_a_commit_sends_through_repartition_topics() -> None:
+    builder = StreamsBuilder()
+    table = builder.table("in", Consumed(STRING, STRING), Materialized("table"))
+    counts = table.group_by(lambda k, v: (v, v), Grouped(key_serde=STRING, value_serde=STRING)).count()
+    counts.to_stream().to("out", Produced(STRING, LONG))
+    with TopologyTestDriver(builder.build(), commit_every_record=False) as driver:
+        source, sink = driver.create_input_topic("in", STRING, STRING), driver.create_output_topic("out", STRING, LONG)
+        source.pipe_key_values([("a", "x"), ("b", "x")])
+        assert sink.is_empty
+        driver.commit()
+        assert sink.read_key_values() == [("x", 2)]
+
+
+def test_should_commit_where_a_processor_asks_for_it() -> None:
+    class Asking(Processor[Any, Any, Any, Any]):
+        def process(self, record: Any) -> None:
+            if record.value == "now":
+                self.context.commit()
+
+    with TopologyTestDriver(word_counts(Asking), commit_every_record=False) as driver:
+        source, sink = driver.create_input_topic("in", STRING, STRING), driver.create_output_topic("out", STRING, LONG)
+        source.pipe_key_values([("a", ""), ("a", "")])
+        assert sink.is_empty
+        source.pipe_input("a", "now")
+        assert sink.read_key_values() == [("a", 3)]
+
+
+def test_should_forward_at_once_without_a_cache_also_if_it_does_not_commit() -> None:
+    config = {"statestore.cache.max.bytes": 0}
+    with TopologyTestDriver(word_counts(), config, commit_every_record=False) as driver:
+        source, sink = driver.create_input_topic("in", STRING, STRING), driver.create_output_topic("out", STRING, LONG)
+        source.pipe_key_values([("a", ""), ("a", "")])
+        assert sink.read_key_values() == [("a", 1), ("a", 2)]
+
+
+def word_counts(also: Any = None) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream("in", Consumed(STRING, STRING))
+    stream.group_by_key().count(Materialized("counts", STRING, LONG)).to_stream().to("out", Produced(STRING, LONG))
+    if also is not None:
+        stream.process(also)
+    return builder.build()
