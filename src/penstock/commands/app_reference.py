@@ -36,6 +36,12 @@ def load_topology(reference: str, config: Mapping[str, Any] | None = None) -> To
     return value
 
 
+def import_from_here() -> None:
+    """Find modules of the current folder first, as `python -m` does."""
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+
+
 def _attribute(reference: str) -> Any:
     module_name, separator, path = reference.rpartition(":")
     if not separator or not module_name or not path:
@@ -55,9 +61,7 @@ def _module(name: str) -> Any:
     file = Path(name)
     if file.suffix == ".py":
         return _module_of_file(file)
-    # As with `python -m`: modules beside the user are found first.
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
+    import_from_here()
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as exc:

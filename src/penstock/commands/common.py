@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from penstock.commands.app_reference import AppReferenceError
+from penstock.commands.app_reference import AppReferenceError, import_from_here
 from penstock.config.streams_config import StreamsConfig, UnknownConfigWarning
 from penstock.errors import ConfigError, PenstockError
 from penstock.printable import printable, printable_lines
@@ -86,6 +86,7 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def streams_config(file: Path | None, settings: list[str] | None) -> StreamsConfig:
     """The configuration of an application; an unknown key is a line of the log."""
     merged = read_settings(file, settings)
+    import_from_here()  # for classes that settings name
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownConfigWarning)
         return StreamsConfig(merged)

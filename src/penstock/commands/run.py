@@ -38,8 +38,8 @@ def run(
     """
     with told_in_one_sentence():
         level = _level(log_level)
-        merged = streams_config(config, settings)
         _make_importable(topology)
+        merged = streams_config(config, settings)
         loaded = load_topology(topology, merged.originals)
         logging.basicConfig(level=level, format=_LOG_FORMAT, handlers=[StandardErrorHandler()])
         quiet_clients()

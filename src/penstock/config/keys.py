@@ -15,6 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.config.objects import imported
 from penstock.windows import to_ms
 
 
@@ -36,6 +37,7 @@ class Type(enum.Enum):
     STRING = "text"
     LIST = "a list, or text separated by commas"
     CLASS = "an object, its class, or its import path"
+    HANDLER = "log_and_fail, log_and_continue, a handler, its class, or its import path"
 
 
 class _NoDefault:
@@ -72,7 +74,10 @@ class ConfigKey:
         """The value in its own type; ValueError says what was expected."""
         if value is None and self.default is None:
             return None
-        parsed = _PARSERS[self.type](value)
+        try:
+            parsed = _PARSERS[self.type](value)
+        except ImportError as exc:
+            raise ValueError(f"{self.type.value}, but {exc}. {self.doc}") from exc
         if self.allowed is None:
             return parsed
         if not self.allowed.check(parsed):
@@ -126,7 +131,46 @@ def _parse_list(value: Any) -> tuple[Any, ...]:
 def _parse_class(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | bytes):
         raise ValueError(Type.CLASS.value)
+    if isinstance(value, str) and not value.startswith(_JAVAS) and not value.endswith(_NAMED_BY_LAST_PART) and _is_path(value):
+        _check_import(value)
     return value
+
+
+def _is_path(value: str) -> bool:
+    return "." in value or ":" in value
+
+
+def _check_import(path: str) -> None:
+    try:
+        imported(path)
+    except Exception as exc:
+        raise ImportError(f"cannot import {path!r} ({type(exc).__name__}: {exc})") from exc
+
+
+def _parse_handler(value: Any) -> Any:
+    if isinstance(value, str) and value.rpartition(".")[2] not in _HANDLERS:
+        if not _is_path(value):
+            raise ValueError(Type.HANDLER.value)
+        _check_import(value)
+        return value
+    return _parse_class(value)
+
+
+_JAVAS: Final = "org.apache.kafka."
+_NAMED_BY_LAST_PART: Final = ("Serde", "TimestampExtractor", "OnInvalidTimestamp", "StickyTaskAssignor")
+"""Classes of Java's whose last part names a built-in one here, so that the properties of a Java application keep working."""
+_HANDLERS: Final = frozenset(
+    {
+        "log_and_fail",
+        "log_and_continue",
+        "LogAndFailExceptionHandler",
+        "LogAndContinueExceptionHandler",
+        "LogAndFailProcessingExceptionHandler",
+        "LogAndContinueProcessingExceptionHandler",
+        "DefaultProductionExceptionHandler",
+        "LogAndContinueProductionExceptionHandler",
+    }
+)
 
 
 _PARSERS: Final[Mapping[Type, Callable[[Any], Any]]] = {
@@ -137,6 +181,7 @@ _PARSERS: Final[Mapping[Type, Callable[[Any], Any]]] = {
     Type.STRING: _parse_string,
     Type.LIST: _parse_list,
     Type.CLASS: _parse_class,
+    Type.HANDLER: _parse_handler,
 }
 
 
@@ -223,15 +268,15 @@ def _keys() -> tuple[ConfigKey, ...]:
         key("statestore.cache.max.bytes", Type.LONG, 10 * 1024 * 1024, _MEDIUM,
             "Memory of the record caches of all threads together; 0 turns caching off.", at_least(0)),
         key("client.id", Type.STRING, "", _MEDIUM, "The prefix of the clients' ids; default <application.id>-<random UUID>."),
-        key("deserialization.exception.handler", Type.CLASS, "log_and_fail", _MEDIUM,
+        key("deserialization.exception.handler", Type.HANDLER, "log_and_fail", _MEDIUM,
             "Decides on records that cannot be read: log_and_fail, log_and_continue, a handler, its class or import path."),
-        key("default.deserialization.exception.handler", Type.CLASS, "log_and_fail", _MEDIUM,
+        key("default.deserialization.exception.handler", Type.HANDLER, "log_and_fail", _MEDIUM,
             "Deprecated: deserialization.exception.handler."),
-        key("production.exception.handler", Type.CLASS, "log_and_fail", _MEDIUM,
+        key("production.exception.handler", Type.HANDLER, "log_and_fail", _MEDIUM,
             "Decides on records that cannot be written: log_and_fail, log_and_continue, a handler, its class or import path."),
-        key("default.production.exception.handler", Type.CLASS, "log_and_fail", _MEDIUM,
+        key("default.production.exception.handler", Type.HANDLER, "log_and_fail", _MEDIUM,
             "Deprecated: production.exception.handler."),
-        key("processing.exception.handler", Type.CLASS, "log_and_fail", _MEDIUM,
+        key("processing.exception.handler", Type.HANDLER, "log_and_fail", _MEDIUM,
             "Decides on records a processor fails on: log_and_fail, log_and_continue, a handler, its class or import path."),
         key("errors.dead.letter.queue.topic.name", Type.STRING, None, _MEDIUM,
             "The topic the built-in handlers send a record to that could not be handled."),

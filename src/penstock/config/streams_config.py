@@ -62,7 +62,7 @@ _MAX_TAG_VALUE: Final = 30
 
 
 class UnknownConfigWarning(UserWarning):
-    """A key that neither penstock nor a Kafka client knows; it is handed to processors in `app_configs`."""
+    """A key that penstock does not know: processors find it in `app_configs`, and the Kafka clients get it."""
 
 
 class StreamsConfig(ConfigConstants, Mapping[str, Any]):
@@ -260,7 +260,9 @@ class StreamsConfig(ConfigConstants, Mapping[str, Any]):
         return {**configs, "client.id": client_id, "auto.offset.reset": "none"}
 
     def _client_configs(self, names: frozenset[str], prefix: str) -> dict[str, Any]:
-        given = {key: value for key, value in self._originals.items() if key in names or key.startswith(SECURITY_PREFIXES)}
+        # Settings that nobody knows here go to every client, as in Kafka Streams: the client may know them.
+        given = {key: self._originals[key] for key in _unknown(self._originals)}
+        given |= {key: value for key, value in self._originals.items() if key in names or key.startswith(SECURITY_PREFIXES)}
         given |= self.originals_with_prefix(prefix)
         servers = self._values.get("bootstrap.servers")
         if servers is not None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
+from penstock.config.clients import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS
 from penstock.config.secrets import without_secrets
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerAccessError, BrokerError, ConfigError
@@ -43,6 +44,8 @@ _JAVA_ONLY = frozenset({
     "share.acknowledgement.mode", "internal.leave.group.on.close", "bootstrap.controllers",
 })
 # fmt: on
+
+_CLIENT_KEYS = CONSUMER_KEYS | PRODUCER_KEYS | ADMIN_KEYS
 
 _DEFAULT_MAX_POLL_SECONDS = 300.0  # Kafka's
 _TOKEN_PATIENCE = 10.0  # as long as Java's clients try
@@ -222,11 +225,14 @@ def _kafka_python(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _translated(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Kafka's names to librdkafka's; what only Java's clients know is left out."""
+    """Kafka's names to librdkafka's, without what only Java's clients know, and without objects in settings of the user's own."""
     found: dict[str, Any] = {"log_level": 2}  # a broker that is away is told by our own errors, once
     for key, value in given.items():
-        if key not in _JAVA_ONLY and not is_security(key) and value is not None:
-            found[_RENAMED.get(key, key)] = _plain(value)
+        if key in _JAVA_ONLY or is_security(key) or value is None:
+            continue
+        plain = _plain(value)
+        if isinstance(plain, (str, int, float)) or key in _CLIENT_KEYS:
+            found[_RENAMED.get(key, key)] = plain
     for key in ("socket.receive.buffer.bytes", "socket.send.buffer.bytes"):
         if key in found and int(found[key]) < 0:
             found[key] = 0  # the system's own size

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from penstock.cli import app
-from penstock.commands.common import read_settings, show_table, told_in_one_sentence
+from penstock.commands.common import read_settings, show_table, streams_config, told_in_one_sentence
 from penstock.errors import BrokerError, ConfigError
 
 
@@ -81,3 +82,11 @@ def test_should_end_with_a_code_that_tells_why(error: BaseException, code: int) 
 def test_should_print_plain_columns_into_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
     show_table("Offsets", ("TOPIC", "TO"), [("lines", 10), ("a", None)])
     assert capsys.readouterr().out == "TOPIC  TO\nlines  10\na\n"
+
+
+def test_should_import_classes_of_settings_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "handlers_of_this_folder.py").write_text("class Lenient:\n    def handle_error(self, *_): ...\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    settings = ["application.id=a", "bootstrap.servers=b:1", "processing.exception.handler=handlers_of_this_folder:Lenient"]
+    assert streams_config(None, settings)["processing.exception.handler"] == "handlers_of_this_folder:Lenient"

@@ -317,3 +317,89 @@ def test_should_only_log_unknown_keys_of_a_partial_configuration(caplog):
 def test_should_refuse_what_is_no_mapping_of_text(bad):
     with pytest.raises(ConfigError):
         StreamsConfig(bad)
+
+
+HANDLER_KEYS = (
+    "deserialization.exception.handler",
+    "default.deserialization.exception.handler",
+    "production.exception.handler",
+    "default.production.exception.handler",
+    "processing.exception.handler",
+)
+CLASS_KEYS = (
+    "default.key.serde",
+    "default.value.serde",
+    "default.timestamp.extractor",
+    "task.assignor.class",
+    "dsl.store.suppliers.class",
+    "default.client.supplier",
+    "processor.wrapper.class",
+    "rocksdb.config.setter",
+    "windowed.inner.class.serde",
+    "sasl.oauthbearer.token.provider",
+)
+
+
+@pytest.mark.parametrize("key", [*HANDLER_KEYS, *CLASS_KEYS])
+@pytest.mark.parametrize("path", ["no.such.module.Class", "penstock:NoSuchClass", "invalid.class"])
+def test_should_refuse_a_class_that_cannot_be_imported(key, path):
+    with pytest.raises(ConfigError, match=rf"{key} = .*cannot import '{path}'"):
+        with_keys({key: path})
+
+
+@pytest.mark.parametrize("key", HANDLER_KEYS)
+@pytest.mark.parametrize("name", ["log_and_contine", "org.apache.kafka.streams.errors.NoSuchHandler"])
+def test_should_refuse_a_handler_that_is_not_known(key, name):
+    with pytest.raises(ConfigError, match=rf"{key} = '{name}' is not allowed: expected log_and_fail, log_and_continue"):
+        with_keys({key: name})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("deserialization.exception.handler", "org.apache.kafka.streams.errors.LogAndContinueExceptionHandler"),
+        ("processing.exception.handler", "LogAndContinueProcessingExceptionHandler"),
+        ("production.exception.handler", "penstock.handlers.DefaultProductionExceptionHandler"),
+        ("production.exception.handler", "penstock.handlers:DefaultProductionExceptionHandler"),
+        ("default.key.serde", "org.apache.kafka.common.serialization.Serdes$LongSerde"),
+        ("default.value.serde", "com.shop.StringSerde"),
+        ("default.timestamp.extractor", "org.apache.kafka.streams.processor.WallclockTimestampExtractor"),
+        ("task.assignor.class", "LegacyStickyTaskAssignor"),
+        ("dsl.store.suppliers.class", "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers"),
+    ],
+)
+def test_should_take_the_names_of_java_and_paths_that_can_be_imported(key, value):
+    assert with_keys({key: value})[key] == value
+
+
+def all_client_configs(config):
+    return {
+        "main": config.main_consumer_configs("group", "client"),
+        "restore": config.restore_consumer_configs("client"),
+        "global": config.global_consumer_configs("client"),
+        "producer": config.producer_configs("client"),
+        "admin": config.admin_configs("client"),
+    }
+
+
+@pytest.mark.filterwarnings("ignore::penstock.UnknownConfigWarning")
+def test_should_forward_custom_settings_without_a_prefix_to_all_clients():
+    found = all_client_configs(with_keys({"custom.property.host": "host"}))
+    assert {name: configs["custom.property.host"] for name, configs in found.items()} == dict.fromkeys(found, "host")
+
+
+@pytest.mark.filterwarnings("ignore::penstock.UnknownConfigWarning")
+def test_should_prefer_custom_settings_with_a_prefix():
+    key = "custom.property.host"
+    given = {key: "host0", f"consumer.{key}": "host1", f"producer.{key}": "host2", f"admin.{key}": "host3"}
+    found = all_client_configs(with_keys(given))
+    expected = {"main": "host1", "restore": "host1", "global": "host1", "producer": "host2", "admin": "host3"}
+    assert {name: configs[key] for name, configs in found.items()} == expected
+
+
+@pytest.mark.filterwarnings("ignore::penstock.UnknownConfigWarning")
+def test_should_not_forward_settings_of_others_to_clients():
+    found = all_client_configs(with_keys({"poll.ms": 5, "spark.ui.enabled": False, "topic.retention.ms": 1, "acks": "all"}))
+    for name, configs in found.items():
+        assert not {"poll.ms", "spark.ui.enabled", "topic.retention.ms"} & set(configs)
+        assert ("acks" in configs) == (name == "producer")

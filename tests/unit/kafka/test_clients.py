@@ -147,3 +147,12 @@ def test_should_tell_a_refused_login_from_a_line_that_broke(told: str, is_one: b
 )
 def test_should_know_how_long_a_turn_may_take(given: dict[str, Any], seconds: float) -> None:
     assert max_poll_seconds(config(**given)) == seconds
+
+
+@pytest.mark.filterwarnings("ignore::penstock.UnknownConfigWarning")
+def test_should_hand_librdkafkas_own_settings_on_without_a_prefix() -> None:
+    given = config(**{"queued.max.messages.kbytes": 1024, "my.object": object()})
+    for make in (consumer_config, restore_consumer_config, global_consumer_config, producer_config, admin_config):
+        made = make(given, "client")
+        assert made["queued.max.messages.kbytes"] == 1024
+        assert "my.object" not in made
