@@ -55,8 +55,8 @@ class PeekingIterator(StoreIterator[tuple[K, V]]):
             raise
 
     def has_next(self) -> bool:
-        """Whether another entry follows."""
-        if self._peeked is _NOTHING:
+        """Whether another entry follows; False after `close`."""
+        if self._peeked is _NOTHING and not self._closed:
             self._peeked = next(self, _NOTHING)
         return self._peeked is not _NOTHING
 
@@ -91,6 +91,65 @@ class PeekingIterator(StoreIterator[tuple[K, V]]):
         raise InvalidStateStoreError(f"Iterator for store {self._store_name} has already been closed.")
 
 
+class MeteredIterator(PeekingIterator[K, V]):
+    """Entries of a typed store: the iterator counts as open until it ends, and ends with its store.
+
+    After the store is closed there is no next entry; with `raises_if_closed` looking for one raises, as over RocksDB in Kafka
+    Streams.
+    """
+
+    __slots__ = ("_finished", "_opened", "_raises_if_closed")
+
+    def __init__(
+        self,
+        source: Iterable[tuple[K, V]],
+        store_name: str,
+        entries: StoreIterator[Any],
+        opened: dict[int, int],
+        finished: Callable[[], None],
+        raises_if_closed: bool = False,
+    ) -> None:
+        def close(_: Any) -> None:
+            try:
+                entries.close()
+            finally:
+                finished()
+
+        super().__init__(source, store_name, close)
+        self._opened = opened
+        self._finished = id(finished)
+        self._raises_if_closed = raises_if_closed
+
+    def __next__(self) -> tuple[K, V]:
+        if self._finished not in self._opened:
+            self._end_with_store()
+        entry: tuple[K, V] = self._peeked
+        if entry is not _NOTHING:
+            self._peeked = _NOTHING
+            return entry
+        try:
+            return next(self._source)
+        except StopIteration:
+            if self._closed:
+                self._raise_closed()
+            self._release()
+            raise
+
+    def has_next(self) -> bool:
+        """Whether another entry follows; False after `close`."""
+        if self._finished not in self._opened:
+            self._end_with_store()
+        return super().has_next()
+
+    def _end_with_store(self) -> None:
+        if self._on_close is None:
+            return  # it has ended by itself, or was closed
+        self._peeked = _NOTHING
+        if self._raises_if_closed:
+            raise InvalidStateStoreError(f"Store {self._store_name} has been closed, and its iterators with it.")
+        self._release()
+
+
 class FewEntries(PeekingIterator[K, V]):
     """Entries that were read before somebody asks for them, so that there is nothing to let go of.
 
@@ -117,6 +176,8 @@ class FewEntries(PeekingIterator[K, V]):
         opened[id(self)] = now
 
     def __next__(self) -> tuple[K, V]:
+        if id(self) not in self._opened:
+            self._peeked, self._left = _NOTHING, []  # the store has been closed, or the iterator has ended
         entry: tuple[K, V] = self._peeked
         if entry is not _NOTHING:
             self._peeked = _NOTHING
@@ -128,6 +189,12 @@ class FewEntries(PeekingIterator[K, V]):
             self._raise_closed()
         self._opened.pop(id(self), None)
         raise StopIteration
+
+    def has_next(self) -> bool:
+        """Whether another entry follows; False after `close`, and after that of the store."""
+        if id(self) not in self._opened:
+            self._peeked, self._left = _NOTHING, []
+        return super().has_next()
 
     def close(self) -> None:
         """Forget what is left; calling it twice is fine."""

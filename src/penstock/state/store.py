@@ -54,11 +54,22 @@ class VersionedRecord(Generic[V]):
 
 
 class StoreIterator(Iterator[T], ABC):
-    """An iterator over a store; close it, or use it as a context manager."""
+    """An iterator over a store; close it, or use it as a context manager.
+
+    An iterator that a store of one's own gives to the layers of penstock needs `__next__` and `close` only.
+    """
 
     @abstractmethod
     def close(self) -> None:
         """Release what the iterator holds; calling it twice is fine."""
+
+    def has_next(self) -> bool:
+        """Whether another entry follows; False after `close`."""
+        raise NotImplementedError(f"{type(self).__name__} cannot look ahead")
+
+    def peek_next_key(self) -> Any:
+        """The key of the next entry, which stays the next; raises StopIteration after the last."""
+        raise NotImplementedError(f"{type(self).__name__} cannot look ahead")
 
     def __enter__(self) -> StoreIterator[T]:
         return self

@@ -44,6 +44,14 @@ class _Values(StoreIterator[tuple[Any, Any]]):
         key, value = next(self._inner)
         return key, self._shown(value)
 
+    def has_next(self) -> bool:
+        """Whether another entry follows; False after `close`."""
+        return self._inner.has_next()
+
+    def peek_next_key(self) -> Any:
+        """The key of the next entry, which stays the next; raises StopIteration after the last."""
+        return self._inner.peek_next_key()
+
     def close(self) -> None:
         """Close the iterator of the store."""
         self._inner.close()

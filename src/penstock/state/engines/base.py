@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.errors import InvalidStateStoreError
@@ -117,6 +117,33 @@ class InMemorySegments(ExpiringEngine):
         if not forward:
             found.reverse()
         return found
+
+    def _segments_from_now(self, time_from: int, time_to: int, forward: bool) -> Iterator[tuple[int, dict[bytes, Any]]]:
+        """The segments of a range of time that are live now, and those that come later ahead of where the iterator is.
+
+        Kafka Streams' iterators over memory see them too.
+        """
+        return self._with_later(self._segments_between(time_from, time_to, forward), time_from, time_to, forward)
+
+    def _with_later(
+        self, known: list[tuple[int, dict[bytes, Any]]], time_from: int, time_to: int, forward: bool
+    ) -> Iterator[tuple[int, dict[bytes, Any]]]:
+        known = known[::-1]
+        while True:
+            later = self._next_time(time_from, time_to, forward)
+            if known and (later is None or known[-1][0] == later or (known[-1][0] < later) is forward):
+                time, segment = known.pop()
+            elif later is not None:
+                time, segment = later, self._segments[later]
+            else:
+                return
+            time_from, time_to = (time + 1, time_to) if forward else (time_from, time - 1)
+            yield time, self._segments.get(time, segment)
+
+    def _next_time(self, time_from: int, time_to: int, forward: bool) -> int | None:
+        times = self._times
+        at = bisect_left(times, time_from) if forward else bisect_right(times, time_to) - 1
+        return times[at] if 0 <= at < len(times) and time_from <= times[at] <= time_to else None
 
     def _remove_key(self, time: int, key: bytes) -> None:
         """Take a key out of its segment, and the segment out of the store where it was the last."""

@@ -6,7 +6,7 @@ Among sessions of one key that end together, those that start later come first, 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.record import RawRecord
@@ -131,7 +131,7 @@ class InMemorySessionStore(InMemorySegments, SessionStore[bytes, bytes]):
     ) -> PeekingIterator[Windowed[bytes], bytes]:
         if is_inverted(key_from, key_to):
             return empty_iterator(self._name)
-        found = self._segments_between(earliest_end, latest_end, forward)
+        found = self._segments_from_now(max(earliest_end, self.min_live_time()), latest_end, forward)
         return PeekingIterator(_sessions(found, key_from, key_to, latest_start, forward), self._name)
 
     def _set(self, key: bytes, start: int, end: int, aggregate: bytes) -> None:
@@ -163,7 +163,7 @@ class InMemorySessionStore(InMemorySegments, SessionStore[bytes, bytes]):
 
 
 def _sessions(
-    segments: list[tuple[int, _Segment]], key_from: bytes | None, key_to: bytes | None, latest_start: int, forward: bool
+    segments: Iterable[tuple[int, _Segment]], key_from: bytes | None, key_to: bytes | None, latest_start: int, forward: bool
 ) -> Iterator[_Entry]:
     for end, segment in segments:
         for key in sorted((key for key in segment if in_key_range(key, key_from, key_to)), reverse=not forward):

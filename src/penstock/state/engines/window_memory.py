@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from penstock.record import Headers, RawRecord
@@ -118,7 +119,15 @@ class InMemoryWindowStore(InMemorySegments, WindowStore[bytes, bytes]):
 
     def fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
         """`(window_start, value)` of one key's windows, oldest first."""
-        return PeekingIterator(self._of_key(key, time_from, time_to), self._name)
+        found = self._of_key(key, time_from, time_to)
+        later = self._later_of_key(key, found[-1][0] + 1 if found else time_from, time_to)
+        return PeekingIterator(chain(found, later), self._name)
+
+    def _later_of_key(self, key: bytes, time_from: int, time_to: int) -> Iterator[tuple[int, bytes]]:
+        """The windows that were put behind all others while an iterator was open, as Kafka Streams' iterators see them."""
+        while found := self._of_key(key, time_from, time_to):
+            yield from found
+            time_from = found[-1][0] + 1
 
     def backward_fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
         """The same, newest first."""
@@ -185,11 +194,11 @@ class InMemoryWindowStore(InMemorySegments, WindowStore[bytes, bytes]):
     ) -> PeekingIterator[Windowed[bytes], bytes]:
         if is_inverted(key_from, key_to):
             return empty_iterator(self._name)
-        found = self._segments_between(time_from, time_to, forward)
+        found = self._segments_from_now(max(time_from, self.min_live_time()), time_to, forward)
         return PeekingIterator(self._windows(found, key_from, key_to, forward), self._name)
 
     def _windows(
-        self, segments: list[tuple[int, _Segment]], key_from: bytes | None, key_to: bytes | None, forward: bool
+        self, segments: Iterable[tuple[int, _Segment]], key_from: bytes | None, key_to: bytes | None, forward: bool
     ) -> Iterator[tuple[Windowed[bytes], bytes]]:
         for time, segment in segments:
             keys = [key for key in segment if in_key_range(key, key_from, key_to)]

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.record import Headers
-from penstock.state.iterators import PeekingIterator
 from penstock.state.layers.entries_with_headers import EntriesWithHeaders
 from penstock.state.layers.logged_key_value import ChangeLoggingKeyValueStore
 from penstock.state.layers.metered_key_value import MeteredKeyValueStore
@@ -113,7 +112,7 @@ class MeteredKeyValueStoreWithHeaders(MeteredKeyValueStore[K, ValueTimestampHead
     def _typed_with_headers(self, entries: Any, operation: str) -> StoreIterator[tuple[K, ValueTimestampHeaders[V]]]:
         read_key = self._entries.key
         typed: Any = ((read_key(key, split_headers(raw)[0]), self._value_from_raw(raw)) for key, raw in entries)
-        return PeekingIterator(typed, self._name, self._closing(entries, operation))
+        return self._metered(typed, entries, operation)
 
     def _raw_from_value(self, value: ValueTimestampHeaders[Any] | None) -> bytes | None:
         if value is None or value.value is None:

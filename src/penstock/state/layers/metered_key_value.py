@@ -8,7 +8,8 @@ from typing import Any, Generic, TypeVar
 from penstock.change import Change
 from penstock.record import Record, RecordContext
 from penstock.serdes.serde import as_serializer
-from penstock.state.iterators import PeekingIterator
+from penstock.state.capabilities import rocksdb_of
+from penstock.state.iterators import MeteredIterator
 from penstock.state.layers.metrics import StoreMetrics
 from penstock.state.layers.serdes import StoreSerdes
 from penstock.state.layers.timestamped import TimestampedValues
@@ -42,6 +43,7 @@ class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]
         self._metrics.time_calls(self, _METERED)
         if not self.persistent:
             self._metrics.gauge("num-keys", "The current number of keys in the in-memory store", self._num_keys)
+        self._on_rocksdb = rocksdb_of(self) is not None
         with self._metrics.restoring():
             super().init(context, root)
 
@@ -150,18 +152,11 @@ class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]
     def _typed(self, entries: Any, operation: str) -> StoreIterator[tuple[K, V]]:
         key_from, value_from = self._key_from, self._value_from_raw
         typed: Any = ((key_from(key), value_from(value)) for key, value in entries)
-        return PeekingIterator(typed, self._name, self._closing(entries, operation))
+        return self._metered(typed, entries, operation)
 
-    def _closing(self, entries: Any, operation: str) -> Callable[[Any], None]:
+    def _metered(self, typed: Any, entries: Any, operation: str) -> StoreIterator[Any]:
         finished = self._metrics.iterator_opened(operation)
-
-        def close(_: Any) -> None:
-            try:
-                entries.close()
-            finally:
-                finished()
-
-        return close
+        return MeteredIterator(typed, self._name, entries, self._metrics.opened, finished, self._on_rocksdb)
 
     def _num_keys(self) -> int:
         return self.approximate_num_entries() if self.is_open else 0

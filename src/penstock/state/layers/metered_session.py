@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from penstock.change import Change
 from penstock.record import Record
 from penstock.state.engines.session_memory import InMemorySessionStore
-from penstock.state.iterators import PeekingIterator
+from penstock.state.iterators import MeteredIterator
 from penstock.state.keys.session import SessionKeySchema
 from penstock.state.layers.metrics import StoreMetrics
 from penstock.state.layers.serdes import StoreSerdes
@@ -198,13 +198,6 @@ class MeteredSessionStore(WrappedSessionStore, SessionStore[K, V], Generic[K, V]
         typed = ((Windowed(key_from(session.key), session.window), value_from(value)) for session, value in entries)
         return self._metered(typed, entries)
 
-    def _metered(self, typed: Any, entries: Any) -> PeekingIterator[Any, Any]:
+    def _metered(self, typed: Any, entries: Any) -> StoreIterator[Any]:
         finished = self._metrics.iterator_opened("fetch")
-
-        def close(_: Any) -> None:
-            try:
-                entries.close()
-            finally:
-                finished()
-
-        return PeekingIterator(typed, self._name, close)
+        return MeteredIterator(typed, self._name, entries, self._metrics.opened, finished)

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, overload
 from penstock.change import Change
 from penstock.record import Record
 from penstock.state.engines.window_memory import InMemoryWindowStore
-from penstock.state.iterators import FewEntries, PeekingIterator
+from penstock.state.iterators import FewEntries, MeteredIterator, PeekingIterator
 from penstock.state.keys.window import WindowKeySchema
 from penstock.state.layers.metrics import StoreMetrics
 from penstock.state.layers.serdes import StoreSerdes
@@ -195,15 +195,7 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
         return self._metered(typed, entries)
 
     def _metered(self, typed: Any, entries: Any) -> PeekingIterator[Any, Any]:
-        finished = self._metrics.iterator_opened("fetch")
-
-        def close(_: Any) -> None:
-            try:
-                entries.close()
-            finally:
-                finished()
-
-        return PeekingIterator(typed, self._name, close)
+        return MeteredIterator(typed, self._name, entries, self._metrics.opened, self._metrics.iterator_opened("fetch"))
 
     def _refuse_none_key(self) -> None:
         raise ValueError(f"key cannot be None in store {self._name}")

@@ -109,7 +109,8 @@ class StoreMetrics:
         return "fetch" in self._latencies or self._iterator_duration is not None
 
     def close(self) -> None:
-        """Take the store's metrics out of the registry."""
+        """Take the store's metrics out of the registry, and end its iterators."""
+        self.opened.clear()
         if self._registry is not None:
             self._registry.remove_with_tags(self._tags)
 
