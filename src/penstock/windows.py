@@ -64,11 +64,11 @@ def _grace_ms(grace: Any, of: str) -> int:
 class Window:
     """A piece of time in milliseconds; a time window ends before `end`, a session or sliding window with it.
 
-    Windows are equal when their bounds are, whatever their kind, so that a result can be compared with a
-    plain `Window` (Java tells the kinds apart; no operator mixes them).
+    Windows of one kind are equal when their bounds are. A plain `Window` equals one of any kind with its bounds, so that a
+    result can be compared with it.
 
-    >>> Window(0, 10) == TimeWindow(0, 10), Window(0, 10)
-    (True, Window(start=0, end=10))
+    >>> Window(0, 10) == TimeWindow(0, 10), TimeWindow(0, 10) == SessionWindow(0, 10)
+    (True, False)
     """
 
     __slots__ = ("end", "start")
@@ -110,7 +110,9 @@ class Window:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Window):
             return NotImplemented
-        return self.start == other.start and self.end == other.end
+        # A plain Window stands for one of any kind; windows of two kinds are never equal.
+        is_same_kind = type(self) is type(other) or Window in (type(self), type(other))
+        return is_same_kind and self.start == other.start and self.end == other.end
 
     def __hash__(self) -> int:
         return hash((self.start, self.end))

@@ -42,7 +42,10 @@ def test_should_refuse_durations_beyond_64_bits():
 
 
 def test_should_compare_windows_by_their_bounds():
-    assert Window(0, 10) == TimeWindow(0, 10) == SessionWindow(0, 10)
+    assert Window(0, 10) == TimeWindow(0, 10)
+    assert SessionWindow(0, 10) == Window(0, 10)
+    assert TimeWindow(0, 10) != SessionWindow(0, 10)
+    assert Windowed("k", TimeWindow(0, 10)) != Windowed("k", SessionWindow(0, 10))
     assert hash(Window(0, 10)) == hash(TimeWindow(0, 10))
     assert Window(0, 10) != Window(0, 11)
     assert Windowed("k", Window(0, 10)) == Windowed("k", TimeWindow(0, 10))

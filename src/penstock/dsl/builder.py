@@ -105,14 +105,17 @@ class StreamsBuilder:
         """A table of a topic that every instance keeps in full; its store needs no changelog."""
         names = self._builder.names
         consumed, materialized = _table_options(consumed, materialized)
-        options = replace(as_materialized(materialized) or Materialized(), logging=False, topic_config={})
-        store, read = self._table_store(topic, consumed, options, force_queryable=True)
+        given = as_materialized(materialized)
+        options = replace(given or Materialized(), logging=False, topic_config={})
+        # As in Java: without a Materialized the store can be queried by its generated name, with an unnamed one it cannot.
+        store, read = self._table_store(topic, consumed, options, force_queryable=given is None)
         if store.is_versioned:
             raise TopologyError(f"the global table of {topic} cannot be versioned: every lookup is of the latest value")
         named = Named(None if consumed is None else consumed.name)
         source_name = named.suffixed_or_generate(naming.TABLE_SOURCE_SUFFIX, names, naming.STREAM_SOURCE)
         name = named.or_generate(names, naming.TABLE_SOURCE)
         source = KTableSource(store.store_name, store.queryable_store_name)
+        source.materialize()
         parameters = source_parameters(source, name, store)
         node = TableSourceNode(name, source_name, topic, read, parameters, is_global=True)
         self._builder.add_graph_node(self._builder.root, node)

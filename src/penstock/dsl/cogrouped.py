@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, overload
 
-from penstock.dsl import grouped_stream, ktable
+from penstock.dsl import grouped_stream as grouped_stream_module
+from penstock.dsl import ktable
 from penstock.dsl.abstract_stream import AbstractStream
 from penstock.dsl.arguments import required
 from penstock.dsl.cogroup_builder import CogroupedStreamAggregateBuilder, GroupPatterns
@@ -18,6 +19,7 @@ from penstock.graph.naming import COGROUP_AGGREGATE
 from penstock.graph.node import GraphNode
 from penstock.operators import KStreamAggregate
 from penstock.serdes.guessed import guess, guess_value
+from penstock.user_code import misuse
 from penstock.windows import EmitStrategy, SessionWindows, SlidingWindows, Windowed, Windows
 
 
@@ -33,13 +35,18 @@ class CogroupedKStream(AbstractStream[K, V]):
 
     def __init__(self, name: str, source_nodes: frozenset[str], graph_node: GraphNode, builder: InternalStreamsBuilder) -> None:
         super().__init__(name, None, None, source_nodes, graph_node, builder)
-        self._groups: dict[grouped_stream.KGroupedStream[Any, Any], Callable[[Any, Any, Any], Any]] = {}
+        self._groups: dict[grouped_stream_module.KGroupedStream[Any, Any], Callable[[Any, Any, Any], Any]] = {}
         self._aggregate_builder = CogroupedStreamAggregateBuilder(builder)
 
     def cogroup(
-        self, grouped_stream: grouped_stream.KGroupedStream[K, V1], aggregator: Callable[[K, V1, V], V]
+        self, grouped_stream: grouped_stream_module.KGroupedStream[K, V1], aggregator: Callable[[K, V1, V], V]
     ) -> CogroupedKStream[K, V]:
         """One more grouped stream, with its aggregator."""
+        if not isinstance(grouped_stream, grouped_stream_module.KGroupedStream):
+            raise misuse(
+                f"cogroup() takes a grouped stream and its aggregator, got {grouped_stream!r}: write "
+                "cogroup(stream.group_by_key(), lambda key, value, aggregate: …)"
+            )
         required(aggregator, "the aggregator", "key", "value", "aggregate")
         self._groups[grouped_stream] = aggregator
         return self

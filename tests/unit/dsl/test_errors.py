@@ -218,3 +218,10 @@ def test_should_accept_explicit_names_where_names_must_be_explicit() -> None:
     builder = StreamsBuilder()
     PROGRAMS["wordcount"](builder)
     builder.build({"ensure.explicit.internal.resource.naming": "true"})
+
+
+@pytest.mark.parametrize("given", [None, "stream", StreamsBuilder().stream("other")])
+def test_should_refuse_to_cogroup_anything_but_a_grouped_stream(given: Any) -> None:
+    cogrouped = StreamsBuilder().stream("in").group_by_key().cogroup(lambda k, v, a: a)
+    with pytest.raises(TypeError, match=r"cogroup.*takes a grouped stream"):
+        cogrouped.cogroup(given, lambda k, v, a: a)

@@ -12,6 +12,7 @@ from penstock.dsl.options import Consumed, Grouped, Joined, Materialized, Repart
 from penstock.errors import TopologyError
 from penstock.serdes.serde import Serdes
 from penstock.state.stores import Stores
+from penstock.testing import TopologyTestDriver
 from penstock.topology.internal_topics import internal_topics
 from penstock.topology.specs import Subtopology
 from penstock.windows import EmitStrategy, JoinWindows, SessionWindows, SlidingWindows, TimeWindows
@@ -288,3 +289,16 @@ def test_should_not_log_global_tables() -> None:
     builder.global_table("g", Consumed(TEXT, Serdes.long()), Materialized("store"))
     topology = builder.build().internal_topology_builder
     assert not topology.registry.global_stores["store"].logging_enabled
+
+
+def test_should_not_offer_the_store_of_a_global_table_with_an_unnamed_materialized_for_queries() -> None:
+    builder = StreamsBuilder()
+    unnamed = builder.global_table("one", Consumed(TEXT, TEXT), Materialized())
+    assert unnamed.queryable_store_name is None
+    assert builder.global_table("two", Consumed(TEXT, TEXT)).queryable_store_name == "two-STATE-STORE-0000000003"
+    assert builder.global_table("three", Consumed(TEXT, TEXT), Materialized("kept")).queryable_store_name == "kept"
+    builder.stream("in", Consumed(TEXT, TEXT)).join(unnamed, lambda k, v: k, lambda left, right: left + right).to("out")
+    with TopologyTestDriver(builder.build(), {"default.key.serde": TEXT, "default.value.serde": TEXT}) as driver:
+        driver.create_input_topic("one", TEXT, TEXT).pipe_input("k", "1")
+        driver.create_input_topic("in", TEXT, TEXT).pipe_input("k", "v")
+        assert driver.create_output_topic("out", TEXT, TEXT).read_value() == "v1"
