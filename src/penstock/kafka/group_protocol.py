@@ -127,7 +127,7 @@ class GroupProtocol:
         told = dict.fromkeys((member.identity.member_id for member in joined), b"")
         self.shown = {}
         told |= self._deal(name, version, joined, known, generation)
-        self._check_size(joined, told)
+        self._check_size(joined, known, told)
         return told
 
     def _read(self, name: str, member: JoinedMember, generation: int) -> _Known:
@@ -220,16 +220,29 @@ class GroupProtocol:
             return codec.NO_PROOF
         return mac(self._keys.leader, self._group, str(identity), generation, version, own, shared)
 
-    def _check_size(self, joined: Sequence[JoinedMember], told: dict[str, bytes]) -> None:
-        """A group is one record of the brokers' offsets topic: one that is too large never comes to a generation, silently."""
+    def _check_size(self, joined: Sequence[JoinedMember], known: Mapping[str, _Known], told: dict[str, bytes]) -> None:
+        """Raise `ConfigError` if the group's record is too large because of this application's own members.
+
+        A group is one record of the brokers' offsets topic. The brokers refuse a record that is too large, and the group never
+        gets a generation. What strangers send is not this application's fault: it gives a warning, and this member joins again.
+        """
         listed = [len(t) + 6 + 4 * len(numbers) for shown in self.shown.values() for t, numbers in shown.items()]
-        size = record_size([member.size for member in joined], [*(len(given) for given in told.values()), *listed])
-        if size > DEFAULT_LIMIT // 2 and size > (limit := self._limit()):
+        given = [*(len(one) for one in told.values()), *listed]
+        own = record_size([member.size for member in joined if member.identity.member_id in known], given)
+        whole = record_size([member.size for member in joined], given)
+        if whole <= DEFAULT_LIMIT // 2 or whole <= (limit := self._limit()):
+            return
+        if own > limit:
             raise ConfigError(
-                f"the group {self._group} of {len(joined)} members needs a record of {size} bytes, and the brokers take {limit}: "
+                f"the group {self._group} of {len(known)} members needs a record of {own} bytes, and the brokers take {limit}: "
                 "run fewer instances, or set a larger max.message.bytes for the topic __consumer_offsets (and "
                 "replica.fetch.max.bytes with it)"
             )
+        largest = max((m for m in joined if m.identity.member_id not in known), key=lambda member: member.size)
+        self._warn(
+            largest.identity,
+            "the brokers refuse the group's record while this member is in the group, because of the size of its user data",
+        )
 
     def _warn(self, identity: MemberIdentity, reason: str) -> None:
         """Once for each member and reason: it joins again and again."""

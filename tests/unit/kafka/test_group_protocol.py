@@ -47,10 +47,10 @@ class Group:
         self.members[member_id] = protocol
         return protocol
 
-    def bring(self, member_id: str, told: bytes | None, static: str | None = None) -> None:
+    def bring(self, member_id: str, told: bytes | None, static: str | None = None, size: int = 0) -> None:
         """Somebody who is not of this release, or of this world."""
         self.identities[member_id] = MemberIdentity(member_id, static)
-        self.joined.append(JoinedMember(self.identities[member_id], told))
+        self.joined.append(JoinedMember(self.identities[member_id], told, size))
 
     def decide(self, generation: int = GENERATION) -> dict[str, bytes]:
         leader = next(iter(self.members.values()))
@@ -332,6 +332,27 @@ def test_should_fit_a_hundred_instances_with_a_thousand_partitions_into_the_brok
     assert set(taken.units) == set(active[names[99]])
     assert set(taken.copies) == set(copies[names[99]])
     assert taken.owners == {unit: names[number] for unit, number in spread.items()}
+
+
+@pytest.mark.parametrize("keys", [KEYS, None], ids=["token", "no token"])
+def test_should_not_fail_by_the_size_of_what_a_stranger_sends(keys: PeerKeys | None, caplog: Any) -> None:
+    """The broker refuses such a group's record; the application's own members must not end by that."""
+    group = Group(keys)
+    group.join("m1", MemberInfo("a"))
+    group.bring("m9", Random(7).randbytes(1_100_000), size=1_100_100)
+    for _ in range(2):
+        assert group.take("m1", group.decide()["m1"]).units == ("0_0",)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+    assert "size of its user data" in caplog.text
+
+
+def test_should_count_only_own_members_where_the_group_is_too_large() -> None:
+    group = Group()
+    group.join("m1", MemberInfo("a"))
+    group.joined[0] = replace(group.joined[0], size=1_100_000)
+    group.bring("m9", b"", size=1_100_000)
+    with pytest.raises(ConfigError, match=r"1 members needs a record of 110\d{4} bytes"):
+        group.decide()
 
 
 def test_should_say_what_to_do_where_the_group_is_too_large() -> None:
