@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from penstock.config.secrets import shown, without_secrets
 from penstock.errors import ConfigError, RegistryUnavailableError, SerializationError
+from penstock.schema_registry.bounded import avro_deserializer, json_schema_half, protobuf_deserializer
 from penstock.schema_registry.clients import client_for, is_outage
 from penstock.schema_registry.settings import Settings, of_application, parse, strategy_function
 from penstock.serdes.codecs import encode_json, parse_json
@@ -220,7 +221,8 @@ class AvroSerde(_SchemaSerde[T]):
         if self._schema is None and "use.schema.id" not in write:
             write |= {"auto.register.schemas": False, "use.latest.version": True}
         serializer = module.AvroSerializer(client, self._schema, _with_context(self._to_dict), write)
-        return serializer, module.AvroDeserializer(client, self._schema, _with_context(self._from_dict), conf=read)
+        deserializer = avro_deserializer(module.AvroDeserializer)
+        return serializer, deserializer(client, self._schema, _with_context(self._from_dict), conf=read)
 
 
 class JsonSchemaSerde(_SchemaSerde[T]):
@@ -248,10 +250,10 @@ class JsonSchemaSerde(_SchemaSerde[T]):
 
     def _make(self, module: Any, client: Any, write: dict[str, Any], read: dict[str, Any]) -> tuple[Any, Any]:
         # Compact, as Java writes it, and by the rules of Serdes.json().
-        serializer = module.JSONSerializer(
+        serializer = json_schema_half(module.JSONSerializer)(
             self._schema, client, _with_context(self._to_dict), write, json_encode=lambda value: encode_json(value).decode()
         )
-        deserializer = module.JSONDeserializer(
+        deserializer = json_schema_half(module.JSONDeserializer)(
             self._schema, _with_context(self._from_dict), client, conf=read, json_decode=lambda data: parse_json(_text(data))
         )
         return serializer, deserializer
@@ -280,7 +282,8 @@ class ProtobufSerde(RegistrySerde[T]):
         # The format of before 1.8 is not Java's.
         no_deprecated = {"use.deprecated.format": False}
         serializer = module.ProtobufSerializer(self._message_type, client, {**write, **no_deprecated})
-        return serializer, module.ProtobufDeserializer(self._message_type, {**read, **no_deprecated}, client)
+        deserializer = protobuf_deserializer(module.ProtobufDeserializer)
+        return serializer, deserializer(self._message_type, {**read, **no_deprecated}, client)
 
     def _plain(self) -> tuple[Any, ...]:
         return *super()._plain(), self._message_type
