@@ -19,8 +19,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import secrets
 import struct
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -35,6 +37,7 @@ PARTS_HEADER = "X-Penstock-Parts"
 
 NONCE_BYTES = 32
 SESSION_SECONDS = 3_600.0
+"""How long a session is good for without a request."""
 MAX_SESSIONS = 4_096
 MAX_PART = 256 * 1024 * 1024
 
@@ -117,17 +120,29 @@ class AskingSession:
         return exchange, f"{SCHEME} {self._session} {self._count} {exchange.request_proof().hex()}"
 
 
+@dataclass(frozen=True)
+class _Kept:
+    count: int
+    issued: float
+    used: float
+
+
 class AnsweringSessions:
     """The side that has what is asked for: all sessions with it.
 
-    A session is kept by the side that asks; here only numbers are kept, and only of those who have proved themselves: whoever
-    does not know the token cannot make this side keep anything.
+    The side that asks keeps its session. This side keeps the last number of each session, so that no request is answered twice,
+    and only for sessions that have proved the token: a stranger cannot make it keep anything.
+
+    At most `MAX_SESSIONS` are kept. A new session takes the place of the one that was used least recently. The latter is
+    refused from then on: a session whose number is not kept has to be younger than all that were given up.
     """
 
     def __init__(self, key: bytes, host: str, now: Callable[[], float] = monotonic) -> None:
         self._key, self._host, self._now = key, host, now
         self._own = secrets.token_bytes(32)
-        self._counts: dict[bytes, tuple[int, float]] = {}
+        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._given_up = -math.inf
+        """When the youngest of the sessions was issued that are not kept any more."""
 
     def answer_opening(self, nonce: str) -> tuple[str, str] | None:
         """A session and the proof for it; None for a nonce that is none."""
@@ -154,26 +169,24 @@ class AnsweringSessions:
         now = self._now()
         if not matches(tag, mac(self._own, "session", body)):
             return None
-        if now - _ISSUED.unpack(body[2 * NONCE_BYTES :])[0] > SESSION_SECONDS:
-            return None
+        issued: float = _ISSUED.unpack(body[2 * NONCE_BYTES :])[0]
         exchange = Exchange(_session_key(self._key, raw, self._host), int(count), method, target)
         if not matches(_proof_bytes(proof), exchange.request_proof()):
             return None
-        if not self._is_new(tag, int(count), now):
-            return None
-        return exchange
+        return exchange if self._is_new(tag, int(count), issued, now) else None
 
-    def _is_new(self, session: bytes, count: int, now: float) -> bool:
-        last, _ = self._counts.get(session, (0, 0.0))
-        if count <= last:
-            return False
-        if not last and len(self._counts) >= MAX_SESSIONS:
-            # A session is forgotten when it cannot be used any more: before that its requests could be heard twice.
-            self._counts = {known: at for known, at in self._counts.items() if now - at[1] <= SESSION_SECONDS}
-            if len(self._counts) >= MAX_SESSIONS:
+    def _is_new(self, session: bytes, count: int, issued: float, now: float) -> bool:
+        known = self._kept.get(session)
+        if known is None:
+            if issued <= self._given_up or now - issued > SESSION_SECONDS:
                 return False
-        began = self._counts[session][1] if last else now
-        self._counts[session] = count, began
+        elif count <= known.count or now - known.used > SESSION_SECONDS:
+            return False
+        self._kept[session] = _Kept(count, issued, now)
+        self._kept.move_to_end(session)
+        if len(self._kept) > MAX_SESSIONS:
+            _, oldest = self._kept.popitem(last=False)
+            self._given_up = max(self._given_up, oldest.issued)
         return True
 
 

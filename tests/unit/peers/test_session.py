@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.peers.proofs import PeerKeys, mac
+from penstock.peers import session
+from penstock.peers.proofs import PeerKeys
 from penstock.peers.session import (
-    MAX_SESSIONS,
     PART_HEAD_BYTES,
     SESSION_SECONDS,
     AnsweringSessions,
@@ -96,20 +96,55 @@ def test_should_not_take_a_session_of_another_run_or_of_the_clients_own_making()
     assert AnsweringSessions(KEY, HERE).admit(header.encode(), "GET", TARGET) is None
 
 
-def test_should_keep_no_more_sessions_than_it_has_room_for_and_none_of_strangers() -> None:
-    clock = Clock()
-    server = AnsweringSessions(KEY, HERE, clock)
+def admitted(server: AnsweringSessions, client: AskingSession) -> bool:
+    return server.admit(client.request("GET", TARGET)[1].encode(), "GET", TARGET) is not None
+
+
+def test_should_keep_nothing_of_strangers() -> None:
+    server = AnsweringSessions(KEY, HERE)
     for _ in range(10):
         server.answer_opening("00" * 32)
         server.admit(b"Penstock x 1 00", "GET", TARGET)
-    assert not server._counts
-    server._counts = {mac(b"", n): (1, clock.now) for n in range(MAX_SESSIONS)}
+    assert not server._kept
+
+
+def test_should_admit_new_peers_for_ever_and_keep_those_that_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "MAX_SESSIONS", 4)
+    clock = Clock()
+    server = AnsweringSessions(KEY, HERE, clock)
+    busy = opened(server)
+    for _ in range(20):
+        clock.now += 1
+        assert admitted(server, opened(server))
+        assert admitted(server, busy)
+    assert len(server._kept) == 4
+
+
+def test_should_refuse_for_ever_what_was_heard_in_a_session_that_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "MAX_SESSIONS", 4)
+    clock = Clock()
+    server = AnsweringSessions(KEY, HERE, clock)
+    old, unused = opened(server), opened(server)
+    _, heard = old.request("GET", TARGET)
+    assert server.admit(heard.encode(), "GET", TARGET) is not None
+    for _ in range(4):
+        clock.now += 1
+        assert admitted(server, opened(server))
+    assert server.admit(heard.encode(), "GET", TARGET) is None
+    assert not admitted(server, old)
+    assert not admitted(server, unused)  # it may have been one that was heard
+    assert admitted(server, opened(server))
+
+
+def test_should_keep_a_session_for_as_long_as_it_is_used() -> None:
+    clock = Clock()
+    server = AnsweringSessions(KEY, HERE, clock)
     client = opened(server)
-    assert server.admit(client.request("GET", TARGET)[1].encode(), "GET", TARGET) is None
+    for _ in range(5):
+        clock.now += SESSION_SECONDS - 1
+        assert admitted(server, client)
     clock.now += SESSION_SECONDS + 1
-    client = opened(server)
-    assert server.admit(client.request("GET", TARGET)[1].encode(), "GET", TARGET) is not None
-    assert len(server._counts) == 1
+    assert not admitted(server, client)
 
 
 @given(st.binary(max_size=300))
