@@ -59,7 +59,11 @@ _PREFIXES: Final = (
     ADMIN_PREFIX,
 )
 _PROVIDER_CLASS: Final = re.compile(r"config\.providers\.[^.]+\.class")
-_LOGIN_IN_ADDRESS: Final = re.compile(r"(?<=://)[^/?#\s@]*:[^/?#\s]*(?=@)")
+# A login before the host, also one without a password: `https://TOKEN@host`.
+_LOGIN_IN_ADDRESS: Final = re.compile(r"(?<=://)[^/?#\s]+(?=@)")
+# `name=value` in the query of an address, in options of a JVM and in lists of settings.
+_ASSIGNED: Final = re.compile(r"(?<![\w.\-])(?P<name>[\w.\-]+)(?P<sign>\s*=\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s&;,\"']+)")
+_SHORT_NAMES: Final = frozenset({"auth", "pw", "sas", "sig"})  # of parameters in addresses
 
 # What is shorter may stand in any sentence, which would say nothing any more.
 _SHORTEST: Final = 4
@@ -78,20 +82,27 @@ def is_secret(key: str) -> bool:
 
 
 def shown(key: str, value: Any) -> Any:
-    """A value as it may be printed: secrets are hidden, those inside of tables and logins inside of addresses too.
+    """A value as it may be printed. Hidden are secrets, also those in tables, logins in addresses, and `name=secret` in texts.
 
     >>> shown("poll.ms", 3), shown("sasl.password", "x"), shown("registry", "http://me:x@host"), shown("a", {"token": "x"})
     (3, '[hidden]', 'http://[hidden]@host', {'token': '[hidden]'})
+    >>> shown("url", "https://host/?user=me&api_key=x"), shown("options", "-Xmx1g -Djavax.net.ssl.keyStorePassword=x")
+    ('https://host/?user=me&api_key=[hidden]', '-Xmx1g -Djavax.net.ssl.keyStorePassword=[hidden]')
     """
     if is_secret(key):
         return MASK
     if isinstance(value, str):
-        return _LOGIN_IN_ADDRESS.sub(MASK, value)
+        return _ASSIGNED.sub(_shown_assignment, _LOGIN_IN_ADDRESS.sub(MASK, value))
     if isinstance(value, Mapping):
         return {name: shown(name, entry) if isinstance(name, str) else entry for name, entry in value.items()}
     if type(value) in (list, tuple):
         return type(value)(shown(key, entry) for entry in value)
     return value
+
+
+def _shown_assignment(found: re.Match[str]) -> str:
+    is_hidden = is_secret(found["name"]) or found["name"].lower() in _SHORT_NAMES
+    return f"{found['name']}{found['sign']}{MASK}" if is_hidden else found[0]
 
 
 def without_secrets(text: str, settings: Mapping[str, Any]) -> str:

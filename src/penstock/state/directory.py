@@ -21,7 +21,7 @@ from typing import ClassVar
 from penstock.clock import Clock, SystemClock
 from penstock.errors import LockError, ProcessorStateError
 from penstock.ids import TaskId
-from penstock.state.folders import make_folder, make_own_folder
+from penstock.state.folders import make_folder, make_own_folder, refuse_foreign_ancestors
 
 LOCK_FILE = ".lock"
 PROCESS_FILE = "penstock-process-metadata"
@@ -104,8 +104,9 @@ class StateDirectory:
         self._task_locks: dict[TaskId, FolderLock] = {}
         self._process_lock: FolderLock | None = None
         if has_persistent_stores:
-            for folder in (self._base, self._folder):
-                make_own_folder(folder, allow_group_write)
+            make_own_folder(self._base, allow_group_write)
+            refuse_foreign_ancestors(self._base, allow_group_write)
+            make_own_folder(self._folder, allow_group_write)
 
     @property
     def folder(self) -> Path:

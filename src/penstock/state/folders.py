@@ -1,8 +1,8 @@
 """Folders of state: how they are made, and which are refused because somebody else could change what is in them.
 
 In a place where everybody can write, such as the temporary folder, anybody may have made a folder, or a link, of the name we use.
-There a folder has to be our own, and writable by us alone. Elsewhere whoever made the place decides. A folder that is there
-already keeps its rights.
+There a folder has to be our own, and writable by us alone. Elsewhere whoever made the place decides. No folder above it may be
+somebody else's: its owner can put another folder in the place of ours. A folder that is there already keeps its rights.
 """
 
 from __future__ import annotations
@@ -46,6 +46,28 @@ def make_own_folder(folder: Path, allow_group_write: bool) -> None:
     if is_public:
         _refuse_foreign(folder, allow_group_write)
     make_folder(folder)
+
+
+def refuse_foreign_ancestors(folder: Path, allow_group_write: bool) -> None:
+    """Raise `ProcessorStateError` if a folder above this one is neither root's nor our own.
+
+    A sticky folder that everybody can write to, such as the temporary folder, is fine: users cannot replace each other's folders.
+    """
+    named = Path(os.path.abspath(folder))
+    for ancestor in dict.fromkeys((*named.parents, *named.resolve().parents)):
+        found = ancestor.lstat()
+        is_shared = allow_group_write and found.st_gid in {os.getegid(), *os.getgroups()}
+        is_temporary = found.st_mode & stat.S_ISVTX and found.st_mode & stat.S_IWOTH
+        owner = _owner(ancestor)
+        if owner not in (os.geteuid(), _ROOT) and not is_shared and not is_temporary:
+            raise ProcessorStateError(
+                f"state folder {folder} is refused: {ancestor} belongs to user {owner}, who can replace what is in it, and this "
+                f"process runs as user {os.geteuid()}. Set state.dir to a folder below folders of your own or of root"
+            )
+
+
+def _owner(folder: Path) -> int:
+    return folder.lstat().st_uid
 
 
 def _everybody_can_write(folder: Path) -> bool:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from confluent_kafka import Consumer
 
@@ -107,3 +109,38 @@ def test_should_not_tell_what_stands_around_a_reference_that_leads_nowhere() -> 
     with pytest.raises(ConfigError, match=r"sasl\.jaas\.config: \$\{env:NO_SUCH\} stands for no value") as caught:
         StreamsConfig.partial({**providers, "sasl.jaas.config": 'password="s3cret" username="${env:NO_SUCH}"'})
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("sasl.oauthbearer.token.endpoint.url", "https://idp.example/token?api_key=SECRET&tenant=shop"),
+        ("schema.registry.url", "https://SECRET@registry.example"),
+        ("schema.registry.url", ["https://SECRET@registry.example"]),
+        ("spark.hadoop.javax.jdo.option.ConnectionURL", "jdbc:mysql://db/meta?user=u&password=SECRET"),
+        ("spark.hadoop.javax.jdo.option.ConnectionURL", "jdbc:sqlserver://db;user=u;password=SECRET;encrypt=true"),
+        ("spark.driver.extraJavaOptions", "-Xmx1g -Djavax.net.ssl.keyStorePassword=SECRET -Da=b"),
+        ("spark.executor.extraJavaOptions", '"-Djavax.net.ssl.trustStorePassword=SECRET"'),
+        ("spark.driver.extraJavaOptions", "-Dtoken='SECRET more'"),
+        ("blob.url", "https://shop.example/c?sv=2024&sig=SECRET"),
+    ],
+)
+def test_should_hide_secrets_within_a_value(key: str, value: Any) -> None:
+    assert "SECRET" not in str(shown(key, value))
+    assert MASK in str(shown(key, value))
+    config = StreamsConfig.partial({key: value})
+    assert "SECRET" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "-Xmx1g -XX:TieredStopAtLevel=1 -Dlog4j2.configurationFile=file:/x",
+        "https://host/?user=me&page=2",
+        "a=b",
+        "x" * 100_000,
+        "=" * 100,
+    ],
+)
+def test_should_leave_other_values_as_they_are(value: str) -> None:
+    assert shown("spark.driver.extraJavaOptions", value) == value

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.config.keys import KEYS
 from penstock.errors import ProcessorStateError
+from penstock.state import folders
 from penstock.state.directory import LOCK_FILE, FolderLock, StateDirectory
 
 STRANGER = 54_321
@@ -36,6 +37,12 @@ def give_away(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         os.chown(folder, STRANGER, STRANGER)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: STRANGER)
+
+
+def belongs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have one folder belong to somebody else, whoever runs the tests."""
+    real = folders._owner
+    monkeypatch.setattr(folders, "_owner", lambda path: STRANGER if path == folder else real(path))
 
 
 def test_should_have_a_default_folder_for_each_user() -> None:
@@ -122,8 +129,38 @@ def test_should_leave_it_to_the_user_where_not_everybody_can_write(tmp_path: Pat
     assert StateDirectory(tmp_path / "link", "app").folder.is_dir()
     given = tmp_path / "given"
     given.mkdir()
-    give_away(given, monkeypatch)
+    belongs(given, monkeypatch)
     assert StateDirectory(given, "app").folder.is_dir()
+
+
+def test_should_refuse_a_folder_below_one_of_somebody_else(public: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = public / "shop"
+    (theirs / "disk").mkdir(parents=True)
+    (public / "link").symlink_to(theirs)
+    belongs(theirs, monkeypatch)
+    reason = rf"{re.escape(str(theirs))} belongs to user {STRANGER}, who can replace what is in it"
+    for state in (theirs / "state", theirs / "disk" / "deep" / "state", public / "link" / "state"):
+        with pytest.raises(ProcessorStateError, match=reason):
+            StateDirectory(state, "app")
+        assert not (state / "app").exists()
+    StateDirectory(theirs / "state", "app", allow_group_write=True)  # it is of our group
+
+
+def test_should_refuse_a_folder_behind_a_link_of_somebody_else(
+    public: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (public / "link").symlink_to(tmp_path / "mine")
+    belongs(public / "link", monkeypatch)
+    with pytest.raises(ProcessorStateError, match=f"belongs to user {STRANGER}"):
+        StateDirectory(public / "link" / "state", "app")
+
+
+def test_should_take_a_folder_below_a_sticky_one_that_everybody_can_write_to(
+    public: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    belongs(public, monkeypatch)
+    assert StateDirectory(public / "a" / "state", "app").folder.is_dir()
 
 
 def test_should_not_follow_a_link_in_place_of_a_lock_file(tmp_path: Path) -> None:

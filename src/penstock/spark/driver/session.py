@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from penstock.errors import StreamsError
+from penstock.scratch import ScratchFolder
 from penstock.spark.driver.allocation import Allocation, cores_of
 from penstock.spark.driver.placement import wait_for_executors
 from penstock.spark.driver.session_settings import (
@@ -57,6 +58,8 @@ _EXECUTOR_SECONDS = 600.0
 
 _END_SECONDS = 30.0
 
+_LOCAL_DIR, _LOCAL_DIRS = "spark.local.dir", "SPARK_LOCAL_DIRS"
+
 _NO_JVM = "JAVA_GATEWAY_EXITED"
 
 # The path of a socket has 107 bytes at most, and Spark's are named by a UUID.
@@ -65,6 +68,9 @@ _LONGEST_FOLDER = 60
 
 # The JVM that penstock has started, what it was told at its start, and whether its environment keeps it on loopback.
 _started: tuple[Any, frozenset[str], bool] = (None, frozenset(), False)
+
+# The JVM that runs, and where it keeps shuffles and blocks.
+_scratch: tuple[Any, Sequence[ScratchFolder]] = (None, ())
 
 
 def make_session(application_id: str, settings: Mapping[str, Any]) -> SparkSession:
@@ -79,7 +85,7 @@ def session_of(_: SparkContext) -> SparkSession:
 
 def make_context(application_id: str, settings: Mapping[str, Any]) -> SparkContext:
     """A context with penstock's settings, under the user's own; what is left of one that has ended is cleared away first."""
-    global _started
+    global _started, _scratch
     _clear_away()
     # Workers run this interpreter, with what is installed for it, unless told otherwise. Only spark-submit reads the setting.
     os.environ["PYSPARK_PYTHON"] = str(settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable)
@@ -95,12 +101,17 @@ def make_context(application_id: str, settings: Mapping[str, Any]) -> SparkConte
     options[_JAVA_OPTIONS] = " ".join(filter(None, (*ours, wanted)))
     if own.get(_EXECUTOR_OPTIONS):  # on other hosts there may be no such file, which is left alone too
         options[_EXECUTOR_OPTIONS] = f"{own[_EXECUTOR_OPTIONS]} {archive}".strip()
-    conf = SparkConf().setAppName(application_id).setAll(list(options.items()))
     starts, loopback = running_gateway() is None, listens_on_loopback(given, elsewhere)
+    local = _local_folders({**own, **elsewhere, **given}, starts)
+    private = ",".join(str(folder.path) for folder in local)
+    options |= {_LOCAL_DIR: private} if local else {}
+    conf = SparkConf().setAppName(application_id).setAll(list(options.items()))
     if starts:
         threading.Thread(target=_import_ahead, name="penstock-imports", daemon=True).start()
-    with _environment({"SPARK_LOCAL_IP": LOOPBACK} if loopback and starts else {}):  # the address of the UI
+    address = {"SPARK_LOCAL_IP": LOOPBACK} if loopback and starts else {}  # of the UI
+    with _environment({**address, **({_LOCAL_DIRS: private} if local and _LOCAL_DIRS in os.environ else {})}):
         context = _context(conf)
+    _scratch = running_gateway(), local
     if starts:
         _started = running_gateway(), frozenset(options), loopback
         atexit.register(_end_jvm_at_exit, running_gateway(), os.getpid())
@@ -151,6 +162,29 @@ def _leave_loopback(given: Mapping[str, str]) -> None:
         _end_jvm(gateway)
 
 
+def _local_folders(known: Mapping[str, str], starts: bool) -> Sequence[ScratchFolder]:
+    """Folders for shuffles and blocks that only this user can read, inside those that are configured; none where Spark decides.
+
+    Spark makes its own folders with the rights that the umask leaves, so other users of the host could read records. A JVM keeps
+    the folders that it began with. On a cluster the hosts' folders are for its administrator.
+    """
+    if not starts and running_gateway() is _scratch[0]:
+        return _scratch[1]
+    if not known["spark.master"].startswith("local") or (not starts and _LOCAL_DIRS in os.environ):
+        return ()
+    parents = (os.environ.get(_LOCAL_DIRS) or known.get(_LOCAL_DIR) or tempfile.gettempdir()).split(",")
+    try:
+        for parent in parents:
+            Path(parent.strip()).mkdir(parents=True, exist_ok=True)
+        return [ScratchFolder("penstock-spark-", parent.strip()) for parent in parents]
+    except OSError as exc:
+        _log.warning(
+            "Spark's local folders are not kept from other users of this host: no folder can be made in %s (%s)",
+            *(",".join(parents), exc.strerror or exc),
+        )
+        return ()
+
+
 def _temporary_folder() -> str:
     """A JVM takes no notice of TMPDIR, so that it is told; not of one in which the path of a socket would be too long."""
     folder = tempfile.gettempdir()
@@ -196,12 +230,15 @@ def _archive_options(wanted: str) -> str:
 @contextmanager
 def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
     """Variables for a process that is started meanwhile."""
+    before = {name: os.environ.pop(name, None) for name in wanted}
     os.environ.update(wanted)
     try:
         yield
     finally:
-        for name in wanted:
+        for name, value in before.items():
             del os.environ[name]
+            if value is not None:
+                os.environ[name] = value
 
 
 def _daemon(known: Mapping[str, str]) -> dict[str, str]:
@@ -263,5 +300,10 @@ def _end_jvm_at_exit(gateway: Any, process_id: int) -> None:
 
 def _end_jvm(gateway: Any) -> None:
     """End a JVM that this process has started, and wait: at its end it deletes its folders. Twice is fine."""
+    global _scratch
     forget_gateway(gateway)
     end_gateway(gateway, _END_SECONDS)
+    if gateway is _scratch[0]:
+        for folder in _scratch[1]:
+            folder.close()
+        _scratch = None, ()
