@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
 import re
@@ -34,12 +35,17 @@ def checked(*command: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_should_have_the_current_dashboard() -> None:
-    spec = importlib.util.spec_from_file_location("make_dashboard", DEPLOY / "grafana" / "make_dashboard.py")
+def script(path: str) -> Any:
+    spec = importlib.util.spec_from_file_location(Path(path).stem, DEPLOY / path)
     assert spec is not None
     assert spec.loader is not None
-    maker: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(maker)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_should_have_the_current_dashboard() -> None:
+    maker = script("grafana/make_dashboard.py")
     assert json.loads((DEPLOY / "grafana" / "penstock.json").read_text()) == maker.dashboard(), "run: make_dashboard.py"
 
 
@@ -83,10 +89,11 @@ def test_should_have_a_compose_file_that_fits_together() -> None:
     } <= services.keys()
     for name, service in services.items():
         assert set(service.get("depends_on", ())) <= services.keys(), name
-        assert set(service.get("secrets", ())) <= compose["secrets"].keys(), name
+        secrets = {one if isinstance(one, str) else one["source"] for one in service.get("secrets", ())}
+        assert secrets <= compose["secrets"].keys(), name
         assert set(service.get("networks", ())) <= compose["networks"].keys(), name
         if "build" in service:
-            assert (folder / service["build"] / "Dockerfile").is_file()
+            assert (folder / service["build"]["context"] / "Dockerfile").is_file()
         for volume in service.get("volumes", ()):
             source = volume.partition(":")[0]
             assert (folder / source).exists() if source.startswith(".") else source in compose["volumes"], f"{name}: {volume}"
@@ -153,3 +160,116 @@ def test_should_have_a_unit_that_systemd_takes(tmp_path: Path) -> None:
 def test_should_tell_of_every_folder() -> None:
     told = (DEPLOY / "README.md").read_text()
     assert not [folder.name for folder in DEPLOY.iterdir() if folder.is_dir() and f"[{folder.name}](" not in told]
+
+
+DOCKERFILES = sorted(DEPLOY.rglob("Dockerfile"))
+CONFINED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+
+
+def compose_services() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())["services"]
+    return found
+
+
+def pods() -> dict[str, Any]:
+    folder = DEPLOY / "kubernetes"
+    found = {name: yaml.safe_load((folder / name).read_text())["spec"] for name in ("driver-pod.yaml", "executor-pod.yaml")}
+    (instances,) = (o for o in yaml.safe_load_all((folder / "instances.yaml").read_text()) if o["kind"] == "StatefulSet")
+    return {**found, "instances.yaml": instances["spec"]["template"]["spec"]}
+
+
+@pytest.mark.parametrize("file", DOCKERFILES, ids=lambda file: file.parent.name)
+def test_should_build_on_images_that_are_named_by_their_digest(file: Path) -> None:
+    """A build argument without a default has to be given: a tag alone may be another image tomorrow."""
+    text = file.read_text()
+    bases = re.findall(r"^FROM (\S+)", text, re.MULTILINE)
+    assert bases
+    for base in bases:
+        named = re.fullmatch(r"[^@]+@(?:sha256:[0-9a-f]{64}|\$\{(\w+_DIGEST)\})", base)
+        assert named, base
+        assert named[1] is None or re.search(rf"^ARG {named[1]}$", text, re.MULTILINE), base
+
+
+def test_should_start_images_that_are_named_by_their_digest_or_built_here() -> None:
+    looked_up = (DEPLOY / "compose" / "digests.sh").read_text()
+    for name, service in compose_services().items():
+        if "build" in service:
+            assert service["pull_policy"] == "build", name
+            continue
+        image = re.fullmatch(r"([^@]+)@\$\{(\w+_DIGEST):\?[^}]+\}", service["image"])
+        assert image, f"{name}: {service['image']}"
+        assert f'{image[2]}=$(digest {image[1]})"' in looked_up, name
+    for name, pod in pods().items():
+        for container in pod["containers"]:
+            assert "@sha256:" in container.get("image", "@sha256:"), name
+
+
+def test_should_not_submit_an_image_by_a_tag(tmp_path: Path) -> None:
+    submit = tmp_path / "spark-submit"
+    submit.write_text('#!/bin/sh\necho "$@"\n')
+    submit.chmod(0o755)
+    command = ["bash", str(DEPLOY / "kubernetes" / "submit.sh"), "https://api:6443"]
+
+    def ended(*image: str) -> Any:
+        path = f"{tmp_path}:/usr/bin:/bin"
+        return subprocess.run([*command, *image], env={"PATH": path}, capture_output=True, text=True, check=False)
+
+    assert [ended().returncode, ended("shop:1").returncode] == [2, 2]
+    taken = ended("shop@sha256:00")
+    assert taken.returncode == 0, taken.stderr
+    assert "--conf spark.authenticate=true --conf spark.network.crypto.enabled=true" in taken.stdout
+
+
+@pytest.mark.parametrize("file", DOCKERFILES, ids=lambda file: file.parent.name)
+def test_should_install_only_what_has_a_hash_and_end_without_root(file: Path) -> None:
+    text = file.read_text()
+    installed = re.findall(r"pip3? install (.*?)(?: \\)?$", text, re.MULTILINE)
+    assert installed
+    assert all("--require-hashes" in line and " -r /opt/locks/" in line for line in installed), installed
+    assert "ARG PENSTOCK_SHA256\n" in text
+    assert re.findall(r"^USER (\S+)", text, re.MULTILINE)[-1].isdigit()
+
+
+def test_should_have_the_current_locks() -> None:
+    maker = script("docker/make_locks.py")
+    root = {**maker.entries(maker.ROOT / "requirements-dev.lock")}
+    for file, names in (
+        ("build.lock", {"setuptools", "wheel"}),
+        ("requirements.lock", {"pyspark", "confluent-kafka", "fastavro"}),
+    ):
+        found = maker.entries(DEPLOY / "docker" / file)
+        assert names <= found.keys()
+        assert {name: root.get(name) for name in found} == found, "run: deploy/docker/make_locks.py"
+        assert all("--hash=sha256:" in entry for entries in found.values() for entry in entries)
+    needed = {maker.normalized(one) for one in importlib.metadata.requires("penstock-streams") or () if "extra ==" not in one}
+    assert needed <= maker.entries(DEPLOY / "docker" / "requirements.lock").keys()
+
+
+def test_should_run_containers_without_root_and_without_capabilities() -> None:
+    for name, service in compose_services().items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert int(service["user"]) > 0, name
+        assert service.get("read_only") or name == "kafka", name
+    for name, pod in pods().items():
+        assert pod["securityContext"]["runAsNonRoot"], name
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        for container in pod["containers"]:
+            assert container["securityContext"] == CONFINED, name
+            mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
+            assert "/tmp" in mounted, name
+            assert {mount["name"] for mount in container["volumeMounts"]} <= {
+                "state",
+                *(volume["name"] for volume in pod["volumes"]),
+            }, name
+
+
+def test_should_authenticate_spark_in_compose_without_a_secret_on_a_command_line() -> None:
+    compose = (DEPLOY / "compose" / "compose.yaml").read_text()
+    assert "spark.authenticate true" in compose
+    assert "spark.network.crypto.enabled true" in compose
+    assert "spark.authenticate.secret" not in (DEPLOY / "compose" / "application.toml").read_text()
+    for name, service in compose_services().items():
+        if "build" in service:
+            assert service["environment"]["SPARK_CONF_DIR"] == "/etc/spark", name
+            assert {"source": "spark-defaults", "target": "/etc/spark/spark-defaults.conf"} in service["secrets"], name
