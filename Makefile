@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PIN    := $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes --no-header --no-annotate --no-emit-index-url
 
-.PHONY: help setup demo test test-integration test-machines test-all test-spark-versions soak lint docs bench bench-quick bench-elastic lock pin-jars clean check-python check-java
+.PHONY: help setup demo test test-integration test-machines test-all test-spark-versions soak lint docs bench bench-quick bench-elastic lock audit pin-jars clean check-python check-java
 
 help:             ## Show the targets.
 	@grep -hE '^[a-z-]+: *.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -80,6 +80,9 @@ lock: setup       ## Pin with hashes what pyproject.toml and the bench need beyo
 	@$(PIN) --group pyproject.toml:build -o requirements-build.lock
 	@$(PIN) --group dev --constraint requirements-build.lock pyproject.toml -o requirements-dev.lock
 	@for name in quix faust tools; do $(PIN) bench/requirements/$$name.in -o bench/requirements/$$name.lock; done
+
+audit: setup      ## Known vulnerabilities in what the locks pin; says so where no index of advisories can be reached.
+	@$(BIN)/python -m tests.audit
 
 pin-jars: setup   ## Write the hashes of the development broker's jars anew, from Maven Central.
 	@$(BIN)/python -m penstock.kafka.broker_jars

@@ -183,7 +183,7 @@ def claims_of(token: str) -> dict[str, Any]:
     try:
         payload = base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4))
         claims = json.loads(payload)
-    except (binascii.Error, ValueError):
+    except (binascii.Error, ValueError, RecursionError):
         raise ValueError("it is not a JWT that can be read") from None
     if not isinstance(claims, dict):
         raise ValueError("it is a JWT without claims")
@@ -195,7 +195,10 @@ def expiry_of(token: str) -> float:
     expires_at = claims_of(token).get("exp")
     if isinstance(expires_at, bool) or not isinstance(expires_at, int | float):
         raise ValueError("it is a JWT that does not say when it expires (exp)")
-    return float(expires_at)
+    try:
+        return float(expires_at)
+    except OverflowError:
+        raise ValueError("it is a JWT whose expiry (exp) is no time") from None
 
 
 def _kind(given: Any) -> str:

@@ -15,7 +15,7 @@ from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
 import penstock.kafka.tokens as tokens_module
 from penstock import BrokerAccessError, BrokerError
 from penstock.kafka.member_tokens import MemberTokens
-from penstock.kafka.tokens import Token, TokenSource, token_of
+from penstock.kafka.tokens import Token, TokenSource, expiry_of, token_of
 from tests.harness.waiting import LIMIT
 
 
@@ -206,3 +206,9 @@ def test_should_tell_kafka_python_whether_to_try_again() -> None:
     for error, kind in ((ValueError("no"), SaslAuthenticationFailedError), (OSError("away"), KafkaConnectionError)):
         with pytest.raises(kind, match="it did not give a token"):
             MemberTokens(TokenSource("it", Scripted(error))).token()
+
+
+@pytest.mark.parametrize("claims", [b"[" * 100_000, b'{"exp": 1' + b"0" * 400 + b"}"], ids=["too deep", "no time"])
+def test_should_refuse_claims_that_cannot_be_read(claims: bytes) -> None:
+    with pytest.raises(ValueError, match="JWT"):
+        expiry_of(f"e30.{base64.urlsafe_b64encode(claims).decode().rstrip('=')}.x")

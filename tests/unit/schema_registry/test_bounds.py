@@ -11,7 +11,6 @@ from typing import Any
 import fastavro
 import pytest
 from confluent_kafka.schema_registry import Schema
-from google.protobuf import struct_pb2
 
 from penstock import Consumed, Produced, Serdes, SerializationError, StreamsBuilder, StreamsConfig, TopologyTestDriver
 from penstock.schema_registry import AvroSerde, JsonSchemaSerde, ProtobufSerde
@@ -234,13 +233,14 @@ def test_should_resolve_json_schemas_of_the_registry_and_of_json_schema_itself(r
 
 
 def test_should_refuse_a_protobuf_message_that_is_too_deep() -> None:
-    serde: ProtobufSerde[Any] = ProtobufSerde(struct_pb2.Value, MOCK)
-    nested = b""
-    for _ in range(300):  # Value.list_value = 6, ListValue.values = 1
-        nested = b"\x32" + _length(b"\x0a" + _length(nested))
-    head = serde.serializer("values", struct_pb2.Value(bool_value=True))[:-2]
-    with pytest.raises(SerializationError, match="ProtobufSerde cannot read"):
-        serde.deserializer("values", head + nested)
+    serde: ProtobufSerde[Any] = ProtobufSerde(MESSAGES["Node"], MOCK)
+    head = serde.serializer("values", MESSAGES["Node"]())
+    nested = {}
+    for depth in range(301):
+        nested[depth] = b"" if depth == 0 else b"\x0a" + _length(nested[depth - 1])
+    assert serde.deserializer("values", head + nested[50]).HasField("below")
+    with pytest.raises(SerializationError, match=r"(?i)pars|decod"):
+        serde.deserializer("values", head + nested[300])
 
 
 @pytest.mark.parametrize(
