@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-INDEX = "https://pypi.org/pypi/pip/json"
+INDEX = "https://pypi.org/pypi/pip/24.0/json"
 LOCKS = ("requirements-build.lock", "requirements-dev.lock", "deploy/docker/requirements.lock")
 
 NOT_AUDITED = 3
@@ -21,10 +21,10 @@ def unreachable(url: str = INDEX) -> str | None:
     """Why the index cannot be reached; None where it can."""
     try:
         with urllib.request.urlopen(url, timeout=20) as answer:
-            answer.read(1)
-    except (OSError, urllib.error.URLError) as exc:
+            found = json.load(answer)
+    except (OSError, ValueError) as exc:
         return str(getattr(exc, "reason", exc))
-    return None
+    return None if isinstance(found, dict) and "vulnerabilities" in found else "what answers there has no advisories, as a mirror"
 
 
 def main() -> int:
@@ -35,7 +35,7 @@ def main() -> int:
     if importlib.util.find_spec("pip_audit") is None:
         print("nothing was audited: pip-audit is not installed. Run: pip install pip-audit", file=sys.stderr)
         return NOT_AUDITED
-    command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--require-hashes", "--progress-spinner", "off"]
+    command = [sys.executable, "-m", "pip_audit", "--strict", "--disable-pip", "--require-hashes", "--progress-spinner", "off"]
     return max(subprocess.run([*command, "-r", lock], cwd=ROOT, check=False).returncode for lock in LOCKS)
 
 

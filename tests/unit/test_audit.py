@@ -17,6 +17,10 @@ def test_should_say_that_nothing_was_audited_where_no_index_is_reached(
 
 def test_should_tell_why_an_index_is_not_reached(tmp_path: Path) -> None:
     assert audit.unreachable(tmp_path.as_uri() + "/none") is not None
+    index = tmp_path / "json"
+    for text, reached in (("no JSON", False), ('{"info": {}}', False), ('{"vulnerabilities": []}', True)):
+        index.write_text(text)
+        assert (audit.unreachable(index.as_uri()) is None) == reached
 
 
 def test_should_audit_every_lock_of_what_is_installed() -> None:
