@@ -81,8 +81,9 @@ lock: setup       ## Pin with hashes what pyproject.toml and the bench need beyo
 	@$(PIN) --group dev --constraint requirements-build.lock pyproject.toml -o requirements-dev.lock
 	@for name in quix faust tools; do $(PIN) bench/requirements/$$name.in -o bench/requirements/$$name.lock; done
 
-audit: setup      ## Known vulnerabilities in what the locks pin; says so where no index of advisories can be reached.
-	@$(BIN)/python -m tests.audit
+audit: setup      ## Known vulnerabilities in what the locks pin; needs an index of advisories.
+	@for lock in requirements-build.lock requirements-dev.lock deploy/docker/requirements.lock; do \
+	  $(BIN)/uv tool run --quiet pip-audit@2.10.1 --strict --disable-pip --require-hashes --progress-spinner off -r $$lock || exit; done
 
 pin-jars: setup   ## Write the hashes of the development broker's jars anew, from Maven Central.
 	@$(BIN)/python -m penstock.kafka.broker_jars

@@ -14,6 +14,7 @@ import pytest
 from penstock.peers.connection import PeerConnection
 from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
+from tests.harness.waiting import LIMIT
 
 ROOT = Path(__file__).parents[4]
 STRANGERS = 1_200
@@ -52,7 +53,7 @@ def server(tmp_path: Path) -> Iterator[HostInfo]:
 def test_should_answer_peers_while_strangers_hold_more_connections_than_it_has_files(server: HostInfo) -> None:
     keys, strangers = PeerKeys.derive("s3cret", "app"), []
     try:
-        strangers.extend(socket.create_connection((server.host, server.port), timeout=30) for _ in range(STRANGERS))
+        strangers.extend(socket.create_connection((server.host, server.port), timeout=LIMIT) for _ in range(STRANGERS))
         for _ in range(3):
             peer = PeerConnection(server, keys, 30.0)
             assert peer.get("/api/stores", 1 << 20)[0] == 200
