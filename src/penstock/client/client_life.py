@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 
+from penstock.client.callbacks import Callbacks
 from penstock.client.listeners import StateListener
 from penstock.client.state import State
 from penstock.errors import StreamsError
@@ -21,7 +22,7 @@ class ClientLife:
     """Goes from state to state as `State` allows.
 
     >>> told = []
-    >>> life = ClientLife("app-1")
+    >>> life = ClientLife("app-1", Callbacks(print))
     >>> life.listener = lambda new, old: told.append((new.name, old.name))
     >>> life.become(State.REBALANCING), life.become(State.PENDING_SHUTDOWN), life.become(State.RUNNING)
     (True, True, False)
@@ -29,8 +30,8 @@ class ClientLife:
     [('REBALANCING', 'CREATED'), ('PENDING_SHUTDOWN', 'REBALANCING')]
     """
 
-    def __init__(self, client_id: str) -> None:
-        self._client_id = client_id
+    def __init__(self, client_id: str, callbacks: Callbacks) -> None:
+        self._client_id, self._callbacks = client_id, callbacks
         self.state = State.CREATED
         self.since = time.time()
         self.lock = threading.RLock()
@@ -66,7 +67,8 @@ class ClientLife:
     def tell(self, change: tuple[State, State] | None) -> None:
         """Tell the listener of a change; not under the lock, since it may ask for anything."""
         if change is not None and self.listener is not None and change[0] is not change[1]:
-            self.listener(*change)
+            new, old = change
+            self._callbacks.call(f"the state listener, called for {old.name} to {new.name},", self.listener, new, old)
 
     def wait_running(self, seconds: float) -> bool:
         """Wait so long; False where the client is about to end, at once."""

@@ -17,6 +17,7 @@ from typing import Any
 from penstock import __version__
 from penstock.client.assignment.group_assignment import GroupAssignor, member_tags
 from penstock.client.assignment.joining import wait_to_join
+from penstock.client.callbacks import Callbacks
 from penstock.client.client_life import ClientLife, ClosedWhileStartingError
 from penstock.client.close_options import CloseOptions
 from penstock.client.inside import Inside
@@ -115,7 +116,8 @@ class KafkaStreams(QueryMethods):
         self._restore_listener: StateRestoreListener | None = None
         self._standby_listener: StandbyUpdateListener | None = None
         self._client_id = self._config["client.id"] or f"{self._config['application.id']}-{uuid.uuid4()}"
-        self._life = ClientLife(self._client_id)
+        self._callbacks = Callbacks(self._callback_failed)
+        self._life = ClientLife(self._client_id, self._callbacks)
         self._inside = Inside(self._client_id)
         self._web: WebService | None = None
         self._known_locations: Locations | None = None
@@ -197,9 +199,9 @@ class KafkaStreams(QueryMethods):
             if self._life.state is not State.CREATED:
                 raise StreamsError(f"the application can be started once; it is {self._life.state.name}")
             told = self._life.change(State.REBALANCING)
-        self._life.tell(told)
         process_end.last_as_long_as(self)
         try:
+            self._life.tell(told)
             with self._starting:
                 self._starter = threading.get_ident()
                 self._start()
@@ -253,7 +255,9 @@ class KafkaStreams(QueryMethods):
             self._on_answers,
             self._on_account,
         )
-        events.standbys = standby_events(lambda: self._standby_listener, self._metrics.updated, self._metrics.updaters_worked)
+        events.standbys = standby_events(
+            self._callbacks, lambda: self._standby_listener, self._metrics.updated, self._metrics.updaters_worked
+        )
         events.on_turn = self._inside.turned
         if self._web is not None:
             self._inside.watch_turns(self._web.history.turn)
@@ -618,8 +622,25 @@ class KafkaStreams(QueryMethods):
         assert self._conductor is not None
         with self._pausing:
             self._pause(self._paused)
-        self._conductor.run()
-        self._close_to_error(with_page=False)
+        try:
+            self._conductor.run()
+        except BaseException as exc:  # noqa: BLE001 - without its conductor a client would look alive and do nothing
+            self._on_failure(exc, None)
+            self.failure = exc
+        finally:
+            self._close_to_error(with_page=False)
+
+    def _callback_failed(self, error: StreamsError) -> None:
+        """A listener has raised: the conductor has the handler decide.
+
+        Before there is a conductor `start` raises it. A client that ends already goes on to its end.
+        """
+        if not self._life.state.is_running_or_rebalancing:
+            _log.error("stream-client [%s] %s", self._client_id, error, exc_info=error)
+        elif self._conductor is None:
+            raise error
+        else:
+            self._conductor.fail(error)
 
     def _on_running(self) -> None:
         self._threads.set_all(ThreadState.PARTITIONS_ASSIGNED, ThreadState.RUNNING)
@@ -644,7 +665,8 @@ class KafkaStreams(QueryMethods):
         def thread_of(task: TaskId) -> str | None:
             return None if self._conductor is None else self._thread_name(self._conductor.owners.get(task))
 
-        return RestoreEvents(lambda: self._restore_listener, thread_of, self._metrics.restored, self._inside.restored)
+        heard = self._metrics.restored, self._inside.restored
+        return RestoreEvents(self._callbacks, lambda: self._restore_listener, thread_of, *heard)
 
     def _on_answers(self, answers: Mapping[int, LaneAnswer]) -> None:
         self._metrics.answered(answers)
@@ -684,8 +706,10 @@ class KafkaStreams(QueryMethods):
         if response is StreamThreadExceptionResponse.REPLACE_THREAD and isinstance(error, SessionStoppedError):
             response = StreamThreadExceptionResponse.SHUTDOWN_CLIENT  # there is nothing a new thread could run on
         if response is StreamThreadExceptionResponse.REPLACE_THREAD:
-            _log.error("%s failed and is replaced: %s", "a stream thread" if thread is None else thread.name, error)
-            if thread is not None:
+            if thread is None:
+                _log.error("stream-client [%s] goes on after a failure: %s", self._client_id, error)
+            else:
+                _log.error("%s failed and is replaced: %s", thread.name, error)
                 self._replace_thread(thread)
             return True
         self.failure = error
@@ -721,7 +745,7 @@ class KafkaStreams(QueryMethods):
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT
         try:
             return StreamThreadExceptionResponse(self._handler(error))
-        except Exception as exc:  # noqa: BLE001 - a handler that fails cannot decide; the application stops
+        except BaseException as exc:  # noqa: BLE001 - a handler that fails cannot decide; the application stops
             _log.error("the uncaught exception handler failed: %s", exc, exc_info=exc)
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from operator import methodcaller
 
+from penstock.client.callbacks import Callbacks
 from penstock.client.listeners import StateRestoreListener
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.messages import RestoreProgress
@@ -23,8 +25,13 @@ class RestoreEvents:
     """
 
     def __init__(
-        self, listener: Callable[[], StateRestoreListener | None], thread_of: Callable[[TaskId], str | None], *others: Hear
+        self,
+        callbacks: Callbacks,
+        listener: Callable[[], StateRestoreListener | None],
+        thread_of: Callable[[TaskId], str | None],
+        *others: Hear,
     ) -> None:
+        self._callbacks = callbacks
         self._listener = listener
         self._thread_of = thread_of
         self._others = others
@@ -36,22 +43,25 @@ class RestoreEvents:
             hear(progress, what)
         if what != "batch":
             self._log(progress, what)
-        listener, partition, store = self._listener(), progress.partition, progress.store
+        partition = progress.partition
         if what == "start":
             self._totals[partition] = 0
-            if listener is not None:
-                listener.on_restore_start(partition, store, progress.start, progress.end)
+            self._tell(progress, "on_restore_start", progress.start, progress.end)
             return
         if what != "done" and progress.restored:
             self._totals[partition] = self._totals.get(partition, 0) + progress.restored
-            if listener is not None:
-                listener.on_batch_restored(partition, store, progress.position, progress.restored)
+            self._tell(progress, "on_batch_restored", progress.position, progress.restored)
         if what != "batch":
             total = self._totals.pop(partition, 0)
-            if listener is not None and what == "suspended":
-                listener.on_restore_suspended(partition, store, total)
-            elif listener is not None:
-                listener.on_restore_end(partition, store, total)
+            self._tell(progress, "on_restore_suspended" if what == "suspended" else "on_restore_end", total)
+
+    def _tell(self, progress: RestoreProgress, method: str, *offsets: int) -> None:
+        """Call a method of the listener, if there is one."""
+        listener = self._listener()
+        if listener is not None:
+            name = f"{method} of the restore listener, called for store {progress.store} and {progress.partition},"
+            call = methodcaller(method, progress.partition, progress.store, *offsets)
+            self._callbacks.call(name, call, listener, task=progress.task_id)
 
     def _log(self, progress: RestoreProgress, what: str) -> None:
         where = (self._thread_of(progress.task_id), progress.task_id, progress.store, progress.partition)

@@ -8,16 +8,34 @@ the steps are laid one after the other, up to the end of the turn.
 from __future__ import annotations
 
 import importlib
+import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 from penstock.client.scheduling.turns import Turn
 from penstock.errors import ConfigError
 from penstock.spark.messages import LaneAnswer
 
+_log = logging.getLogger(__name__)
+
+_P = ParamSpec("_P")
 _STEPS = ("fetch", "process", "commit", "store")
 _NAME = "penstock"
+
+
+def _guarded(trace: Callable[_P, None]) -> Callable[_P, None]:
+    """Log what a span processor or a sampler of the user's raises: as OpenTelemetry asks, tracing disturbs nothing."""
+
+    @wraps(trace)
+    def guarded(*arguments: _P.args, **named: _P.kwargs) -> None:
+        try:
+            trace(*arguments, **named)
+        except Exception:  # noqa: BLE001 - the user's code
+            _log.exception("a turn could not be traced")
+
+    return guarded
 
 
 class TurnTraces:
@@ -36,6 +54,7 @@ class TurnTraces:
         """As `tracing.enabled` says; None where nothing is traced."""
         return cls(config, version, thread_name) if config["tracing.enabled"] else None
 
+    @_guarded
     def turned(self, turn: Turn, answers: Mapping[int, LaneAnswer], seconds: float) -> None:
         """A turn is over, and took so long."""
         end = time.time_ns()
@@ -53,6 +72,7 @@ class TurnTraces:
             self._steps(below, lane, answer, end)
         span.end(end)
 
+    @_guarded
     def failed(self, error: BaseException, lane: int | None) -> None:
         """A turn has failed."""
         span = self._tracer.start_span("turn failed", attributes={**self._common, **self._thread(lane)})

@@ -6,10 +6,12 @@ What goes to a lane is pickled with the function it is for, as Spark sends the u
 from __future__ import annotations
 
 import heapq
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.config.streams_config import StreamsConfig
+from penstock.errors import PenstockError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import FetchRange, Short
 from penstock.log_lines import LogLine
@@ -18,7 +20,7 @@ from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.flow import Flow
 from penstock.spark.identity import Identity
 from penstock.spark.plan import Plan
-from penstock.spark.raised import Raised
+from penstock.spark.raised import Raised, shortened
 from penstock.topology.specs import GlobalTopology
 
 Committed = Mapping[TopicPartition, OffsetAndMetadata]
@@ -252,3 +254,10 @@ class Failure:
     message: str
     traceback: str
     error: Raised | None = None
+
+    @classmethod
+    def of(cls, exc: BaseException) -> Failure:
+        """A failure as it travels: the error and its causes as far as they are plain data, the traceback as text in any case."""
+        kind = type(exc).__name__ if isinstance(exc, PenstockError) else "StreamsError"
+        error = Raised.of(exc)
+        return cls(kind, error.text, shortened("".join(traceback.format_exception(exc))), error)

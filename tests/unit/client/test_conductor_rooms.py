@@ -162,16 +162,6 @@ def test_should_probe_only_where_it_leads_and_once_in_a_generation(clock: list[f
 # -- orders
 
 
-def test_should_raise_what_went_wrong_outside_once() -> None:
-    words, notes = make_words()
-    run = RunState(words, notes)
-    run.raise_error()
-    run.fail(BrokerError("away"))
-    with pytest.raises(BrokerError):
-        run.raise_error()
-    run.raise_error()
-
-
 @pytest.mark.parametrize("order", ["pause", "halt", "shut_down", "level"])
 def test_should_start_no_turns_by_order(clock: list[float], order: str) -> None:
     words, notes = make_words()

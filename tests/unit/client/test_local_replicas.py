@@ -10,14 +10,18 @@ from typing import Any
 
 import pytest
 
+from penstock.client.callbacks import Callbacks
 from penstock.client.replicas import local_replicas
-from penstock.client.replicas.local_replicas import LocalReplicas, hosts_of
+from penstock.client.replicas.local_replicas import LocalReplicas, StandbyEvents, hosts_of
 from penstock.client.replicas.standby_listener import StandbyUpdateListener, SuspendReason, standby_events
+from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.worker.standby_worker import Loaded, UpdateAnswer
 from tests.harness.kafka import wait_until
 from tests.harness.waiting import LIMIT
 
+FAILED: list[StreamsError] = []
+GUARD = Callbacks(FAILED.append)
 TASK = TaskId(0, 1)
 CHANGELOG = TopicPartition("app-counts-changelog", 1)
 
@@ -52,7 +56,7 @@ class Heard(StandbyUpdateListener):
 
     def on_batch_loaded(self, *event: Any) -> None:
         self.events.append(("batch", *event))
-        raise ValueError("a listener that fails does no harm")
+        raise ValueError("nobody listens")
 
     def on_update_suspended(self, *event: Any) -> None:
         self.events.append(("suspended", *event))
@@ -66,6 +70,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def heard() -> Heard:
+    FAILED.clear()
     return Heard()
 
 
@@ -76,7 +81,7 @@ def updaters() -> StateUpdaters:
 
 @pytest.fixture
 def standbys(heard: Heard, updaters: StateUpdaters) -> Iterator[LocalReplicas]:
-    found = LocalReplicas(updaters, standby_events(lambda: heard), "copies", dict)  # type: ignore[arg-type]
+    found = LocalReplicas(updaters, standby_events(GUARD, lambda: heard), "copies", dict)  # type: ignore[arg-type]
     found.hurry(True)
     yield found
     found.close()
@@ -93,10 +98,26 @@ def test_should_follow_until_it_has_caught_up_and_tell_the_listener(standbys: Lo
     assert heard.events[0] == ("start", CHANGELOG, "counts", 0)
     assert heard.events[1] == ("batch", CHANGELOG, "counts", TASK, 9, 10, 100)
     assert len(heard.events) == 11
+    assert [(error.task_id, str(error.__cause__)) for error in FAILED] == [(TASK, "nobody listens")] * 10
+
+
+def test_should_know_how_far_a_copy_is_although_telling_of_it_fails(updaters: StateUpdaters) -> None:
+    def fail(*_: Any) -> None:
+        raise ValueError("nobody listens")
+
+    events = StandbyEvents(on_start=fail, on_batch=fail, on_suspended=fail, on_restore=fail, on_work=fail)
+    standbys = LocalReplicas(updaters, events, "copies", dict)  # type: ignore[arg-type]
+    standbys.hurry(True)
+    standbys.want({TASK: ""}, restoring=[TASK])
+    wait_until(caught_up(standbys), "the copy is complete")
+    standbys.want({}, promoted=[TASK])
+    wait_until(lambda: not standbys.is_letting_go(TASK), "the copy is closed")
+    standbys.close()
+    assert standbys.offsets() == {TASK: 100}
 
 
 def test_should_tell_when_a_copy_that_is_to_run_here_is_let_go(heard: Heard) -> None:
-    events, let_go = standby_events(lambda: heard), threading.Event()
+    events, let_go = standby_events(GUARD, lambda: heard), threading.Event()
     events.on_let_go = let_go.set
     standbys = LocalReplicas(StateUpdaters(), events, "copies", dict)  # type: ignore[arg-type]
     standbys.hurry(True)
@@ -124,7 +145,7 @@ def test_should_not_wait_with_a_copy_for_a_host_that_has_none_of_it() -> None:
             answer.set_result(UpdateAnswer("worker", copies))
             return answer
 
-    standbys = LocalReplicas(TwoHosts(), standby_events(lambda: None), "copies", dict)  # type: ignore[arg-type]
+    standbys = LocalReplicas(TwoHosts(), standby_events(GUARD, lambda: None), "copies", dict)  # type: ignore[arg-type]
     standbys.want({TASK: "lost", other: "here"})
     wait_until(lambda: standbys.lag(TASK) == standbys.lag(other) == 0, "both copies are there")
     standbys.want({}, promoted=[TASK, other])
@@ -147,7 +168,7 @@ def test_should_not_take_a_copy_on_one_host_for_the_one_that_is_wanted_on_anothe
             answer.set_result(UpdateAnswer("worker", tuple(Loaded(task, "counts", CHANGELOG, 0, 100, 100) for task in tasks)))
             return answer
 
-    standbys = LocalReplicas(TwoHosts(), standby_events(lambda: None), "copies", dict)  # type: ignore[arg-type]
+    standbys = LocalReplicas(TwoHosts(), standby_events(GUARD, lambda: None), "copies", dict)  # type: ignore[arg-type]
     standbys.want({TASK: "early"})
     wait_until(lambda: standbys.lag(TASK) == 0, "the copy is there")
     standbys.want({TASK: "late"})
@@ -188,7 +209,7 @@ def test_should_wait_for_a_copy_that_comes_back_before_it_is_let_go(standbys: Lo
 def test_should_not_open_what_an_updater_still_has(heard: Heard) -> None:
     """The lock of its folder is held until the updater has answered."""
     updaters = StateUpdaters()
-    standbys = LocalReplicas(updaters, standby_events(lambda: heard), "copies", dict)  # type: ignore[arg-type]
+    standbys = LocalReplicas(updaters, standby_events(GUARD, lambda: heard), "copies", dict)  # type: ignore[arg-type]
     standbys.hurry(True)
     standbys.want({TASK: ""})
     wait_until(caught_up(standbys), "the copy is complete")
@@ -208,7 +229,7 @@ def test_should_not_open_what_an_updater_still_has(heard: Heard) -> None:
 
 def test_should_tell_restoring_to_the_restore_listener_instead(heard: Heard) -> None:
     restored: list[tuple[str, int, int]] = []
-    events = standby_events(lambda: heard)
+    events = standby_events(GUARD, lambda: heard)
     events.on_restore = lambda progress, what: restored.append((what, progress.position, progress.restored))
     standbys = LocalReplicas(StateUpdaters(), events, "copies", dict)  # type: ignore[arg-type]
     standbys.want({TASK: ""}, restoring=[TASK])

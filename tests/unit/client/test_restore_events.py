@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock import StateRestoreListener
+from penstock.client.callbacks import Callbacks
 from penstock.client.restore_events import RestoreEvents
 from penstock.client.scheduling.lane_loop import Job, LaneLoop
 from penstock.client.scheduling.owned_tasks import OwnedTasks
@@ -15,6 +16,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.spark.messages import LaneAnswer, RestoreProgress
 
 CHANGELOG = TopicPartition("app-counts-changelog", 1)
+GUARD = Callbacks(pytest.fail)
 
 
 class Heard(StateRestoreListener):
@@ -48,7 +50,7 @@ def test_should_tell_a_listener_of_every_batch_and_of_all_of_them_at_the_end(
     steps: list[tuple[int, int, str]], heard: list[tuple[Any, ...]]
 ) -> None:
     listener, others = Heard(), list[str]()
-    events = RestoreEvents(lambda: listener, lambda task: "thread", lambda progress, what: others.append(what))
+    events = RestoreEvents(GUARD, lambda: listener, lambda task: "thread", lambda progress, what: others.append(what))
     events(progress(0, 0), "start")
     for position, restored, what in steps:
         events(progress(position, restored), what)
@@ -57,7 +59,7 @@ def test_should_tell_a_listener_of_every_batch_and_of_all_of_them_at_the_end(
 
 
 def test_should_do_without_a_listener() -> None:
-    events = RestoreEvents(lambda: None, lambda task: None)
+    events = RestoreEvents(GUARD, lambda: None, lambda task: None)
     for what in ("start", "batch", "end"):
         events(progress(100, 50), what)
 
@@ -68,7 +70,7 @@ def test_should_tell_of_a_restore_that_ends_before_the_store_is_complete() -> No
             self.events.append(("suspended", topic_partition, store_name, total_restored))
 
     listener = Suspended()
-    events = RestoreEvents(lambda: listener, lambda task: "thread")
+    events = RestoreEvents(GUARD, lambda: listener, lambda task: "thread")
     events(progress(0, 0), "start")
     events(progress(60, 60), "batch")
     events(progress(60, 0), "suspended")

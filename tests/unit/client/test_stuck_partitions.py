@@ -16,7 +16,7 @@ from penstock.errors import BrokerError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.fetch import Short, StuckPartitionsError
 from penstock.runtime.carry_over import OffsetAndMetadata
-from penstock.spark.worker.lane_worker import _failure
+from penstock.spark.messages import Failure
 from tests.unit.client.simulated import World
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -136,7 +136,7 @@ def test_should_do_without_the_partitions_that_a_stage_could_not_read(clock: lis
         world.produce(*partition, 5)
     world.until(lambda: world.lane_jobs.stages)
     stuck = StuckPartitionsError("not all could be read", {lines[0]: Short(3, "nothing came")})
-    world.run_stage(_failure(stuck))
+    world.run_stage(Failure.of(stuck))
     world.until(lambda: world.lane_jobs.stages)
     upstream, _ = world.lane_jobs.stages[0][1].rows  # type: ignore[misc]
     assert {r.partition for work in upstream for r in work.ranges} == {1, 2}  # type: ignore[attr-defined]
@@ -170,7 +170,7 @@ def test_should_make_a_turn_smaller_that_was_too_much(
     if isinstance(error, LaneLostError):
         world.lane_jobs.fail(turn, lost=True)
     else:
-        world.lane_jobs.fail(turn, failure=_failure(error))
+        world.lane_jobs.fail(turn, failure=Failure.of(error))
     for _ in range(200):
         world.step()
         world.do_beside()

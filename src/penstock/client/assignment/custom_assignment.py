@@ -57,7 +57,10 @@ def ask(
         raise ConfigError(f"task.assignor.class: {name} failed to assign {len(state.all_tasks)} tasks: {exc!r}") from exc
     heard = getattr(assignor, "on_assignment_computed", None)
     if callable(heard):
-        heard(answer, error)
+        try:
+            heard(answer, error)
+        except Exception as exc:
+            raise ConfigError(f"task.assignor.class: on_assignment_computed of {name} failed: {exc!r}") from exc
     if error is not AssignmentError.NONE:
         raise ConfigError(f"task.assignor.class: {name} gave an assignment that cannot be: {error.name}")
     return _by_unit(answer, units, name)

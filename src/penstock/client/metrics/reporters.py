@@ -2,7 +2,10 @@
 
 A reporter is a class without arguments, or the import path of one: settings travel to the workers, which an open connection could
 not. It is made in the driver, where the metrics of all threads come, and told on a thread of its own. Names are compared once a
-second; a reporter that fails is told no more.
+second.
+
+As in Kafka, the application does not start with a reporter that cannot be configured. What a reporter raises later is logged, and
+it is told of the next metric nevertheless.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, StreamsError
 from penstock.metrics.registry import Metric, MetricName
 
 _log = logging.getLogger(__name__)
@@ -109,9 +112,16 @@ class Reporters:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to tell; nothing is done where there is no reporter."""
-        if self._reporters:
-            self._thread.start()
+        """Configure all reporters, tell them which metrics there are, and go on to tell them on a thread of its own.
+
+        StreamsError where a reporter raises.
+        """
+        if not self._reporters:
+            return
+        self._tell("configure", self._configs)
+        self._known = {name: self._metric(name) for name in self._read()}
+        self._tell("init", list(self._known.values()))
+        self._thread.start()
 
     def close(self) -> None:
         """Tell no more, and let reporters release what they have."""
@@ -120,22 +130,19 @@ class Reporters:
             self._thread.join(_CLOSE_SECONDS)
 
     def _run(self) -> None:
-        self._tell("configure", self._configs)
-        self._known = {name: self._metric(name) for name in self._read()}
-        self._tell("init", list(self._known.values()))
         while not self._stop.wait(_EVERY):
             self.look()
-        self._tell("close")
+        self._tell_guarded("close")
 
     def look(self) -> None:
         """Tell what has come and gone."""
         now = self._read()
         for name in [name for name in self._known if name not in now]:
-            self._tell("metric_removal", self._known.pop(name))
+            self._tell_guarded("metric_removal", self._known.pop(name))
         for name in now:
             if name not in self._known:
                 self._known[name] = self._metric(name)
-                self._tell("metric_change", self._known[name])
+                self._tell_guarded("metric_change", self._known[name])
 
     def _metric(self, name: MetricName) -> KafkaMetric:
         return KafkaMetric(name, self._value)
@@ -149,12 +156,19 @@ class Reporters:
         return None if found is None else found.metric_value
 
     def _tell(self, what: str, *arguments: Any) -> None:
-        for reporter in list(self._reporters):
-            method = getattr(reporter, what, None)
-            if method is None:
-                continue
+        for reporter in self._reporters:
             try:
-                method(*arguments)
-            except Exception:  # noqa: BLE001 - a reporter is the user's; the application goes on without it
-                _log.exception("%s of the metrics reporter %s failed: it is told no more", what, type(reporter).__name__)
-                self._reporters.remove(reporter)
+                getattr(reporter, what, _nothing)(*arguments)
+            except Exception as exc:
+                raise StreamsError(f"{_KEY}: {what} of {type(reporter).__name__} failed: {exc!r}") from exc
+
+    def _tell_guarded(self, what: str, *arguments: Any) -> None:
+        for reporter in self._reporters:
+            try:
+                getattr(reporter, what, _nothing)(*arguments)
+            except BaseException:  # noqa: BLE001 - the user's code
+                _log.exception("%s of the metrics reporter %s failed", what, type(reporter).__name__)
+
+
+def _nothing(*_: Any) -> None:
+    """Stands for a method that a reporter leaves out."""

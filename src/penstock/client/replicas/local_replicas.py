@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from penstock.ids import TaskId, TopicPartition
 from penstock.log_lines import tell_again
 from penstock.spark.driver.state_updaters import HERE, StateUpdaters
-from penstock.spark.messages import RestoreProgress
+from penstock.spark.messages import Failure, RestoreProgress
 from penstock.spark.worker.standby_worker import Loaded, UpdateAnswer
 
 _log = logging.getLogger(__name__)
@@ -44,6 +44,7 @@ class StandbyEvents:
     on_progress: Callable[[], None] = lambda: None
     on_work: Callable[[float], None] = lambda seconds: None
     on_let_go: Callable[[], None] = lambda: None
+    on_failed: Callable[[TaskId, Failure], None] = lambda task, failure: None
 
 
 @dataclass
@@ -262,10 +263,12 @@ class LocalReplicas:
         for name, host in list(self._hosts.items()):
             if host.has_answered():
                 heard = True
-                self._take(name, host)
-                self._has_let_go(name, host.tasks)
-                if not host.tasks:
-                    del self._hosts[name]
+                try:
+                    self._take(name, host)
+                finally:  # a task whose copy is closed can be opened, whatever became of telling of it
+                    self._has_let_go(name, host.tasks)
+                    if not host.tasks:
+                        del self._hosts[name]
             elif host.answer is not None and time.monotonic() > host.asked_at + _JOB_SECONDS:
                 _log.warning("copies on %s do not answer", name or "this machine")
                 self._lose(name, host.tasks)  # whoever opens them now may have to wait for their locks
@@ -284,22 +287,26 @@ class LocalReplicas:
         answer = host.take()
         if isinstance(answer, UpdateAnswer):
             tell_again(f"copies on {name or 'this machine'}", answer.logs)
-            for task, reason in answer.failures.items():
-                _log.info("a copy of task %s is tried again: %s", task, reason)
+            for task, failure in answer.failures.items():
+                self._events.on_failed(task, failure)
             for loaded in answer.copies:
                 found.setdefault(loaded.task_id, {})[loaded.partition] = loaded
-            self._tell(found, answer)
-            self._events.on_work(answer.busy_seconds)
+            try:
+                self._tell(found, answer)
+                self._events.on_work(answer.busy_seconds)
+            finally:
+                self._forget_loaded(host, found)
         else:
             _log.warning("copies on %s do not answer: %s", name or "this machine", str(answer).partition("\n")[0])
-        self._forget_loaded(host, found)
+            self._forget_loaded(host, found)
 
     def _forget_loaded(self, host: _Host, found: dict[TaskId, dict[TopicPartition, Loaded]]) -> None:
         """A host has these copies now, and no others."""
         before, host.loaded = host.loaded, found
         elsewhere = {task for other in self._hosts.values() if other is not host for task in other.loaded}
-        self._suspend({task: copies for task, copies in before.items() if task not in found and task not in elsewhere})
+        gone = {task: copies for task, copies in before.items() if task not in found and task not in elsewhere}
         with self._changed:
+            self._left.update({task: sum(loaded.offset for loaded in copies.values()) for task, copies in gone.items()})
             self._loaded, self._loaded_at = {}, {}
             for other in (*self._hosts.values(), host):
                 for task, copies in other.loaded.items():
@@ -307,6 +314,7 @@ class LocalReplicas:
                         self._loaded[task], self._loaded_at[task] = copies, other.name
             for task in found:
                 self._left.pop(task, None)
+        self._suspend(gone)
 
     def _has_let_go(self, host: str, kept: Collection[TaskId]) -> None:
         """A host has closed all copies but those it was asked to keep; others are not waited for."""
@@ -340,9 +348,6 @@ class LocalReplicas:
 
     def _suspend(self, gone: Mapping[TaskId, Mapping[TopicPartition, Loaded]]) -> None:
         for task, copies in gone.items():
-            offset = sum(loaded.offset for loaded in copies.values())
-            with self._changed:
-                self._left[task] = offset
             for loaded in copies.values():
                 restored = self._restored.pop(loaded.partition, None)
                 if restored is None:

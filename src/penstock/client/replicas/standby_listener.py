@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import enum
-import logging
 from collections.abc import Callable
+from operator import methodcaller
 
+from penstock.client.callbacks import Callbacks
 from penstock.client.replicas.local_replicas import StandbyEvents
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.worker.standby_worker import Loaded
-
-_log = logging.getLogger(__name__)
 
 
 class SuspendReason(enum.Enum):
@@ -23,7 +22,8 @@ class SuspendReason(enum.Enum):
 class StandbyUpdateListener:
     """Hears how copies of state are kept up to date; override what you want to know.
 
-    It is called on a thread of its own: what takes long there delays the next report, not the copies.
+    It is called on a thread of its own: what takes long there delays the next report, not the copies. What it raises reaches the
+    uncaught exception handler.
 
         class Progress(StandbyUpdateListener):
             def on_batch_loaded(self, topic_partition, store_name, task_id, batch_end_offset, batch_size, current_end_offset):
@@ -51,34 +51,30 @@ class StandbyUpdateListener:
 
 
 def standby_events(
+    callbacks: Callbacks,
     listener: Callable[[], StandbyUpdateListener | None],
     on_loaded: Callable[[Loaded], None] = lambda loaded: None,
     on_work: Callable[[float], None] = lambda seconds: None,
 ) -> StandbyEvents:
-    """The events of copies as a listener hears them; one that raises is told in the log and heard no worse.
+    """The events of copies as a listener hears them. The metrics hear through `on_loaded` and `on_work`."""
 
-    The metrics hear through `on_loaded` and `on_work`.
-    """
-
-    def tell(call: Callable[[StandbyUpdateListener], None]) -> None:
+    def tell(loaded: Loaded, method: str, *arguments: object) -> None:
         heard = listener()
         if heard is not None:
-            try:
-                call(heard)
-            except Exception:  # noqa: BLE001 - the user's code; copies go on without it
-                _log.exception("the standby update listener failed")
+            name = f"{method} of the standby update listener, called for store {loaded.store} and {loaded.partition},"
+            call = methodcaller(method, loaded.partition, loaded.store, *arguments)
+            callbacks.call(name, call, heard, task=loaded.task_id)
 
     def batch(loaded: Loaded) -> None:
         on_loaded(loaded)
         last, end = loaded.offset - 1, loaded.end
-        tell(lambda heard: heard.on_batch_loaded(loaded.partition, loaded.store, loaded.task_id, last, loaded.records, end))
+        tell(loaded, "on_batch_loaded", loaded.task_id, last, loaded.records, end)
 
     def suspended(loaded: Loaded, reason: str) -> None:
-        why = SuspendReason(reason)
-        tell(lambda heard: heard.on_update_suspended(loaded.partition, loaded.store, loaded.offset - 1, loaded.end, why))
+        tell(loaded, "on_update_suspended", loaded.offset - 1, loaded.end, SuspendReason(reason))
 
     return StandbyEvents(
-        on_start=lambda loaded: tell(lambda heard: heard.on_update_start(loaded.partition, loaded.store, loaded.start)),
+        on_start=lambda loaded: tell(loaded, "on_update_start", loaded.start),
         on_batch=batch,
         on_suspended=suspended,
         on_work=on_work,

@@ -18,6 +18,7 @@ beside), `group_words` and `run_state` (whether turns may be started), `shuffle_
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ from functools import partial
 
 from penstock.client.replicas.local_replicas import LocalReplicas
 from penstock.client.scheduling.events import Events
+from penstock.client.scheduling.failures import error_of, is_transient
 from penstock.client.scheduling.group_words import GroupWords
 from penstock.client.scheduling.housekeeping import LAG, Housekeeping, show_lag
 from penstock.client.scheduling.job_watch import JobWatch
@@ -54,13 +56,16 @@ from penstock.client.scheduling.turn_accounts import TurnAccounts
 from penstock.client.scheduling.turn_planner import TurnPlanner
 from penstock.client.scheduling.turn_starter import TurnStarter
 from penstock.config.streams_config import StreamsConfig
-from penstock.errors import BrokerError
+from penstock.errors import BrokerError, StreamsError
 from penstock.ids import TaskId, TopicPartition, UnitId
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import global_consumer_config, max_poll_seconds, reads_committed
 from penstock.kafka.membership import GroupMember, Membership, Stopped
 from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.spark.messages import Failure
 from penstock.spark.plan import Plan
+
+_log = logging.getLogger(__name__)
 
 # Of what is done beside the loop, so much at a time: readings, questions to brokers, commits, lanes that close.
 _BESIDE = 8
@@ -127,6 +132,7 @@ class Conductor:
         events.standbys.on_restore = events.on_restore
         events.standbys.on_progress = self._nudge
         events.standbys.on_let_go = self.notes.wake
+        events.standbys.on_failed = self._copy_failed
 
     def _log_ends(self, config: StreamsConfig, admin: Admin) -> LogEnds:
         committed_globals = reads_committed(global_consumer_config(config, "global"))
@@ -154,8 +160,28 @@ class Conductor:
         self._run.shut_down()
 
     def fail(self, error: BaseException) -> None:
-        """Something outside of a turn went wrong."""
-        self._run.fail(error)
+        """Have a failure outside of a turn dealt with; called on any thread. An error of a task fails the task's lane."""
+        self.notes.put(partial(self._failed_outside, error))
+
+    def _failed_outside(self, error: BaseException) -> None:
+        task = error.task_id if isinstance(error, StreamsError) else None
+        lane = None if task is None else self.tasks.lanes.get(self.tasks.owners.get(task, -1))
+        if self._run.is_over:
+            _log.error("a further failure of an application that ends: %s", error, exc_info=error)
+        elif lane is not None and lane.is_open and lane.job is None:
+            self._recovery.lane_failed(lane, error)
+        else:  # there is no lane that could begin anew now
+            raise error
+
+    def _copy_failed(self, task: TaskId, failure: Failure) -> None:
+        """Tell the client of an error that waiting does not cure, such as a user's store that raises; the copy is tried again."""
+        error = error_of(failure)
+        if is_transient(error) or isinstance(error, OSError):
+            _log.info("a copy of task %s is tried again: %s", task, error)
+            return
+        failed = StreamsError(f"the copy of task {task} failed: {error}")
+        failed.task_id, failed.__cause__ = task, error
+        self.fail(failed)
 
     def revoked(self, lost: bool = False) -> Stopped:
         """The group rebalances; what is returned is set when what has to stop has stopped (`GroupWords.revoked`)."""
@@ -318,30 +344,30 @@ class Conductor:
         while (note := self.notes.take()) is not None:
             self._recovery.guarded(None, note)
         if self._run.is_closing and not self._run.is_level:
-            self._end_level.look()
+            self._recovery.guarded(None, self._end_level.look)
         if self._run.is_over:
             for lane in list(self.tasks.lanes.values()):
-                self._watch.look(lane)
-            self._stays.call_back()
+                self._recovery.guarded(lane, partial(self._watch.look, lane))
+            self._recovery.guarded(None, self._stays.call_back)
             return
         self._recovery.guarded(None, self._follow_words)
         for lane in list(self.tasks.lanes.values()):
             self._recovery.guarded(lane, partial(self._driver.step, lane))
         self._recovery.guarded(None, self._polling.look)
         self._recovery.guarded(None, self._housekeeping.look)
-        self._stays.call_back()
-        self._stays.commit_progress()
-        self._tell_state()
+        self._recovery.guarded(None, self._stays.call_back)
+        self._recovery.guarded(None, self._stays.commit_progress)
+        self._recovery.guarded(None, self._tell_state)
 
     def _follow_words(self) -> None:
         """Go by what the group and others have said: lanes come and go, tasks are adopted and given up, what is new is read."""
         if self.member is not None and self.member.failure is not None:
             error = BrokerError(f"the application cannot be a member of its group: {self.member.failure}")
+            error.__cause__ = self.member.failure
             self._events.on_failure(error, None)
             self._run.has_failed = True
             return
         membership, number, elsewhere = self.words.latest()
-        self._run.raise_error()
         self._roster.change()
         if membership is None or self._run.is_halted or self._recovery.rests:
             return

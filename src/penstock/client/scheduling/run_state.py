@@ -24,7 +24,6 @@ class RunState:
         """Whether there was a failure that the client does not want to survive."""
         self.told_running = False
         """What the client was told last: that all works."""
-        self._error: BaseException | None = None
 
     # -- orders --------------------------------------------------------------------------------------------------------
 
@@ -51,20 +50,7 @@ class RunState:
             self.is_to_shut_down = True
             self._lock.notify_all()
 
-    def fail(self, error: BaseException) -> None:
-        """Something outside of a turn went wrong: the conductor takes it up."""
-        with self._lock:
-            self._error = error
-            self._lock.notify_all()
-
     # -- what follows --------------------------------------------------------------------------------------------------
-
-    def raise_error(self) -> None:
-        """Raise what has gone wrong outside, once."""
-        with self._lock:
-            error, self._error = self._error, None
-        if error is not None:
-            raise error
 
     @property
     def is_over(self) -> bool:

@@ -12,7 +12,6 @@ import socket
 import sys
 import threading
 import time
-import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from typing import Any
 from pyspark import TaskContext
 
 from penstock.columns.columns import count_of
-from penstock.errors import PenstockError, StreamsError, TaskMigratedError
+from penstock.errors import StreamsError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.client_metrics import PRODUCER
 from penstock.kafka.clients import producer_config
@@ -41,7 +40,6 @@ from penstock.spark.hosts import host_of
 from penstock.spark.internals import cloudpickle, is_executor, own_executor_id
 from penstock.spark.messages import Application, Failure, LaneAnswer, OpenTurn, ProcessTurn, Stay, UpstreamWork
 from penstock.spark.queries.query_listener import QueryListener
-from penstock.spark.raised import Raised, shortened
 from penstock.spark.worker.busy_nodes import BusyNodes
 from penstock.spark.worker.current_work import CurrentWork
 from penstock.spark.worker.idle_clients import IdleClients
@@ -71,8 +69,10 @@ def run_turn(turn: OpenTurn | ProcessTurn, rows: Iterator[Any]) -> Iterator[byte
         received = read_blobs(blobs)
         received.check(turn.stages if isinstance(turn, ProcessTurn) else {})
         _run(turn, received, answer)
-    except Exception as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides
-        answer.failure = _failure(exc)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides; SystemExit too
+        answer.failure = Failure.of(exc)
         _drop_lane(turn)
     answer.logs += logs.take()
     used = own_usage()
@@ -123,8 +123,10 @@ def run_stage(
             counts = stage.take_counts(TaskId(work.subtopology, work.partition), consumed, time.perf_counter() - started)
             if side in lanes:
                 blobs.append((lanes[side], counts_blob(counts)))
-    except Exception as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides
-        yield driver, failure_blob(_failure(exc))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:  # noqa: BLE001 - every failure goes back to the conductor, who decides; SystemExit too
+        yield driver, failure_blob(Failure.of(exc))
         yield driver, flow_blob(Flow(logs=logs.take()))
         return
     flow = stage.take_flow() or Flow()
@@ -466,10 +468,3 @@ def _refuse_wrong_executor(turn: OpenTurn) -> None:
         raise TaskMigratedError(
             f"lane {turn.lane} belongs on {turn.executor} and came to executor {own_executor_id()}; it is opened anew"
         )
-
-
-def _failure(exc: Exception) -> Failure:
-    """A failure as it travels: the error and its causes as far as they are plain data, the traceback as text in any case."""
-    kind = type(exc).__name__ if isinstance(exc, PenstockError) else "StreamsError"
-    error = Raised.of(exc)
-    return Failure(kind, error.text, shortened("".join(traceback.format_exception(exc))), error)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.errors import LockError, PenstockError, SerializationError
+from penstock.errors import LockError, SerializationError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import admin_config, reads_committed, restore_consumer_config
@@ -28,7 +28,8 @@ from penstock.runtime.standby_task import StandbyTask
 from penstock.runtime.state_manager import ProcessorStateManager
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.spark.internals import is_executor, own_executor_id
-from penstock.spark.messages import Application
+from penstock.spark.messages import Application, Failure
+from penstock.spark.raised import Raised
 from penstock.spark.worker import step_sizes
 from penstock.spark.worker.lane_worker import unpacked
 from penstock.state.cache import RecordCache
@@ -82,12 +83,12 @@ class UpdateAnswer:
     worker: str
     copies: tuple[Loaded, ...] = ()
     batches: tuple[Loaded, ...] = ()
-    failures: dict[TaskId, str] = field(default_factory=dict)
+    failures: dict[TaskId, Failure] = field(default_factory=dict)
     busy_seconds: float = 0.0
     logs: tuple[LogLine, ...] = ()
 
 
-_ANSWERS = Codec(UpdateAnswer, Loaded, LogLine, TaskId, TopicPartition)
+_ANSWERS = Codec(UpdateAnswer, Loaded, LogLine, TaskId, TopicPartition, Failure, Raised)
 
 
 def write_update(answer: UpdateAnswer) -> bytes:
@@ -109,7 +110,8 @@ def run_updates(turn: UpdateTurn, rows: Iterator[Any]) -> Iterator[bytes]:
     if not is_executor(turn.executor):
         # Spark gives a job that waits too long for its place another one: the copies would lie beside those of that host.
         reason = f"it belongs on {turn.executor}, and the job for it came to executor {own_executor_id()}"
-        yield write_update(UpdateAnswer(f"{socket.gethostname()}:{os.getpid()}", failures=dict.fromkeys(turn.tasks, reason)))
+        failures = dict.fromkeys(turn.tasks, Failure.of(TaskMigratedError(reason)))
+        yield write_update(UpdateAnswer(f"{socket.gethostname()}:{os.getpid()}", failures=failures))
         return
     updater = _UPDATERS.get(turn.key)
     if updater is None:
@@ -168,7 +170,7 @@ class StandbyUpdater:
         self._paused = self._rests = False
         self._copies: dict[TaskId, _Copy] = {}
         self._batches: list[Loaded] = []
-        self._failures: dict[TaskId, str] = {}
+        self._failures: dict[TaskId, Failure] = {}
         self._retry_at: dict[TaskId, float] = {}
         self._stuck_until: dict[TopicPartition, float] = {}
         self._busy_seconds = 0.0
@@ -235,10 +237,8 @@ class StandbyUpdater:
             if task_id not in self._copies and time.monotonic() >= self._retry_at.get(task_id, 0.0):
                 try:
                     copy = self._open_copy(task_id)
-                except Exception as exc:  # noqa: BLE001 - told to the conductor; tried again in a moment
-                    self._retry_at[task_id] = time.monotonic() + (0.1 if isinstance(exc, LockError) else _RETRY_SECONDS)
-                    with self._changed:
-                        self._failures[task_id] = str(exc)
+                except BaseException as exc:  # noqa: BLE001 - told to the conductor; tried again in a moment
+                    self._failed(task_id, exc)
                     continue
                 with self._changed:
                     self._copies[task_id] = copy
@@ -263,12 +263,18 @@ class StandbyUpdater:
         _log.info("task %s of %s: a copy follows the changelogs from %s", task_id, config["application.id"], copy.start)
         return copy
 
+    def _failed(self, task_id: TaskId, error: BaseException) -> None:
+        """Have the conductor decide on an error of a copy, or of a user's store; the copy is opened again in a moment."""
+        self._retry_at[task_id] = time.monotonic() + (0.1 if isinstance(error, LockError) else _RETRY_SECONDS)
+        with self._changed:
+            self._failures[task_id] = Failure.of(error)
+
     def _close_copy(self, task_id: TaskId) -> None:
         copy = self._copies[task_id]
         try:
             copy.task.close()
-        except PenstockError as exc:
-            _log.warning("the copy of task %s could not be closed: %s", task_id, exc)
+        except BaseException as exc:  # noqa: BLE001 - told to the conductor; the thread goes on with the other copies
+            self._failed(task_id, exc)
         finally:
             self._directory.unlock(task_id)
             with self._changed:
@@ -307,12 +313,20 @@ class StandbyUpdater:
         for read in ranges:
             partition = TopicPartition(read.topic, read.partition)
             copy, records, reached = owners[partition], fetched[partition], read.end
+            task_id = copy.task.task_id
             if partition in short:
                 reached = short[partition].offset
                 if not short[partition].out_of_range:
                     self._stuck_until[partition] = time.monotonic() + _STUCK_SECONDS
                 _log.warning("%s cannot be followed at offset %d now: %s", partition, reached, short[partition].reason)
-            copy.task.update(partition, records, reached)
+            if task_id not in self._copies:
+                continue  # another of its changelogs has failed
+            try:
+                copy.task.update(partition, records, reached)
+            except BaseException as exc:  # noqa: BLE001 - told to the conductor; the other copies go on
+                self._close_copy(task_id)
+                self._failed(task_id, exc)
+                continue
             with self._changed:
                 copy.offsets[partition] = reached
                 if len(records):

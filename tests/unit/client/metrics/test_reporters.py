@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock import ConfigError, KafkaMetric, MetricsReporter, StreamsConfig
+from penstock import ConfigError, KafkaMetric, MetricsReporter, StreamsConfig, StreamsError
 from penstock.client.metrics.reporters import Reporters, make_reporters
 from penstock.metrics.registry import Metrics, RecordingLevel
 from tests.harness.kafka import wait_until
@@ -59,7 +59,37 @@ def test_should_tell_reporters_which_metrics_come_and_go(caplog: pytest.LogCaptu
         ("removal", ("first", None)),
         ("close", None),
     ]
-    assert [r.levelno for r in caplog.records if "Failing failed: it is told no more" in r.getMessage()] == [logging.ERROR]
+    failed = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
+    assert failed == ["metric_change of the metrics reporter Failing failed"]
+
+
+@pytest.mark.parametrize("method", ["configure", "init"])
+def test_should_not_start_with_a_reporter_that_cannot_be_configured(method: str) -> None:
+    def fail(self: Any, given: Any) -> None:
+        raise OSError("nobody listens")
+
+    reporters = Reporters(config(type("Own", (MetricsReporter,), {method: fail})), Metrics().metrics, "reporters")
+    with pytest.raises(StreamsError, match=f"{method} of Own failed") as raised:
+        reporters.start()
+    assert isinstance(raised.value.__cause__, OSError)
+    reporters.close()
+
+
+def test_should_tell_a_reporter_of_the_next_metric_after_it_has_failed(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[str] = []
+
+    class Own(MetricsReporter):
+        def metric_change(self, metric: KafkaMetric) -> None:
+            told.append(metric.metric_name.name)
+            raise OSError("nobody listens")
+
+    registry = Metrics()
+    reporters = Reporters(config(Own), registry.metrics, "reporters")
+    for number in range(3):
+        registry.add_gauge(registry.metric_name(str(number), "g"), lambda: 1)
+        reporters.look()
+    assert told == ["0", "1", "2"]
+    assert caplog.text.count("metric_change of the metrics reporter Own failed") == 3
 
 
 def test_should_take_import_paths_and_leave_out_those_of_java(caplog: pytest.LogCaptureFixture) -> None:
