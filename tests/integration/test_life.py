@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from penstock import CloseOptions, KafkaStreams, LockError, ProcessingError, State, StreamsError, StreamThreadExceptionResponse
+from penstock import (
+    CloseOptions,
+    KafkaStreams,
+    LockError,
+    ProcessingError,
+    State,
+    StateRestoreListener,
+    StreamsError,
+    StreamThreadExceptionResponse,
+)
 from penstock.client.inside import inside
 from penstock.state.directory import PROCESS_FILE
 from tests.conftest import application_config, wait_until_running
@@ -42,6 +51,57 @@ def test_should_tell_its_states_and_leave_the_users_session_alone(kafka: Kafka, 
     assert seen[0] == (State.CREATED, State.REBALANCING)
     assert seen[-1] == (State.PENDING_SHUTDOWN, State.NOT_RUNNING)
     assert spark.range(3).count() == 3
+
+
+@pytest.mark.parametrize(
+    "response", [StreamThreadExceptionResponse.REPLACE_THREAD, StreamThreadExceptionResponse.SHUTDOWN_CLIENT]
+)
+def test_should_have_the_handler_decide_on_what_listeners_raise(
+    response: StreamThreadExceptionResponse, kafka: Kafka, run: Run
+) -> None:
+    source, out = topics(kafka, "in", "out")
+    config = {"application.id": unique("listeners"), "processing.guarantee": "exactly_once_v2"}
+    kafka.feed(source, keyed("aab"))
+    first = run(count_by_key(source, out), config)
+    assert counts(kafka, out, 3) == up_to(a=2, b=1)
+    assert first.close()
+    first.clean_up()
+    asked: list[BaseException] = []
+
+    class Once(StateRestoreListener):
+        has_raised = False
+
+        def on_restore_end(self, topic_partition: Any, store_name: str, total_restored: int) -> None:
+            if not self.has_raised:
+                self.has_raised = True
+                raise ConnectionError("of a restore")
+
+    def hear(new: State, old: State) -> None:
+        if new is State.RUNNING and len(asked) < 2:
+            raise ConnectionError("of a state")
+
+    def handle(error: BaseException) -> StreamThreadExceptionResponse:
+        asked.append(error)
+        return response
+
+    streams = run(
+        count_by_key(source, out),
+        config,
+        wait=False,
+        set_global_state_restore_listener=Once(),
+        set_state_listener=hear,
+        set_uncaught_exception_handler=handle,
+    )
+    if response is StreamThreadExceptionResponse.REPLACE_THREAD:
+        kafka.feed(source, keyed("ab"))
+        assert counts(kafka, out, 5) == up_to(a=3, b=2)
+        wait_until(lambda: len(asked) == 2, "both are told")
+        assert {str(error.__cause__) for error in asked} == {"of a restore", "of a state"}
+        assert streams.failure is None
+    else:
+        wait_until(lambda: streams.state is State.ERROR, "the application has ended")
+        assert str(streams.failure.__cause__) in ("of a restore", "of a state")
+        assert kafka.members(config["application.id"]) == set()
 
 
 def test_should_leave_nothing_behind(kafka: Kafka, spark: Any, run: Run) -> None:

@@ -167,6 +167,16 @@ def test_should_say_which_assignor_failed() -> None:
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
+def test_should_end_the_membership_where_an_assignor_fails_after_its_answer() -> None:
+    class Unheard(Own):
+        def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
+            raise ZeroDivisionError
+
+    with pytest.raises(ConfigError, match=r"on_assignment_computed of Unheard failed") as caught:
+        ask(Unheard(all_to("a")))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
 @pytest.mark.parametrize(
     "named",
     [

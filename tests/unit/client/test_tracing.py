@@ -54,6 +54,21 @@ def test_should_make_a_span_of_a_failure(spans: Any) -> None:
     assert span.events[0].attributes["exception.type"] == "ValueError"
 
 
+def test_should_disturb_nothing_where_a_span_processor_raises(caplog: pytest.LogCaptureFixture) -> None:
+    class Raising:
+        def start_span(self, *_: Any, **__: Any) -> Any:
+            raise OSError("nobody listens")
+
+        def get_tracer(self, *_: Any, **__: Any) -> Any:
+            return self
+
+    pytest.importorskip("opentelemetry.trace")
+    traces = TurnTraces(config(), "0", thread_name, Raising())
+    traces.failed(ValueError("no number"), None)
+    traces.turned(Turn(ranges=[FetchRange("orders", 0, 10, 17)], backlog=9), {1: LaneAnswer("host:1")}, 0.8)
+    assert caplog.text.count("a turn could not be traced") == 2
+
+
 def test_should_trace_only_where_it_is_asked_to(monkeypatch: pytest.MonkeyPatch) -> None:
     assert TurnTraces.of(config(), "0", thread_name) is None
 
