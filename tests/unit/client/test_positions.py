@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.client.scheduling.log_ends import Ends
 from penstock.client.scheduling.positions import OffsetOutOfRangeError, Positions
 from penstock.client.scheduling.turns import plan_turn
 from penstock.clock import ManualClock
@@ -414,13 +415,16 @@ def test_should_begin_anew_for_all_where_a_log_ends_before_one_vector_and_nothin
 
 def test_should_note_that_a_log_ends_before_what_was_read_of_it() -> None:
     found = positions({ORDERS[0]: OffsetAndMetadata(7), ORDERS[1]: OffsetAndMetadata(9)}, tasks=READS_ORDERS)
-    known = {ORDERS[0]: 6, ORDERS[1]: 9}
-    assert not found.out_of_range(known)  # the last stable offset; the log itself goes on to 1,000
-    found._admin.logs = {ORDERS[0]: LogBounds(0, 6, 6)}  # type: ignore[attr-defined]
-    gone = found.out_of_range(known)
+    ends = Ends(found.furthest(), {ORDERS[0]: 6, ORDERS[1]: 9}, {}, 0.0, {ORDERS[0]: 1000})
+    assert not found.out_of_range(ends)  # the last stable offset; the log itself goes on to 1,000
+    gone = found.out_of_range(ends._replace(short_of={ORDERS[0]: 6}))
     assert gone.keys() == {ORDERS[0]}
     with pytest.raises(OffsetOutOfRangeError, match="orders-0 ends at 6 and was read up to 7"):
         raise gone[ORDERS[0]]
+    found.fetched[ORDERS[0]] = 5
+    assert not found.out_of_range(ends._replace(short_of={ORDERS[0]: 6})), "it has begun anew since the question"
+    found.fetched[ORDERS[0]] = 9
+    assert not found.out_of_range(ends._replace(short_of={ORDERS[0]: 8})), "it was read after the question"
 
 
 def test_should_take_over_what_was_read_for_some_tasks_and_leave_the_others_alone() -> None:

@@ -81,10 +81,10 @@ def test_should_restore_aside_what_has_to_wait_for_an_open_transaction(
     copies.restoring.add(TaskId(0, 0))
     assert "app-counts-changelog-0 at offset 5" in caplog.text
     lags[TaskId(0, 0)] = 0
-    copies.take_back()
-    assert copies.restoring == {TaskId(0, 0)}
+    assert copies.restored() == [TaskId(0, 0)]
+    assert copies.decided(copies.restored()) == set()
     stable[TopicPartition("app-counts-changelog", 0)] = 10
-    copies.take_back()
+    copies.take_back(copies.decided(copies.restored()))
     assert copies.restoring == set()
     stable[TopicPartition("app-counts-changelog", 0)] = 5
     assert copies.to_restore_first(tasks) == set(), "what has been restored first is opened, and not restored once more"

@@ -34,6 +34,8 @@ _log = logging.getLogger(__name__)
 _RESTORE_ASIDE = 10_000
 # How often open transactions are looked at, and told of.
 _UNDECIDED_EVERY, _TOLD_EVERY = 0.1, 10.0
+# The size of a changelog that was not looked at yet: no host without a copy is near its end.
+_UNKNOWN = 1 << 40
 # So many records are replayed in no time.
 _NEXT_TO_NOTHING = 500
 
@@ -64,6 +66,8 @@ class StateReplicas:
         self.directory: StateDirectory | None = None
         self.restoring: set[TaskId] = set()
         self._taken_back: set[TaskId] = set()
+        self._ends: dict[TopicPartition, int] = {}
+        """Where changelogs ended at the last look."""
         self.standbys = LocalReplicas(
             lane_jobs.updaters, events, f"{lane_jobs.application.client_id}-StateUpdater", self._source_limits
         )
@@ -153,14 +157,23 @@ class StateReplicas:
         waiting = {task for task in self._undecided(asked) if self._is_persistent(task)}
         return {task for task in asked if task in waiting or self._has_much_to_restore(task)}
 
-    def take_back(self) -> None:
-        """Tasks that have been restored first are to run now."""
+    def restored(self) -> list[TaskId]:
+        """Tasks that have been restored first and may run, unless a transaction is open; looked at now and then."""
         found = [task for task in self.restoring if self._is_back(task)]
         now = time.monotonic()
         if not found or now - self._looked_at < _UNDECIDED_EVERY:
-            return
+            return []
         self._looked_at = now
-        ready = set(found) - self._undecided(found)
+        return found
+
+    def decided(self, tasks: Iterable[TaskId]) -> set[TaskId]:
+        """Those of the tasks on whose changelogs no transaction is open; asks the brokers, so not on the conductor's thread."""
+        asked = set(tasks)
+        return asked - self._undecided(asked)
+
+    def take_back(self, tasks: Iterable[TaskId]) -> None:
+        """Tasks that have been restored first are read and opened like new ones."""
+        ready = self.restoring.intersection(tasks)
         self.restoring -= ready
         self._taken_back |= ready
 
@@ -225,6 +238,14 @@ class StateReplicas:
             for task in sorted(self.standbys.standing_by)
         ]
 
+    def look_at_changelogs(self, tasks: Iterable[TaskId]) -> None:
+        """Note where the changelogs of tasks end; asks the brokers, so not on the conductor's thread."""
+        asked = [partition for task in tasks for partition in self._plan.changelogs(task)]
+        try:
+            self._ends.update(self._admin.reachable_ends(asked, self._config.eos_enabled) if asked else {})
+        except PenstockError as exc:
+            _log.debug("where changelogs end cannot be told now: %s", exc)
+
     # -- where state is ------------------------------------------------------------------------------------------------
 
     def placement(
@@ -249,14 +270,16 @@ class StateReplicas:
     def _place_others(
         self, tasks: Sequence[TaskId], spread: bool, owners: Mapping[TaskId, int], hosts: Mapping[int, str]
     ) -> Placement:
-        """Lanes for tasks, where their state is on one of several hosts; a lane that went to another host left it behind."""
+        """Lanes for tasks, where their state is on one of several hosts; a lane that went to another host left it behind.
+
+        How much state a task has is known from the last look at its changelogs.
+        """
         owners = {task: lane for task, lane in owners.items() if task in set(tasks)}
         if not tasks:
             return Placement({})
         if len(set(hosts.values())) < 2:
             return place(tasks, hosts, spread, owners, KnownState({}, {}), self._settings)
         stateful = {task: self._plan.changelogs(task) for task in tasks if self._plan.is_stateful(task)}
-        ends = self._admin.log_ends([p for partitions in stateful.values() for p in partitions], self._config.eos_enabled)
         lags: dict[TaskId, dict[str, int]] = {task: {self._hosts[task]: 0} for task in stateful if task in self._hosts}
         for task, host in self.standbys.wanted.items():
             lag = self.standbys.lag(task)
@@ -267,7 +290,7 @@ class StateReplicas:
             for task, lane in owners.items()
             if lane in hosts and (task not in stateful or hosts[lane] in (self._hosts.get(task), self._chosen.get(task)))
         }
-        totals = {task: sum(ends[p] for p in partitions) for task, partitions in stateful.items()}
+        totals = {task: sum(self._ends.get(p, _UNKNOWN) for p in partitions) for task, partitions in stateful.items()}
         return place(tasks, hosts, spread, before, KnownState(totals, lags), self._settings)
 
     def opened(self, owners: Mapping[TaskId, int]) -> None:

@@ -376,8 +376,8 @@ class Conductor:
                 self._pipelines.forget_others()
             self.tasks.adopt(membership, elsewhere)
             self.words.adopted_at = number
-        if not self._run.is_paused:
-            self.tasks.take_back()
+        if not self._run.is_paused and (restored := self.copies.restored()):
+            self._beside.do("open transactions", partial(self.copies.decided, restored), self.copies.take_back)
         if self._shuffle_exit.is_done(membership, number) and (reading := self.tasks.next_reading(number)) is not None:
             self._beside.then(self._beside.submit(self.tasks.read, reading), self._take_read, reading)
 

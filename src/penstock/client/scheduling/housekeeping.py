@@ -26,6 +26,7 @@ LAG = "lag"
 """The name under which the lag is shown, beside all else."""
 
 _SESSION_EVERY, _LOST_EVERY, _OTHERS_EVERY, _LOOK_EVERY, _LAG_EVERY, _PLACES_EVERY = 0.2, 0.2, 0.5, 1.0, 1.0, 5.0
+_CHANGELOGS_EVERY = 1.0
 
 
 def show_lag(words: GroupWords, shown: Mapping[TopicPartition, OffsetAndMetadata], generation: int) -> None:
@@ -109,6 +110,8 @@ class Housekeeping:
             self._beside.do("lost", jobs.lost_lanes, self._take_lost)
         if self._stays.long() and is_time("others", _OTHERS_EVERY):
             self._beside.do("others", jobs.waits.anybody_waits, self._stays.give_way)
+        if self._tasks.is_over_hosts and is_time("changelogs", _CHANGELOGS_EVERY):
+            self._beside.do("changelogs", partial(self._tasks.copies.look_at_changelogs, list(self._tasks.owners)))
         if is_time("places", _PLACES_EVERY):
             self._beside.do("places", jobs.better_places, self._take_places)
         now = time.monotonic()

@@ -18,10 +18,13 @@ from penstock.kafka.admin import Admin
 class Ends(NamedTuple):
     """Where logs end, for those who asked, and how long it took to learn that."""
 
-    asked: tuple[TopicPartition, ...]
+    asked: Mapping[TopicPartition, int]
+    """The partitions, with the offset up to which each had been read."""
     ends: Mapping[TopicPartition, int]
     globals: Mapping[TopicPartition, int]
     seconds: float
+    short_of: Mapping[TopicPartition, int]
+    """Partitions that end before what had been read of them, with the ends of their whole logs."""
 
 
 class LogEnds:
@@ -48,14 +51,17 @@ class LogEnds:
         """Whether a question is under way."""
         return self._asking is not None and not self._asking.done()
 
-    def ask(self, partitions: Iterable[TopicPartition], globals_: Iterable[TopicPartition]) -> None:
-        """Ask for the ends of some partitions, and of global topics."""
+    def ask(self, partitions: Mapping[TopicPartition, int], globals_: Iterable[TopicPartition]) -> None:
+        """Ask for the ends of some partitions, given how far each is read, and of global topics."""
         self.asked += 1
-        self._asking = self._beside.submit(self._ask, tuple(partitions), tuple(globals_))
+        self._asking = self._beside.submit(self._ask, dict(partitions), tuple(globals_))
         self._asking.add_done_callback(self._on_ends)
 
-    def _ask(self, partitions: tuple[TopicPartition, ...], globals_: tuple[TopicPartition, ...]) -> Ends:
+    def _ask(self, partitions: Mapping[TopicPartition, int], globals_: tuple[TopicPartition, ...]) -> Ends:
         started = time.monotonic()
         ends = self._admin.reachable_ends(partitions, self._committed_only) if partitions else {}
+        # The end may be the last stable offset, and the position one from before only that was read.
+        beyond = [partition for partition, end in ends.items() if end < partitions[partition]]
+        short_of = self._admin.reachable_ends(beyond, False) if beyond else {}
         global_ends = self._admin.log_ends(globals_, self._committed_globals) if globals_ else {}
-        return Ends(partitions, ends, global_ends, time.monotonic() - started)
+        return Ends(partitions, ends, global_ends, time.monotonic() - started, short_of)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import math
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -105,6 +106,7 @@ class OwnedTasks:
         self.plan, self.positions, self.units = plan, positions, units
         self._whole = WorkByTransport(plan, units)
         self._by_way: dict[tuple[int, ...], WorkByTransport] = {}
+        self._by_way_lock = threading.Lock()
         self._lane_jobs = lane_jobs
         self._admin = admin
         self._events = events
@@ -136,7 +138,8 @@ class OwnedTasks:
         """Other topics than before: everything is read and opened anew."""
         self.give_up(list(self._read_under))
         self.plan, self.positions, self.units = plan, positions, units
-        self._whole, self._by_way = WorkByTransport(plan, units), {}
+        with self._by_way_lock:
+            self._whole, self._by_way = WorkByTransport(plan, units), {}
         self.owners, self._holders, self.adopted = {}, {}, None
         self.copies.replace_plan(plan, units)
 
@@ -145,10 +148,11 @@ class OwnedTasks:
         way, whole = None if membership is None else membership.shuffled, self._whole
         if way is None:
             return whole
-        found = self._by_way.get(way)
-        if found is None:
-            plan = whole.plan.shuffling(way)
-            found = self._by_way[way] = whole if plan is whole.plan else WorkByTransport(plan, units_of(plan))
+        with self._by_way_lock:  # all who ask must get the same plan: it is compared by identity
+            found = self._by_way.get(way)
+            if found is None:
+                plan = whole.plan.shuffling(way)
+                found = self._by_way[way] = whole if plan is whole.plan else WorkByTransport(plan, units_of(plan))
         return found
 
     def changed_between(self, before: Membership | None, after: Membership) -> set[TaskId]:
@@ -307,6 +311,8 @@ class OwnedTasks:
         sources = list(dict.fromkeys(source for task in tasks for source in positions.sources_of(task)))
         ends = self._admin.reachable_ends(sources, self.committed_only) if sources else {}
         backlog = sum(max(0, end - positions.start(partition)) for partition, end in ends.items())
+        if self.is_over_hosts:
+            self.copies.look_at_changelogs(tasks)
         return Read(reading, restored_first, backlog, self.copies.to_restore(reading.new - restored_first))
 
     def take(self, read: Read) -> None:
@@ -327,11 +333,6 @@ class OwnedTasks:
             if self._being_read.get(task) == reading.number:
                 del self._being_read[task]
 
-    def take_back(self) -> None:
-        """Tasks whose state has been brought back beside the others are read and opened like new ones."""
-        if self.adopted is not None and self.copies.restoring:
-            self.copies.take_back()
-
     # -- from lane to lane ---------------------------------------------------------------------------------------------
 
     def place(self, backlog: int = 0, to_restore: int = 0) -> None:
@@ -345,7 +346,7 @@ class OwnedTasks:
 
     def follow_load(self) -> None:
         """Move tasks if the load asks for it; looked at now and then."""
-        over_hosts, now = self._is_over_hosts, time.monotonic()
+        over_hosts, now = self.is_over_hosts, time.monotonic()
         # Over hosts it takes a look at the changelogs, and copies do not come by the turn.
         if (
             not self.owners
@@ -359,7 +360,7 @@ class OwnedTasks:
         self._take_placement(placement, f"{'over all lanes' if spread else 'together'} ({self.spread.reason})")
 
     def _wants_spread(self, backlog: int, to_restore: int = 0) -> bool:
-        return self.spread.wants(backlog, to_restore=to_restore, moves_are_dear=self._is_over_hosts, has_timers=bool(self.timers))
+        return self.spread.wants(backlog, to_restore=to_restore, moves_are_dear=self.is_over_hosts, has_timers=bool(self.timers))
 
     def backlog(self) -> int:
         """How many records wait, as far as is known where logs end."""
@@ -370,7 +371,8 @@ class OwnedTasks:
         return sum(max(0, self.ends[partition] - start) for partition, start in starts.items() if partition in self.ends)
 
     @property
-    def _is_over_hosts(self) -> bool:
+    def is_over_hosts(self) -> bool:
+        """Whether there are lanes on several hosts: state is on one of them."""
         return len(set(self._lane_jobs.hosts.values())) > 1
 
     def leave_lane(self, index: int) -> None:

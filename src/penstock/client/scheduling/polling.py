@@ -70,7 +70,9 @@ class Polling:
             self._ask(dict.fromkeys(self._planner.sources(lane)))
 
     def _ask(self, sources: Iterable[TopicPartition]) -> None:
-        self._log_ends.ask(self._stuck.without(sources), self._planner.globals)
+        at = self._tasks.positions.furthest()
+        asked = self._stuck.without(sources)
+        self._log_ends.ask({partition: at.get(partition, 0) for partition in asked}, self._planner.globals)
 
     def answered(self, future: Future[Ends]) -> None:
         """It is known where logs end: begin the turns and the stages of those who have asked."""
@@ -89,7 +91,7 @@ class Polling:
             for partition in silent.intersection(positions.sources()):  # others were given up meanwhile
                 self._stuck.note(partition, positions.start(partition), "its leader does not answer")
         self._tasks.ends = {**self._tasks.ends, **told.ends}
-        gone = positions.out_of_range(told.ends)
+        gone = positions.out_of_range(told)
         if self._end_level.has_begun:
             told = told._replace(ends=self._end_level.ends(told.ends))
         else:

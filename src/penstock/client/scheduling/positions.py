@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy as shallow_copy
 from typing import Any
 
+from penstock.client.scheduling.log_ends import Ends
 from penstock.client.scheduling.moved_offsets import followed, followed_commits, moved_offsets
 from penstock.clock import Clock
 from penstock.errors import BrokerError, StreamsError
@@ -119,16 +120,25 @@ class Positions:
                 else:
                     mine.pop(partition, None)
 
-    def out_of_range(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetOutOfRangeError]:
-        """The partitions whose logs end before what was read of them: they were made anew, or records were lost."""
-        positions = [*self.fetched.items(), *(entry for vector in distinct(self.vectors.values()) for entry in vector.items())]
-        at = {partition: position for partition, position in positions if position > ends.get(partition, position)}
-        # The end may be that of what is committed, and the position one from before only that was read.
-        whole = self._admin.log_ends(at, False) if at else {}
+    def furthest(self) -> dict[TopicPartition, int]:
+        """How far each partition is read; before a shuffle, for the task that is furthest ahead."""
+        found = dict(self.fetched)
+        for vector in distinct(self.vectors.values()):
+            for partition, position in vector.items():
+                found[partition] = max(position, found.get(partition, position))
+        return found
+
+    def out_of_range(self, told: Ends) -> dict[TopicPartition, OffsetOutOfRangeError]:
+        """The partitions whose logs ended before what had been read of them: they were made anew, or records were lost.
+
+        What was read since the question counts for nothing, nor does what is read anew from an earlier offset.
+        """
+        now = self.furthest() if told.short_of else {}
+        at = {p: min(told.asked[p], now[p]) for p in told.short_of if p in now}
         return {
-            p: OffsetOutOfRangeError(f"offsets are out of range: {p} ends at {end} and was read up to {at[p]}")
-            for p, end in whole.items()
-            if end < at[p]
+            p: OffsetOutOfRangeError(f"offsets are out of range: {p} ends at {told.short_of[p]} and was read up to {position}")
+            for p, position in at.items()
+            if told.short_of[p] < position
         }
 
     def sources_of(self, task_id: TaskId) -> list[TopicPartition]:
