@@ -30,7 +30,7 @@ class StateUpdaters:
     """Has copies of what it is asked for; each look loads ten records of a hundred."""
 
     def __init__(self) -> None:
-        self.offset = 0
+        self.offset, self.most = 0, 100
         self.asked: list[tuple[tuple[TaskId, ...], bool]] = []
         self._has: set[TaskId] = set()
 
@@ -39,7 +39,7 @@ class StateUpdaters:
         self._has = self._has & set(tasks) if paused else set(tasks)
         answer: Future[UpdateAnswer] = Future()
         batches: tuple[Loaded, ...] = ()
-        if TASK in tasks and not paused and self.offset < 100:
+        if TASK in tasks and not paused and self.offset < self.most:
             self.offset += 10
             batches = (Loaded(TASK, "counts", CHANGELOG, 0, self.offset, 100, 10),)
         copies = (Loaded(TASK, "counts", CHANGELOG, 0, self.offset, 100),) if TASK in self._has else ()
@@ -253,8 +253,9 @@ def told_to_pause(updaters: StateUpdaters) -> Callable[[], bool]:
 
 
 def test_should_tell_the_updaters_once_and_ask_for_nothing_while_paused(standbys: LocalReplicas, updaters: StateUpdaters) -> None:
+    updaters.most = 20
     standbys.want({TASK: ""})
-    wait_until(lambda: updaters.offset >= 20, "the copy follows")
+    wait_until(lambda: updaters.offset == 20, "the copy follows")
     standbys.pause(True)
     wait_until(told_to_pause(updaters), "the updaters are told")
     jobs, reached = len(updaters.asked), updaters.offset
@@ -263,6 +264,7 @@ def test_should_tell_the_updaters_once_and_ask_for_nothing_while_paused(standbys
     standbys.want({TASK: "", OTHER: ""}, restoring=[OTHER])  # begun when it goes on
     time.sleep(0.5)
     assert (len(updaters.asked), updaters.offset) == (jobs, reached)
+    updaters.most = 100
     standbys.pause(False)
     wait_until(caught_up(standbys), "the copy is complete")
     assert updaters.asked[jobs] == ((TASK, OTHER), False)
