@@ -137,7 +137,7 @@ def test_should_place_tasks_by_the_last_look_at_their_changelogs() -> None:
 
     def place(tasks: Any, hosts: Any, spread: bool, before: Any, state: Any, settings: Any) -> Placement:
         known.append(dict(state.totals))
-        return Placement({})
+        return Placement(dict.fromkeys(tasks, 0))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("penstock.client.replicas.state_replicas.place", place)
