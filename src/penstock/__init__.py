@@ -192,6 +192,7 @@ from penstock.windows import (
 if TYPE_CHECKING:
     from penstock.client.kafka_streams import KafkaStreams, StreamThreadExceptionResponse
     from penstock.client.replicas.standby_listener import StandbyUpdateListener, SuspendReason
+    from penstock.kafka.client_supplier import KafkaClientSupplier
     from penstock.kafka.dev_broker import DevBroker
     from penstock.kafka.dev_cluster import DevCluster
     from penstock.testing.input_topic import TestInputTopic
@@ -298,6 +299,7 @@ __all__ = [
     "RocksDBConfigSetter",
     # Running
     "KafkaStreams",
+    "KafkaClientSupplier",
     "CloseOptions",
     "State",
     "StateRestoreListener",
@@ -417,6 +419,7 @@ _LAZY = {
     "SuspendReason": "penstock.client.replicas.standby_listener",
     "StreamThreadExceptionResponse": "penstock.client.kafka_streams",
     "DevBroker": "penstock.kafka.dev_broker",
+    "KafkaClientSupplier": "penstock.kafka.client_supplier",
     "DevCluster": "penstock.kafka.dev_cluster",
     "TopologyTestDriver": "penstock.testing.topology_test_driver",
     "TestInputTopic": "penstock.testing.input_topic",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
@@ -358,6 +358,9 @@ class SessionWindows:
         object.__setattr__(self, "grace_period_ms", _grace_ms(grace, "SessionWindows"))
 
 
+_DEPRECATED_GRACE_MS = 24 * 60 * 60 * 1000
+
+
 @dataclass(frozen=True, init=False)
 class JoinWindows(Windows):
     """How far apart two records may be to join: the other side from `before` earlier to `after` later.
@@ -372,6 +375,8 @@ class JoinWindows(Windows):
     before_ms: int
     after_ms: int
     grace_period_ms: int
+    emits_eagerly: bool = field(default=False, compare=False, repr=False)
+    """Whether left and outer joins emit a record without a partner at once, and again when a partner comes: see `of`."""
 
     def __init__(
         self,
@@ -392,6 +397,39 @@ class JoinWindows(Windows):
         object.__setattr__(self, "before_ms", before_ms)
         object.__setattr__(self, "after_ms", after_ms)
         object.__setattr__(self, "grace_period_ms", _grace_ms(grace, "JoinWindows"))
+
+    @classmethod
+    def of(cls, time_difference: Duration) -> JoinWindows:
+        """Java's deprecated `JoinWindows.of`: a grace period of up to 24 hours, which `grace` replaces.
+
+        Left and outer joins emit a record without a partner at once, also if one comes later. Prefer `JoinWindows(…, grace=…)`.
+
+        >>> JoinWindows.of(10).grace(5)
+        JoinWindows(before_ms=10, after_ms=10, grace_period_ms=5)
+        """
+        difference_ms = to_ms(time_difference, "time_difference")
+        windows = cls(difference_ms, grace=max(_DEPRECATED_GRACE_MS - 2 * difference_ms, 0))
+        object.__setattr__(windows, "emits_eagerly", True)
+        return windows
+
+    def grace(self, after_window_end: Duration) -> JoinWindows:
+        """The same windows of `of` with another grace period."""
+        if not self.emits_eagerly:
+            raise ValueError("Cannot call grace() of windows that were made with a grace period: give grace= another value.")
+        return self._changed(self.before_ms, self.after_ms, to_ms(after_window_end, "after_window_end"))
+
+    def before(self, time_difference: Duration) -> JoinWindows:
+        """The same windows with another bound for earlier records of the other side."""
+        return self._changed(to_ms(time_difference, "time_difference"), self.after_ms, self.grace_period_ms)
+
+    def after(self, time_difference: Duration) -> JoinWindows:
+        """The same windows with another bound for later records of the other side."""
+        return self._changed(self.before_ms, to_ms(time_difference, "time_difference"), self.grace_period_ms)
+
+    def _changed(self, before_ms: int, after_ms: int, grace_ms: int) -> JoinWindows:
+        windows = JoinWindows(before=before_ms, after=after_ms, grace=grace_ms)
+        object.__setattr__(windows, "emits_eagerly", self.emits_eagerly)
+        return windows
 
     @property
     def size(self) -> int:

@@ -31,7 +31,8 @@ STORES = """
     DslStoreSuppliers RocksDBDslStoreSuppliers InMemoryDslStoreSuppliers RocksDBConfigSetter
 """
 RUNNING = """
-    KafkaStreams CloseOptions State StateRestoreListener StandbyUpdateListener SuspendReason StreamThreadExceptionResponse
+    KafkaStreams KafkaClientSupplier
+    CloseOptions State StateRestoreListener StandbyUpdateListener SuspendReason StreamThreadExceptionResponse
     StreamsConfig UnknownConfigWarning Metric MetricName Metrics Sensor RecordingLevel MetricsReporter KafkaMetric
     ThreadMetadata TaskMetadata LagInfo
     TaskAssignor TaskInfo TaskTopicPartition ApplicationState KafkaStreamsState AssignmentConfigs AssignedTask

@@ -193,3 +193,26 @@ def test_should_compare_definitions_by_value():
 def test_should_know_its_emit_strategies():
     assert EmitStrategy.on_window_close() == EmitStrategy(StrategyType.ON_WINDOW_CLOSE)
     assert EmitStrategy.on_window_update().type is StrategyType.ON_WINDOW_UPDATE
+
+
+def test_should_have_the_join_windows_of_javas_deprecated_spelling() -> None:
+    windows = JoinWindows.of(10)
+    assert (windows.before_ms, windows.after_ms, windows.grace_period_ms) == (10, 10, 24 * 60 * 60 * 1000 - 20)
+    assert windows.emits_eagerly
+    assert JoinWindows.of(timedelta(days=1)).grace_period_ms == 0
+    changed = windows.grace(timedelta(seconds=1)).before(3).after(4)
+    assert changed == JoinWindows(before=3, after=4, grace=1000)
+    assert changed.emits_eagerly
+    assert not JoinWindows(10, grace=0).before(3).emits_eagerly
+    assert JoinWindows(10, grace=0).before(3) == JoinWindows(before=3, after=10, grace=0)
+
+
+def test_should_refuse_a_second_grace_period_and_bad_ones() -> None:
+    with pytest.raises(ValueError, match="Cannot call grace"):
+        JoinWindows(10, grace=0).grace(5)
+    with pytest.raises(ConfigError, match="grace"):
+        JoinWindows.of(10).grace(-1)
+    with pytest.raises(ConfigError, match="time_difference"):
+        JoinWindows.of(-1)
+    with pytest.raises(ConfigError, match="before \\+ after"):
+        JoinWindows.of(3).before(-4)

@@ -55,6 +55,8 @@ from penstock.config.streams_config import StreamsConfig
 from penstock.errors import StreamsError, StreamsNotStartedError, StreamsTimeoutError, TopologyError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
+from penstock.kafka.client_supplier import CLIENT_SUPPLIER
+from penstock.kafka.client_supplier import client_supplier as client_supplier_of
 from penstock.kafka.clients import admin_config, check_client_settings, member_config
 from penstock.kafka.group_protocol import DEFAULT_LIMIT
 from penstock.kafka.groups import Groups, GroupStatus
@@ -106,9 +108,12 @@ class KafkaStreams(QueryMethods):
             ...
     """
 
-    def __init__(self, topology: Topology, config: Mapping[str, Any], spark: Any = None) -> None:
+    def __init__(self, topology: Topology, config: Mapping[str, Any], spark: Any = None, client_supplier: Any = None) -> None:
         self._topology = required_topology(topology, "KafkaStreams")
         self._config = StreamsConfig.of(config)
+        if client_supplier is not None:
+            self._config = self._config.with_values({CLIENT_SUPPLIER: client_supplier})
+        client_supplier_of(self._config)
         check_travels(topology.internal_topology_builder.registry, self._config.originals)
         self._given_spark = spark
         self._session: SessionUse | None = None

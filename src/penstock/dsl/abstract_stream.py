@@ -10,6 +10,7 @@ from penstock.dsl.typevars import K, V
 from penstock.graph.builder import InternalStreamsBuilder
 from penstock.graph.node import GraphNode
 from penstock.operators.functions import IgnoreKey, IgnoreKeyJoiner
+from penstock.user_code import misuse
 
 _WITH_KEY = "; with_key=True gives it the key first"
 
@@ -42,8 +43,14 @@ class AbstractStream(Generic[K, V]):
         return all_sources
 
 
+def _check_with_key(with_key: object) -> None:
+    if not isinstance(with_key, bool):
+        raise misuse(f"with_key is True or False, got {with_key!r}: give other options by their names, as in name=…")
+
+
 def value_mapper_with_key(mapper: Callable[..., Any], with_key: bool, what: str = "the mapper") -> Callable[[Any, Any], Any]:
     """A mapper in the form operators call: with key and value."""
+    _check_with_key(with_key)
     if with_key:
         required(mapper, what, "key", "value")
     else:
@@ -53,6 +60,7 @@ def value_mapper_with_key(mapper: Callable[..., Any], with_key: bool, what: str 
 
 def joiner_with_key(joiner: Callable[..., Any], with_key: bool) -> Callable[[Any, Any, Any], Any]:
     """A joiner in the form operators call: with key and both values."""
+    _check_with_key(with_key)
     if with_key:
         required(joiner, "the joiner", "key", "value", "other_value")
     else:

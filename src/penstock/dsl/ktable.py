@@ -94,6 +94,10 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
 
     @overload
     def map_values(
+        self, mapper: Callable[[V], VR], with_key: Materialized[K, VR] | str, *, name: str | None = None
+    ) -> KTable[K, VR]: ...
+    @overload
+    def map_values(
         self,
         mapper: Callable[[V], VR],
         with_key: Literal[False] = False,
@@ -114,12 +118,16 @@ class KTable(TableJoinOperators[K, V], TableBase[K, V]):
     def map_values(
         self,
         mapper: Callable[..., Any],
-        with_key: bool = False,
+        with_key: bool | Materialized[Any, Any] | str = False,
         materialized: Materialized[Any, Any] | str | None = None,
         *,
         name: str | None = None,
     ) -> KTable[Any, Any]:
-        """Each value turned into another."""
+        """Each value turned into another. A `Materialized`, or its name, may follow the mapper, as in Java."""
+        if isinstance(with_key, (Materialized, str)):
+            if materialized is not None:
+                raise misuse(f"with_key is True or False, got {with_key!r}, and materialized is given as well")
+            materialized, with_key = with_key, False
         store, stores = self._store_if_named(materialized, naming.TABLE_MAPVALUES, guess_value(mapper))
         queryable = None if store is None else store.queryable_store_name
         node_name = Named(name).or_generate(self._builder.names, naming.TABLE_MAPVALUES)

@@ -96,7 +96,8 @@ class _StreamStreamJoin:
         self._other_store = stores.window_store(
             joined.other_store_supplier, _store_base(joined, other_suffix, other_generated), joined.other_value_serde
         )
-        self._outer_stores = [stores.outer_store(this_generated, right_outer)] if left_outer else []
+        waits = left_outer and not windows.emits_eagerly
+        self._outer_stores = [stores.outer_store(this_generated, right_outer)] if waits else []
 
     def build(self, joiner: Joiner) -> kstream.KStream[Any, Any]:
         """Add the nodes to the graph."""

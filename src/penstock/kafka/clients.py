@@ -14,6 +14,7 @@ from penstock.config.clients import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS
 from penstock.config.secrets import without_secrets
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerAccessError, BrokerError, ConfigError
+from penstock.kafka.client_supplier import supplied_client, with_supplier
 from penstock.kafka.oauth import token_source
 from penstock.kafka.security import is_security, member_security, security_settings
 
@@ -73,13 +74,14 @@ def consumer_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     given = config.main_consumer_configs(config["application.id"], client_id)
     for key in ("group.instance.id", "session.timeout.ms", "heartbeat.interval.ms", "max.poll.interval.ms"):
         given.pop(key, None)
-    return {**_consumer(given), "enable.auto.commit": False, "auto.offset.reset": "error"}
+    return with_supplier(config, {**_consumer(given), "enable.auto.commit": False, "auto.offset.reset": "error"})
 
 
 def restore_consumer_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     """For the consumers that bring stores back; librdkafka wants a group even where none is used."""
     given = _consumer(config.restore_consumer_configs(client_id))
-    return {**given, "group.id": config["application.id"], "enable.auto.commit": False, "auto.offset.reset": "error"}
+    settings = {**given, "group.id": config["application.id"], "enable.auto.commit": False, "auto.offset.reset": "error"}
+    return with_supplier(config, settings, "get_restore_consumer")
 
 
 def log_reader_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
@@ -90,7 +92,8 @@ def log_reader_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
 def global_consumer_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     """For the consumers of global tables."""
     given = _consumer(config.global_consumer_configs(client_id))
-    return {**given, "group.id": config["application.id"], "enable.auto.commit": False, "auto.offset.reset": "error"}
+    settings = {**given, "group.id": config["application.id"], "enable.auto.commit": False, "auto.offset.reset": "error"}
+    return with_supplier(config, settings, "get_global_consumer")
 
 
 def producer_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
@@ -106,7 +109,7 @@ def producer_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
         )
     if "producer.linger.ms" not in config.originals and "linger.ms" not in config.originals:
         translated["linger.ms"] = 5  # a turn hands over all it has at once and flushes: Kafka Streams' 100 ms would only delay it
-    return translated
+    return with_supplier(config, translated)
 
 
 def max_poll_seconds(config: StreamsConfig) -> float:
@@ -122,7 +125,7 @@ def reads_committed(consumer: Mapping[str, Any]) -> bool:
 
 def admin_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     """For the admin client."""
-    return _translated(config.admin_configs(f"{client_id}-admin"))
+    return with_supplier(config, _translated(config.admin_configs(f"{client_id}-admin")))
 
 
 def member_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
@@ -143,17 +146,18 @@ def check_client_settings(config: StreamsConfig) -> None:
 
 
 def open_client(what: str, make: Callable[[dict[str, Any]], C], settings: Mapping[str, Any]) -> C:
-    """A client of librdkafka; settings it does not know are left out with a warning, as Java's clients do.
+    """A client of librdkafka, or that of the configured supplier; settings it does not know are left out with a warning.
 
     Where it needs a token one is got first: librdkafka would only say that there was none.
     """
     left = dict(settings)
+    make = supplied_client(what, left) or make
     tokens = token_source(left)
     if tokens is not None:
         tokens.current(_TOKEN_PATIENCE)
     while True:
         try:
-            return make(left)
+            return make(dict(left))
         except KafkaException as exc:
             if exc.args[0].code() == KafkaError.SASL_AUTHENTICATION_FAILED:
                 raise refused(f"opening the {what}", exc.args[0]) from None

@@ -5,6 +5,7 @@ Plain functions of a module compare and pickle by name, and cost one call a valu
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import struct
@@ -53,6 +54,51 @@ def deserialize_string(topic: str, data: bytes | None) -> str | None:
     if data is None:
         return None
     return str(data, "utf-8", "replace")
+
+
+class StringEncoding:
+    """Text in an encoding of Java's name: the bytes are those of Java's StringSerializer, also for UTF-16 and UTF-32.
+
+    Java writes UTF-16 with a byte order mark in big-endian order and UTF-32 in big-endian order without one. Characters that
+    the encoding does not have become `?`, and bytes that are no text U+FFFD.
+
+    >>> StringEncoding("UTF-16").serialize("topic", "a"), StringEncoding("ISO-8859-1").serialize("topic", "é€")
+    (b'\\xfe\\xff\\x00a', b'\\xe9?')
+    """
+
+    def __init__(self, encoding: str) -> None:
+        self.name = codecs.lookup(encoding).name
+
+    def serialize(self, topic: str, value: str | None) -> bytes | None:
+        """The text in the encoding."""
+        if value is None:
+            return None
+        if not isinstance(value, str):
+            refuse(topic, value, "StringSerializer", "str")
+        if self.name == "utf-16":
+            return codecs.BOM_UTF16_BE + value.encode("utf-16-be", "replace")
+        return value.encode("utf-32-be" if self.name == "utf-32" else self.name, "replace")
+
+    def deserialize(self, topic: str, data: bytes | None) -> str | None:
+        """The text of bytes in the encoding; without a byte order mark they are big-endian."""
+        if data is None:
+            return None
+        name = self.name
+        if name in _BYTE_ORDER_MARKS and not data.startswith(_BYTE_ORDER_MARKS[name]):
+            name = f"{name}-be"
+        return str(data, name, "replace")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StringEncoding) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+_BYTE_ORDER_MARKS = {
+    "utf-16": (codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE),
+    "utf-32": (codecs.BOM_UTF32_BE, codecs.BOM_UTF32_LE),
+}
 
 
 class _Fixed:

@@ -17,6 +17,7 @@ from penstock.serdes.arguments import refuse_factory
 from penstock.serdes.codecs import (
     Deserializer,
     Serializer,
+    StringEncoding,
     deserialize_boolean,
     deserialize_byte_buffer,
     deserialize_bytes,
@@ -199,9 +200,17 @@ class Serdes:
     """
 
     @staticmethod
-    def string() -> Serde[str]:
-        """str as UTF-8."""
-        return _STRING
+    def string(encoding: str = "UTF-8") -> Serde[str]:
+        """str as UTF-8, or in another encoding, with the bytes that Java writes.
+
+        >>> Serdes.string("ISO-8859-1").serializer("topic", "é")
+        b'\\xe9'
+        """
+        try:
+            found = StringEncoding(encoding)
+        except LookupError as exc:
+            raise ConfigError(f"Serdes.string({encoding!r}): {exc}. Give the name of an encoding of Python's.") from None
+        return _STRING if found.name == "utf-8" else Serde(found.serialize, found.deserialize, f"Serdes.string({encoding!r})")
 
     @staticmethod
     def long() -> Serde[int]:

@@ -296,3 +296,23 @@ def test_should_read_the_windows_of_a_key_as_in_java() -> None:
         assert list(store.fetch("a", 0, 20)) == list(store.fetch_range("a", 0, 20)) == [(0, 2), (10, 1)]
         stamped = driver.get_timestamped_window_store("counts")
         assert [(start, value.value) for start, value in stamped.fetch("a", 0, 20)] == [(0, 2), (10, 1)]
+
+
+@pytest.mark.parametrize("given", [Materialized("kept"), "kept"])
+def test_should_take_a_materialized_after_the_mapper(given: Any) -> None:
+    table = StreamsBuilder().table("in")
+    assert table.map_values(len, given).queryable_store_name == "kept"
+
+
+def test_should_name_with_key_where_something_else_is_in_its_place() -> None:
+    stream, table = StreamsBuilder().stream("in"), StreamsBuilder().table("in")
+    for call in (
+        lambda: stream.map_values(len, "name"),
+        lambda: stream.flat_map_values(list, Materialized("store")),
+        lambda: table.map_values(len, 1),
+        lambda: table.map_values(len, Materialized("one"), Materialized("two")),
+        lambda: stream.join(table, max, with_key="name"),
+        lambda: table.join(table, max, foreign_key=str, with_key="name"),
+    ):
+        with pytest.raises(TypeError, match="with_key is True or False"):
+            call()  # type: ignore[no-untyped-call]

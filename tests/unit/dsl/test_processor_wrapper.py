@@ -192,6 +192,12 @@ CASES: dict[str, tuple[Callable[[StreamsBuilder], None], str, int, int]] = {
     "join": (_stream_join("join"), f"KSTREAM-JOINTHIS-0000000004 KSTREAM-JOINOTHER-0000000005 {JOIN_NAMES}", 2, 4),
     "left_join": (_stream_join("left_join"), f"KSTREAM-JOINTHIS-0000000004 KSTREAM-OUTEROTHER-0000000005 {JOIN_NAMES}", 3, 6),
     "outer_join": (_stream_join("outer_join"), f"KSTREAM-OUTERTHIS-0000000004 KSTREAM-OUTEROTHER-0000000005 {JOIN_NAMES}", 3, 6),
+    "eager outer_join": (
+        _stream_join("outer_join", JoinWindows.of(DAY)),
+        f"KSTREAM-OUTERTHIS-0000000004 KSTREAM-OUTEROTHER-0000000005 {JOIN_NAMES}",
+        2,
+        4,
+    ),
     "stream-table join": (_stream_table_join, "source st-join", 1, 1),
     "stream-table join with grace": (_stream_table_join_with_grace, "source st-join", 2, 2),
     "table join": (_table_join("join"), TABLE_JOIN_NAMES, 3, 3),

@@ -271,3 +271,20 @@ def test_should_drop_records_without_a_key_before_a_repartition_unless_a_left_jo
     inputs: list[Input] = [("in", "k", "none", 1), ("in", "k", "a", 2)]
     assert run(lambda b: define(b, "join"), inputs) == []
     assert run(lambda b: define(b, "left_join"), inputs) == [(None, "none+None", 1), ("k", "a+None", 2)]
+
+
+def test_should_emit_results_without_a_partner_at_once_with_javas_deprecated_join_windows() -> None:
+    text = Serdes.string()
+    builder = StreamsBuilder()
+    left, right = builder.stream("left", Consumed(text, text)), builder.stream("right", Consumed(text, text))
+    joined = left.outer_join(
+        right, lambda one, other: f"{one}+{other}", JoinWindows.of(10).grace(0), StreamJoined(text, text, text)
+    )
+    joined.to("out", Produced(text, text))
+    with TopologyTestDriver(builder.build()) as driver:
+        lefts, rights = driver.create_input_topic("left", text, text), driver.create_input_topic("right", text, text)
+        lefts.pipe_input("k", "a", timestamp=0)
+        rights.pipe_input("k", "b", timestamp=5)
+        rights.pipe_input("k", "c", timestamp=30)
+        read = driver.create_output_topic("out", text, text).read_values()
+    assert read == ["a+None", "a+b", "None+c"]

@@ -112,6 +112,7 @@ class KStreamKStreamJoinProcessor(ColumnFace, OperatorProcessor[Any, Any, Any, A
         self.wait_ms = self.after_ms + windows.grace_period_ms
         self.joiner = supplier.joiner
         self.outer = supplier.outer
+        self._emits_eagerly = windows.emits_eagerly
         self._tracker_supplier = supplier.shared_time_tracker_supplier
         self._other_store_name = supplier.other_window_store_name
         self._outer_store_name = supplier.outer_join_window_store_name
@@ -124,7 +125,7 @@ class KStreamKStreamJoinProcessor(ColumnFace, OperatorProcessor[Any, Any, Any, A
         other_store = context.get_state_store(self._other_store_name)
         self.outer_store = None if self._outer_store_name is None else context.get_state_store(self._outer_store_name)
         self._waits = self.outer_store is not None
-        self.takes_columns = self.outer_store is None or self.outer_store.takes_rows
+        self.takes_columns = not self._emits_eagerly and (self.outer_store is None or self.outer_store.takes_rows)
         self.times = self._tracker_supplier.get(context.task_id)
         self.times.open(context, self._outer_store_name)
         self._single = _SingleArrival(context, other_store, self.outer_store)
