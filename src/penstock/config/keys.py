@@ -37,6 +37,7 @@ class Type(enum.Enum):
     STRING = "text"
     LIST = "a list, or text separated by commas"
     CLASS = "an object, its class, or its import path"
+    FUNCTION = "a function, its import path, or a class whose objects are called"
     HANDLER = "log_and_fail, log_and_continue, a handler, its class, or its import path"
 
 
@@ -128,6 +129,12 @@ def _parse_list(value: Any) -> tuple[Any, ...]:
     raise ValueError(Type.LIST.value)
 
 
+def _parse_function(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | bytes):
+        raise ValueError(Type.FUNCTION.value)
+    return value  # it is imported where the clients' settings are checked
+
+
 def _parse_class(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | bytes):
         raise ValueError(Type.CLASS.value)
@@ -181,6 +188,7 @@ _PARSERS: Final[Mapping[Type, Callable[[Any], Any]]] = {
     Type.STRING: _parse_string,
     Type.LIST: _parse_list,
     Type.CLASS: _parse_class,
+    Type.FUNCTION: _parse_function,
     Type.HANDLER: _parse_handler,
 }
 
@@ -399,7 +407,7 @@ def _keys() -> tuple[ConfigKey, ...]:
         key("batch.max.records", Type.LONG, 500_000, _MEDIUM, "The most records one turn takes.", at_least(1)),
         key("application.server.token", Type.STRING, None, _MEDIUM,
             "The token callers of the query server must send, and instances prove to each other that they know."),
-        key("sasl.oauthbearer.token.provider", Type.CLASS, None, _MEDIUM,
+        key("sasl.oauthbearer.token.provider", Type.FUNCTION, None, _MEDIUM,
             "Gives the tokens of sasl.mechanism = OAUTHBEARER: a function without arguments, its import path, or a class"
             " whose objects are called so."),
         key("application.server.ssl.certificate.location", Type.STRING, None, _MEDIUM,

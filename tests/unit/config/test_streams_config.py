@@ -336,7 +336,6 @@ CLASS_KEYS = (
     "processor.wrapper.class",
     "rocksdb.config.setter",
     "windowed.inner.class.serde",
-    "sasl.oauthbearer.token.provider",
 )
 
 
