@@ -57,7 +57,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.client_supplier import CLIENT_SUPPLIER
 from penstock.kafka.client_supplier import client_supplier as client_supplier_of
-from penstock.kafka.clients import admin_config, check_client_settings, member_config
+from penstock.kafka.clients import admin_config, check_client_settings, consumer_config, member_config, reads_committed
 from penstock.kafka.group_protocol import DEFAULT_LIMIT
 from penstock.kafka.groups import Groups, GroupStatus
 from penstock.kafka.letter_topics import LetterTopics
@@ -392,7 +392,11 @@ class KafkaStreams(QueryMethods):
     def _positions(self, prepared: Prepared) -> Positions:
         group = self._config["application.id"]
         reset = str(self._config.main_consumer_configs(group, self._client_id).get("auto.offset.reset", "earliest"))
-        return Positions(prepared.plan, group, self._admin, self._committed, prepared.builder, reset, SystemClock())
+        committed_only = reads_committed(consumer_config(self._config, self._client_id))
+        return Positions(
+            *(prepared.plan, group, self._admin, self._committed, prepared.builder, reset, SystemClock()),
+            committed_only=committed_only,
+        )
 
     def _committed(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, OffsetAndMetadata]:
         assert self._member is not None

@@ -196,11 +196,13 @@ class Admin:
         """The first offset each partition still has."""
         return self._offsets(partitions, OffsetSpec.earliest(), False)
 
-    def offsets_at(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
-        """The first offset at or after a time; the log's end where there is none."""
-        found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), False)
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], timestamp_ms: int, committed_only: bool = False
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset at or after a time, else the log's end; the last stable one if only committed records count."""
+        found = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), committed_only)
         beyond = [p for p, offset in found.items() if offset < 0]
-        return {**found, **self.log_ends(beyond, False)} if beyond else found
+        return {**found, **self.log_ends(beyond, committed_only)} if beyond else found
 
     def purge(self, ends: Mapping[TopicPartition, int]) -> None:
         """Delete the records of repartition topics that were consumed; what cannot be deleted now is deleted next time."""

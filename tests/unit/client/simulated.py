@@ -469,7 +469,8 @@ class World:
         self.on_failure: Callable[[BaseException, int | None], bool] = lambda error, lane: False
         builder: Any = SimpleNamespace(offset_reset_strategy=lambda topic, group: None)
         positions = Positions(
-            *(self.plan, "app", self.brokers, self.brokers.read_committed, builder, "earliest", ManualClock(0))  # type: ignore[arg-type]
+            *(self.plan, "app", self.brokers, self.brokers.read_committed, builder, "earliest", ManualClock(0)),  # type: ignore[arg-type]
+            committed_only=self.exactly_once,
         )
         self.events = Events(
             lambda: self.told.append("running"), lambda: self.told.append("rebalancing"), on_failure=self._failed

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +25,7 @@ from penstock.runtime.carry_over import (
 )
 from penstock.spark.plan import Plan
 from penstock.spark.vectors import Vector
+from penstock.topology.offset_reset import AutoOffsetReset
 
 LINES = [TopicPartition("lines", 0), TopicPartition("lines", 1)]
 ORDERS = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
@@ -40,7 +42,13 @@ class FakeAdmin:
         return {p: log.start for p, log in self.log_bounds(partitions, False).items()}
 
     def log_ends(self, partitions: Iterable[TopicPartition], committed_only: bool) -> dict[TopicPartition, int]:
-        return {p: log.end for p, log in self.log_bounds(partitions, False).items()}
+        return {p: log.stable_end if committed_only else log.end for p, log in self.log_bounds(partitions, False).items()}
+
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], timestamp_ms: int, committed_only: bool
+    ) -> dict[TopicPartition, int]:
+        assert timestamp_ms == 9_000  # all records are older
+        return self.log_ends(partitions, committed_only)
 
     def log_bounds(
         self, partitions: Iterable[TopicPartition], committed_only: bool, *, reachable: bool = False
@@ -64,19 +72,21 @@ def positions(
     policy: str = "earliest",
     tasks: Sequence[TaskId] = (TaskId(1, 0), TaskId(1, 1)),
     shuffled: bool = True,
+    committed_only: bool = False,
 ) -> Positions:
     topic = WORDS[0].topic
     before: Any = SimpleNamespace(id=0, source_topics=("lines",), repartition_source_topics={}, sink_topics=(topic,))
     behind: Any = SimpleNamespace(id=1, source_topics=(topic,), repartition_source_topics={topic: None}, sink_topics=())
     direct: Any = SimpleNamespace(id=2, source_topics=("orders",), repartition_source_topics={}, sink_topics=())
     plan = Plan({0: before, 1: behind, 2: direct}, {"lines": 2, "orders": 2, topic: 2}, {topic: 0} if shuffled else {})
-    builder: Any = SimpleNamespace(offset_reset_strategy=lambda topic, group: None)
+    duration = AutoOffsetReset.by_duration(timedelta(seconds=1)) if policy == "by_duration" else None
+    builder: Any = SimpleNamespace(offset_reset_strategy=lambda topic, group: duration)
     admin: Any = FakeAdmin(logs)
 
     def read_committed(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         return {p: committed[p] for p in partitions if p in committed}
 
-    found = Positions(plan, "app", admin, read_committed, builder, policy, ManualClock(0))
+    found = Positions(plan, "app", admin, read_committed, builder, policy, ManualClock(10_000), committed_only=committed_only)
     found.load(tasks)
     return found
 
@@ -386,6 +396,21 @@ def test_should_apply_the_reset_policy_where_a_committed_offset_is_not_in_the_lo
     found.forget_fetched(READS_ORDERS[0])
     assert found.fetched[ORDERS[0]] == start
     assert ("offset 7 is committed for orders-0" in caplog.text) == (start != 7)
+
+
+@pytest.mark.parametrize("policy", ["latest", "by_duration"])
+@pytest.mark.parametrize(("committed_only", "start"), [(True, 2), (False, 7)])
+@pytest.mark.parametrize(
+    "committed",
+    [{}, {ORDERS[0]: OffsetAndMetadata(9), ORDERS[1]: OffsetAndMetadata(9)}],
+    ids=["nothing committed", "out of range"],
+)
+def test_should_start_at_the_last_stable_offset_if_only_committed_records_are_read(
+    policy: str, committed_only: bool, start: int, committed: dict[TopicPartition, OffsetAndMetadata]
+) -> None:
+    logs = dict.fromkeys(ORDERS, LogBounds(start=0, end=7, stable_end=2))
+    found = positions(committed, logs, policy=policy, tasks=READS_ORDERS, committed_only=committed_only)
+    assert found.fetched == dict.fromkeys(ORDERS, start)
 
 
 def test_should_refuse_to_guess_where_the_policy_is_none() -> None:

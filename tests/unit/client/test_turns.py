@@ -27,7 +27,7 @@ def loaded() -> Positions:
     brokers: Any = Brokers(PLAN)
     brokers.ends.update(ENDS)
     builder: Any = SimpleNamespace(offset_reset_strategy=lambda topic, group: None)
-    found = Positions(PLAN, "app", brokers, brokers.read_committed, builder, "earliest", ManualClock(0))
+    found = Positions(PLAN, "app", brokers, brokers.read_committed, builder, "earliest", ManualClock(0), committed_only=True)
     found.load([*BEHIND, *DIRECT])
     return found
 

@@ -246,3 +246,22 @@ def test_should_not_ask_again_for_a_topic_that_is_refused(monkeypatch: pytest.Mo
     with pytest.raises(BrokerError, match="creating the internal topic internal"):
         client.create_topic("internal", 4, {})
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("committed_only", "level"), [(True, IsolationLevel.READ_COMMITTED), (False, IsolationLevel.READ_UNCOMMITTED)]
+)
+def test_should_look_for_a_time_and_the_end_behind_it_with_the_consumers_isolation_level(
+    committed_only: bool, level: IsolationLevel
+) -> None:
+    cluster = Cluster({"topic-0": 7, "topic-1": -1}, {"topic-0": 1, "topic-1": 1})
+    client, answered = admin_of(cluster), cluster.list_offsets
+
+    def list_offsets(asked: Any, **settings: Any) -> Any:
+        found = answered(asked, **settings)
+        cluster.ends["topic-1"] = 9  # no record is that recent, so the end is asked for next
+        return found
+
+    cluster.list_offsets = list_offsets  # type: ignore[method-assign]
+    assert client.offsets_at([A, B], 1_000, committed_only) == {A: 7, B: 9}
+    assert cluster.asked == [({"topic-0", "topic-1"}, level), ({"topic-1"}, level)]

@@ -277,7 +277,9 @@ class Instance:
         builder.rewrite_topology(self.config)
         self.plan = self._whole = make_plan(builder.subtopologies(APPLICATION, {}), brokers.partitions, self.config)
         admin: Any = brokers
-        self.positions = Positions(self.plan, APPLICATION, admin, brokers.read_committed, builder, "earliest", SystemClock())
+        self.positions = Positions(
+            self.plan, APPLICATION, admin, brokers.read_committed, builder, "earliest", SystemClock(), committed_only=True
+        )
         self._application = Application("key", self.config, self.plan, None, process, "client")
         self._stage = lane_tasks(self._application, brokers)
         self._owners = {task: task.partition % len(LANES) for task in self.plan.tasks()}

@@ -102,7 +102,9 @@ class World:
         self.processed: Counter[TaskId] = Counter()
         """How many records each task has processed, those before the shuffle too."""
         admin: Any = self.logs
-        self.positions = Positions(self.plan, APPLICATION, admin, self._read_committed, builder, "earliest", SystemClock())
+        self.positions = Positions(
+            self.plan, APPLICATION, admin, self._read_committed, builder, "earliest", SystemClock(), committed_only=True
+        )
         self.lanes: dict[TaskId, LaneTasks] = {}
         self._stage = self._lane()
         self.start()

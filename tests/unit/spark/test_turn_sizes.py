@@ -45,7 +45,7 @@ def turns_of(partitions: int, ahead: int = 0) -> tuple[Stage, dict[int, Turn]]:
     Targets with odd numbers are `ahead` of the others, as after a crash of one lane.
     """
     plan, unused = plan_of(partitions), Any
-    positions = Positions(plan, "sizes", unused, unused, unused, "earliest", SystemClock())  # type: ignore[arg-type]
+    positions = Positions(plan, "sizes", unused, unused, unused, "earliest", SystemClock(), committed_only=True)  # type: ignore[arg-type]
     for target in range(partitions):
         at = 1_000_000 + ahead * (target % 2)
         positions.vectors[TopicPartition(WORDS, target)] = dict.fromkeys(sources(partitions), at)

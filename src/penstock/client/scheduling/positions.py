@@ -43,6 +43,8 @@ class Positions:
         builder: InternalTopologyBuilder,
         default_reset: str,
         clock: Clock,
+        *,
+        committed_only: bool,
     ) -> None:
         self._plan = plan
         self._group = group
@@ -50,6 +52,7 @@ class Positions:
         self._builder = builder
         self._default_reset = default_reset
         self._clock = clock
+        self._committed_only = committed_only
         self._read_committed = committed
         self.committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self.fetched: dict[TopicPartition, int] = {}
@@ -502,7 +505,8 @@ class Positions:
         if policy == AutoOffsetReset.earliest():
             return self._admin.log_starts(asked)
         if policy == AutoOffsetReset.latest():
-            return self._admin.log_ends(asked, False)
+            # An open transaction may still be committed. Its records come after the last stable offset.
+            return self._admin.log_ends(asked, self._committed_only)
         if policy == AutoOffsetReset.none():
             nothing = [partition for partition in asked if partition not in reasons]
             told = [reasons[partition] for partition in asked if partition in reasons]
@@ -512,7 +516,8 @@ class Positions:
                 f"Where to read from is not known, and the offset reset policy is none: {'; '.join(told)}. Commit offsets for "
                 f"the group {self._group}, or choose earliest or latest."
             )
-        return self._admin.offsets_at(asked, self._clock.now_ms() - (policy.duration_ms or 0))
+        since = self._clock.now_ms() - (policy.duration_ms or 0)
+        return self._admin.offsets_at(asked, since, self._committed_only)
 
 
 def _completed(own: Vector, target: TopicPartition, read_to: Mapping[TopicPartition, OffsetAndMetadata]) -> tuple[Vector, bool]:
