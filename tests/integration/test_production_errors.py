@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from penstock import ProductionError
+from penstock import ProductionError, StreamsConfig
+from penstock.kafka.clients import producer_config
+from penstock.kafka.membership import group_metadata
+from penstock.kafka.produce import LaneProducer
+from penstock.record import ProducedRecord
+from penstock.spark.worker.write_turn import TurnPart, write_turn
 from tests.harness.kafka import Kafka, Message, unique, wait_until
 from tests.integration.helpers import topics
-from tests.integration.topologies import GivesUpChangelogs, count_by_key, pipe
+from tests.integration.topologies import GivesUpChangelogs, count_by_key, last_by_new_key, pipe
 
 Run = Callable[..., Any]
 GUARANTEES = pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
@@ -118,3 +125,53 @@ def test_should_ask_about_changelog_records_too(guarantee: str, kafka: Kafka, ru
     counts = [int.from_bytes(m.value or b"", "big") for m in kafka.read(sink) if m.key == b"a"]
     assert counts[-1] == 2
     assert {m.key for m in kafka.read(f"{config['application.id']}-counts-changelog")} == {b"a"}
+
+
+# What Java's producer counts for a record beside its key, value and headers: 61 bytes of its batch, 21 of the record.
+OVERHEAD = 82
+DEFAULT = 1_048_576  # max.request.size
+
+
+@pytest.mark.parametrize("topic_limit", [None, 3_000_000], ids=["brokers' limit", "larger topic limit"])
+@pytest.mark.parametrize("given", [None, 3_000_000], ids=["default request size", "larger request size"])
+@GUARANTEES
+def test_should_write_the_largest_record_that_javas_producer_and_the_topic_take_and_refuse_larger_ones(
+    topic_limit: int | None, given: int | None, guarantee: str, kafka: Kafka
+) -> None:
+    topic = unique("large")
+    kafka.create(topic, partitions=1, configs={} if topic_limit is None else {"max.message.bytes": str(topic_limit)})
+    settings: dict[str, Any] = {
+        "application.id": unique("large"),
+        "bootstrap.servers": kafka.bootstrap_servers,
+        "processing.guarantee": guarantee,
+    }
+    if given is not None:
+        settings["producer.max.request.size"] = given
+    transactional_id = settings["application.id"] if guarantee == "exactly_once_v2" else None
+    producer = LaneProducer(producer_config(StreamsConfig(settings), "c"), transactional_id)
+    limit = min(given or DEFAULT, topic_limit or DEFAULT)
+    collector: Any = SimpleNamespace(handle_send_error=lambda record, error: refused.append(error), drain=lambda: ([],))
+    refused: list[Exception] = []
+    fits, does_not = (
+        ProducedRecord(topic, 0, b"key", bytes(limit - len(b"key") - OVERHEAD + more), 1_000, ()) for more in (0, 1_000)
+    )
+
+    def finish() -> None:
+        producer.commit({}, group_metadata(transactional_id, -1, "")) if transactional_id else producer.flush()
+
+    write_turn(producer, [TurnPart(collector, [fits, does_not], [])], finish)
+    producer.close()
+    written = [len(message.value or b"") for message in kafka.read(topic)]
+    # After a broker's refusal, at-least-once writes the records of the topic again.
+    assert (written if transactional_id else sorted(set(written))) == [len(fits.value or b"")]
+    assert ["MSG_SIZE_TOO_LARGE" in str(error) for error in refused] == [True]
+
+
+def test_should_take_records_of_a_megabyte_through_repartition_topics_and_changelogs(kafka: Kafka, run: Run) -> None:
+    source, out = topics(kafka, "in", "out", partitions=1)
+    values = [os.urandom(size) for size in (990_000, 1_010_000, 1_048_000)]  # not to be compressed
+    kafka.feed(source, [Message(b"k", value, 1_000) for value in values], {"message.max.bytes": DEFAULT})
+    application = unique("megabyte")
+    run(last_by_new_key(source, out), {"application.id": application, "repartition.transport": "topic"})
+    assert kafka.read(out, 3)[-1].value == values[-1]
+    assert kafka.read(f"{application}-last-changelog")[-1].value[-1_048_000:] == values[-1]  # type: ignore[index]

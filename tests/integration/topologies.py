@@ -70,6 +70,16 @@ def count_by_key(source: str, sink: str, **materialized: Any) -> Topology:
     return builder.build()
 
 
+def last_by_new_key(source: str, sink: str) -> Topology:
+    """The last value of each key, by a key that is new: through a repartition topic, a store and its changelog."""
+    builder = StreamsBuilder()
+    by_bytes: Grouped[str, bytes] = Grouped(key_serde=string, value_serde=Serdes.bytes())
+    renamed = builder.stream(source, Consumed(string, Serdes.bytes())).select_key(lambda key, value: f"new-{key}")
+    last = renamed.group_by_key(by_bytes).reduce(lambda old, new: new, Materialized("last", string, Serdes.bytes()))
+    last.to_stream().to(sink, Produced(string, Serdes.bytes()))
+    return builder.build()
+
+
 def slow_count(source: str, sink: str, seconds: float) -> Topology:
     """The same, of records that take their time."""
     builder = StreamsBuilder()

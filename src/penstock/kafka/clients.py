@@ -48,6 +48,7 @@ _JAVA_ONLY = frozenset({
 
 _CLIENT_KEYS = CONSUMER_KEYS | PRODUCER_KEYS | ADMIN_KEYS
 
+_DEFAULT_MAX_REQUEST_SIZE = 1_048_576  # Java's; librdkafka's message.max.bytes is 1,000,000
 _DEFAULT_MAX_POLL_SECONDS = 300.0  # Kafka's
 _TOKEN_PATIENCE = 10.0  # as long as Java's clients try
 
@@ -101,7 +102,7 @@ def producer_config(config: StreamsConfig, client_id: str) -> dict[str, Any]:
     given = config.producer_configs(client_id)
     if config.eos_enabled:
         given.pop("delivery.timeout.ms", None)  # librdkafka bounds it by the transaction's
-    translated = _translated(given)
+    translated = {"message.max.bytes": _DEFAULT_MAX_REQUEST_SIZE, **_translated(given)}
     if config.eos_enabled and "socket.timeout.ms" in translated:
         # A request must end before its transaction does.
         translated["socket.timeout.ms"] = min(

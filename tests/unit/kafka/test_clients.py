@@ -76,6 +76,14 @@ def test_should_translate_java_names() -> None:
     assert member_config(given, "c")["request_timeout_ms"] == 7_000
 
 
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_should_write_records_as_large_as_javas_producer_does(guarantee: str) -> None:
+    given = {"processing.guarantee": guarantee}
+    assert producer_config(config(**given), "c")["message.max.bytes"] == 1_048_576
+    for key in ("max.request.size", "producer.max.request.size"):
+        assert producer_config(config(**given, **{key: 5_000_000}), "c")["message.max.bytes"] == 5_000_000
+
+
 def test_should_keep_requests_within_their_transaction() -> None:
     given = config(**{"processing.guarantee": "exactly_once_v2", "request.timeout.ms": 60_000, "delivery.timeout.ms": 120_000})
     producer = producer_config(given, "c")
