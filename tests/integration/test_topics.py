@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 from confluent_kafka.admin import ConfigResource, NewPartitions, ResourceType
 
 from penstock import BrokerError, KafkaStreams, PenstockError, ProcessorStateError, TopologyError
+from penstock.client.inside import inside
 from penstock.ids import TopicPartition
 from penstock.kafka import admin
 from tests.harness.kafka import Kafka, unique, wait_until
@@ -146,6 +148,21 @@ def test_should_stop_with_a_clear_error_when_an_input_topic_is_deleted(kafka: Ka
     wait_until(lambda: streams.state.name == "ERROR", "the application notices")
     assert isinstance(streams.failure, PenstockError)
     assert source in str(streams.failure)
+
+
+def test_should_read_on_without_a_deleted_topic_that_only_a_pattern_matched(kafka: Kafka, run: Run) -> None:
+    """Also long before `metadata.max.age.ms` has passed."""
+    tag, (out,) = unique("tenant"), topics(kafka, "out", partitions=1)
+    kafka.create(f"{tag}-a", f"{tag}-b", partitions=1)
+    streams = run(pipe(re.compile(f"{tag}-.*"), out), {"application.id": unique("deleted")})
+    kafka.feed(f"{tag}-a", texts(("a", "one")))
+    kafka.feed(f"{tag}-b", texts(("b", "two")))
+    kafka.read(out, 2)
+    kafka.delete(f"{tag}-b")
+    wait_until(lambda: {p.topic for p in inside(streams).fetched} == {f"{tag}-a"}, "the topic is given up")
+    kafka.feed(f"{tag}-a", texts(("a", "three")))
+    assert sorted(message.value or b"" for message in kafka.read(out, 3)) == [b"ONE", b"THREE", b"TWO"]
+    assert streams.failure is None
 
 
 def test_should_say_that_the_state_folder_cannot_be_used(kafka: Kafka, spark: Any, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from datetime import timedelta
 from functools import partial
@@ -33,7 +34,7 @@ TEXT: Consumed[str, str] = Consumed(string, string)
 BY_TEXT: Grouped[str, str] = Grouped(key_serde=string, value_serde=string)
 
 
-def pipe(source: str, sink: str, repaired: str | None = None) -> Topology:
+def pipe(source: str | re.Pattern[str], sink: str, repaired: str | None = None) -> Topology:
     """Values in capitals; the value `boom` fails, as long as there is no file `repaired`."""
     builder = StreamsBuilder()
     builder.stream(source, TEXT).map_values(lambda value: shout(value, repaired)).to(sink, Produced(string, string))

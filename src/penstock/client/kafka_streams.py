@@ -54,7 +54,7 @@ from penstock.clock import SystemClock
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import StreamsError, StreamsNotStartedError, StreamsTimeoutError, TopologyError
 from penstock.ids import TaskId, TopicPartition
-from penstock.kafka.admin import Admin
+from penstock.kafka.admin import Admin, MissingTopicError
 from penstock.kafka.client_supplier import CLIENT_SUPPLIER
 from penstock.kafka.client_supplier import client_supplier as client_supplier_of
 from penstock.kafka.clients import admin_config, check_client_settings, consumer_config, member_config, reads_committed
@@ -159,6 +159,8 @@ class KafkaStreams(QueryMethods):
         self._pausing = threading.RLock()
         self._leave_group: bool | None = None
         self._ended = threading.Event()
+        self._topics_doubted = threading.Event()
+        """Set to look at the topics at once: one may be gone, or the application has ended."""
         self.failure: BaseException | None = None
 
     # -- before the start ----------------------------------------------------------------------------------------------
@@ -406,7 +408,11 @@ class KafkaStreams(QueryMethods):
         """Now and then: see whether the topics have changed, and remove the folders of tasks that are long gone."""
         config = self._config
         every = min(config["metadata.max.age.ms"], config["state.cleanup.delay.ms"]) / 1000
-        while not self._ended.wait(every):
+        while True:
+            self._topics_doubted.wait(every)
+            self._topics_doubted.clear()
+            if self._ended.is_set():
+                return
             try:
                 if self._is_outdated():
                     self._replan()
@@ -419,15 +425,15 @@ class KafkaStreams(QueryMethods):
                 self._directory.clean_removed_tasks(config["state.cleanup.delay.ms"])
 
     def _is_outdated(self) -> bool:
-        """Whether the plan does not fit the topics there are; one that is missing is looked for again first."""
-        try:
-            return self._prepared.outdated_by(self._admin.partition_counts())
-        except TopologyError:  # a broker that comes back does not know all its topics in the first moment
+        """Return whether the plan does not fit the topics there are; a missing topic is looked for again first."""
+        counts = self._admin.partition_counts()
+        if self._prepared.missing(counts):  # a broker that comes back does not know all its topics in the first moment
             self._ended.wait(_MISSING_SECONDS)
-            return self._prepared.outdated_by(self._admin.partition_counts())
+            counts = self._admin.partition_counts()
+        return self._prepared.outdated_by(counts)
 
     def _replan(self) -> None:
-        """A pattern matches more topics than at the start: make the plan anew, and have the group share it out."""
+        """Make the plan anew for the topics that patterns match now, and have the group share it out."""
         assert self._member is not None
         prepared = prepare(self._topology, self._config, self._admin)
         _log.info("input topics are now %s", ", ".join(prepared.external_topics))
@@ -695,8 +701,12 @@ class KafkaStreams(QueryMethods):
     def _on_failure(self, error: BaseException, lane: int | None) -> bool:
         """Whether to go on after a failure, as the handler decides; called on the conductor's thread.
 
-        The end of a session that was made here is nobody's failure: another is made in its place.
+        The end of a session that was made here is nobody's failure: another is made in its place. Nor is the end of a topic
+        that a pattern matched: the other topics are read on.
         """
+        if isinstance(error, MissingTopicError) and all(map(self._prepared.is_matched, error.topics)):
+            self._topics_doubted.set()
+            return True
         if isinstance(error, SessionStoppedError) or (self._lane_jobs is not None and self._lane_jobs.has_ended):
             try:
                 if self._renew_session():
@@ -806,6 +816,7 @@ class KafkaStreams(QueryMethods):
         """
         with self._life.lock:  # who is about to join has done so, or will not
             self._ended.set()
+            self._topics_doubted.set()
         has_session = self._lane_jobs is None or not self._lane_jobs.has_ended
         if self._member is not None and not has_session:
             self._member.close(leave=True)

@@ -39,9 +39,14 @@ class Prepared:
     patterns: tuple[re.Pattern[str], ...]
 
     def outdated_by(self, counts: Mapping[str, int]) -> bool:
-        """Whether patterns match other topics now, or a topic has grown; raises TopologyError where one is gone or has shrunk."""
+        """Return whether patterns match other topics now, or a topic has grown.
+
+        Raises TopologyError if a topic has shrunk, or if one is gone that a source names. A topic that a pattern matched may go.
+        """
         for topic in self.external_topics:
             before, now = self.plan.partitions[topic], counts.get(topic)
+            if now is None and self.is_matched(topic):
+                continue
             if now is None:
                 raise TopologyError(
                     f"the input topic {topic} was deleted while the application runs: create it again, reset the application "
@@ -54,8 +59,16 @@ class Prepared:
                 )
         matched = {topic for topics in self.builder.match_topics(counts).values() for topic in topics}
         # Where it has state the internal topics do not fit a topic that has grown, and making them ready says so.
-        grown = any(counts[topic] > self.plan.partitions[topic] for topic in self.external_topics)
-        return grown or not matched <= set(self.external_topics)
+        grown = any(counts.get(topic, 0) > self.plan.partitions[topic] for topic in self.external_topics)
+        return grown or bool(self.missing(counts)) or not matched <= set(self.external_topics)
+
+    def is_matched(self, topic: str) -> bool:
+        """Return whether an input topic is read because a pattern matches it; no source names it then."""
+        return any(pattern.fullmatch(topic) for pattern in self.patterns)
+
+    def missing(self, counts: Mapping[str, int]) -> set[str]:
+        """Return the input topics that do not exist any more."""
+        return set(self.external_topics) - counts.keys()
 
 
 def prepare(topology: Topology, config: StreamsConfig, admin: Admin) -> Prepared:

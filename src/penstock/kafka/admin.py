@@ -43,6 +43,14 @@ _OFFSETS_SECONDS = 10.0  # after which they are asked for with another client: o
 _UNKNOWN_PARTITION = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 
 
+class MissingTopicError(TopologyError):
+    """Topics whose offsets are asked for do not exist (any more)."""
+
+    def __init__(self, message: str, topics: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.topics = frozenset(topics)
+
+
 class Admin:
     """The application's questions to the cluster, each answered or refused with a reason."""
 
@@ -222,9 +230,10 @@ class Admin:
             gone = self._missing(asked)
             gone_since = min(gone_since, time.monotonic()) if gone else math.inf
             if time.monotonic() > gone_since + _UNKNOWN_SECONDS:
-                raise TopologyError(
-                    f"the offsets of {', '.join(gone)} could not be read: the topic does not exist (any more); "
-                    "create it and start again"
+                raise MissingTopicError(
+                    f"the offsets of {', '.join(map(str, gone))} could not be read: the topic does not exist (any more); "
+                    "create it and start again",
+                    {partition.topic for partition in gone},
                 ) from KafkaException(error)
             if time.monotonic() > deadline:
                 raise self._unreachable(error) from KafkaException(error)
@@ -313,10 +322,10 @@ class Admin:
                 if now > deadline:
                     raise self._unreachable(reason) from exc
 
-    def _missing(self, asked: Iterable[TopicPartition]) -> list[str]:
+    def _missing(self, asked: Iterable[TopicPartition]) -> list[TopicPartition]:
         """The partitions that do not exist; raises where the brokers do not even tell that."""
         there = self.partition_counts()
-        return [str(p) for p in asked if p.partition >= there.get(p.topic, 0)]
+        return [p for p in asked if p.partition >= there.get(p.topic, 0)]
 
     def _check_partitions(self, name: str, partitions: int) -> None:
         there = self.partition_counts([name]).get(name, partitions)
