@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.harness.hostile import feed_header_that_is_no_text, hostile_headers, payload
 from tests.harness.kafka import Kafka, Message, unique, wait_until
-from tests.integration.topologies import all_that_is_shuffled
+from tests.integration.topologies import all_that_is_shuffled, pipe
 
 Run = Callable[..., Any]
 
@@ -58,3 +58,39 @@ def test_should_run_nothing_that_a_record_brings_and_go_on(kafka: Kafka, run: Ru
         assert len(plain) == 1
         assert {m.headers[: len(headers)] for m in written if m not in plain} == {headers}
     assert {m.headers for m in kafka.read(counts) if m.key != b"plain"} == {headers}
+
+
+CODECS = ("zstd", "gzip", "lz4", "snappy")
+UNPACKED, LIMIT = 70_000_000, 60_000_000
+
+
+def test_should_go_on_behind_records_that_unpack_to_more_than_consumers_take(kafka: Kafka, run: Run) -> None:
+    """The first ones lie in the topic when the application starts, the others come while it runs."""
+    source, out, dead = unique("in"), unique("out"), unique("dead")
+    kafka.create(source, partitions=1, configs={"max.message.bytes": "10000000"})
+    kafka.create(out, dead, partitions=1)
+    now = int(time.time() * 1000)
+    config = {
+        "application.id": unique("bombs"),
+        "consumer.receive.message.max.bytes": LIMIT,
+        "deserialization.exception.handler": "log_and_continue",
+        "errors.dead.letter.queue.topic.name": dead,
+    }
+
+    def feed(number: int) -> None:
+        for codec in CODECS:
+            settings = {"compression.type": codec, "message.max.bytes": 2 * UNPACKED}
+            kafka.feed(source, [Message(b"k", codec.encode(), now)])
+            kafka.feed(source, [Message(b"k", bytes(UNPACKED), now)], settings)
+        kafka.feed(source, [Message(b"k", b"%d" % number, now)])
+
+    feed(1)
+    streams = run(pipe(source, out), config)
+    kafka.read(out, 5)
+    feed(2)
+    values = [message.value for message in kafka.read(out, 10)]
+    assert values == [value.upper().encode() for number in ("1", "2") for value in (*CODECS, number)]
+    assert streams.failure is None
+    letters = [dict(message.headers) for message in kafka.read(dead, 8)]
+    assert [int(headers["__streams.errors.offset"]) for headers in letters] == [1, 3, 5, 7, 10, 12, 14, 16]
+    assert {headers["__streams.errors.topic"] for headers in letters} == {source.encode()}

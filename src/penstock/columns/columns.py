@@ -8,14 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from penstock.errors import SerializationError
 from penstock.record import Headers, ProducedRecord, RawRecord, Record, RecordContext
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+
+class UnreadableBatch(NamedTuple):
+    """Offsets `start` to `end` (not included) of a partition, in a record batch whose bytes cannot be read, and why not."""
+
+    start: int
+    end: int
+    reason: str
+
+    def error(self, topic: str, partition: int) -> SerializationError:
+        """Return what is told to handlers and users."""
+        offsets = f"offsets {self.start} to {self.end - 1}"
+        return SerializationError(f"The record batch of {topic}-{partition} at {offsets} cannot be read: {self.reason}.")
 
 
 class RawColumns:
@@ -26,7 +40,7 @@ class RawColumns:
     RawRecord(topic='lines', partition=0, offset=8, timestamp=101, key=b'k', value=b'b', headers=())
     """
 
-    __slots__ = ("headers", "keys", "offsets", "partition", "timestamps", "topic", "values")
+    __slots__ = ("headers", "keys", "offsets", "partition", "timestamps", "topic", "unreadable", "values")
 
     def __init__(
         self,
@@ -45,6 +59,8 @@ class RawColumns:
         self.keys = keys
         self.values = values
         self.headers = headers
+        self.unreadable: tuple[UnreadableBatch, ...] = ()
+        """Batches among these records that could not be read. Only a fetch sets it; whoever fetched takes them out."""
 
     @classmethod
     def of(cls, topic: str, partition: int, records: Sequence[RawRecord]) -> RawColumns:

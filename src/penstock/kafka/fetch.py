@@ -6,14 +6,14 @@ import logging
 import math
 import time
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
-from penstock.columns.columns import RawColumns
+from penstock.columns.columns import RawColumns, UnreadableBatch
 from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import close_within
@@ -54,6 +54,12 @@ _OF_THE_CONNECTION = (
     KafkaError._SSL,
     KafkaError._AUTHENTICATION,
 )
+
+# A batch of unknown kind, with a wrong checksum, or that cannot be decompressed (zstd: to receive.message.max.bytes at most).
+_OF_A_BATCH = (KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError._NOT_IMPLEMENTED)
+
+BatchEnd = Callable[[TopicPartition, int], int]
+"""Returns the offset behind the batch that holds an offset of a partition."""
 
 
 _first, _second = itemgetter(0), itemgetter(1)
@@ -99,10 +105,20 @@ class RangeFetcher:
 
     A range ends where its last offset does, whether or not a record is there: transaction markers, aborted and
     compacted records leave gaps. All of them are read to their ends, or `fetch` raises.
+
+    A batch that cannot be read is skipped, and noted with the columns of its partition (`RawColumns.unreadable`). Without
+    `batch_end`, which finds its end, `fetch` raises.
     """
 
-    def __init__(self, client_config: Mapping[str, Any], timeout: float = 60.0, metrics: ClientMetrics | None = None) -> None:
+    def __init__(
+        self,
+        client_config: Mapping[str, Any],
+        timeout: float = 60.0,
+        metrics: ClientMetrics | None = None,
+        batch_end: BatchEnd | None = None,
+    ) -> None:
         self._config = dict(client_config)
+        self._batch_end = batch_end
         self._timeout = timeout
         self._metrics = metrics
         self._slow: frozenset[TopicPartition] = frozenset()
@@ -190,7 +206,7 @@ class RangeFetcher:
         config = {**settings, **self._config, "enable.partition.eof": True}
         if self._metrics is not None:
             config = self._metrics.settings(config, "short" if settings is _SHORT_READS else "long")
-        return _Reader(open_client("consumer", Consumer, config), self._timeout)
+        return _Reader(open_client("consumer", Consumer, config), self._timeout, self._batch_end)
 
 
 class LenientFetcher(RangeFetcher):
@@ -200,9 +216,13 @@ class LenientFetcher(RangeFetcher):
     """
 
     def __init__(
-        self, client_config: Mapping[str, Any], timeout: float = _PATIENCE, metrics: ClientMetrics | None = None
+        self,
+        client_config: Mapping[str, Any],
+        timeout: float = _PATIENCE,
+        metrics: ClientMetrics | None = None,
+        batch_end: BatchEnd | None = None,
     ) -> None:
-        super().__init__(client_config, timeout, metrics)
+        super().__init__(client_config, timeout, metrics, batch_end)
         self._missed: dict[TopicPartition, Short] = {}
 
     def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawColumns]:
@@ -221,9 +241,9 @@ class LenientFetcher(RangeFetcher):
 class _Reader:
     """One consumer, which is assigned where the last read ended: a read that goes on there finds what was fetched meanwhile."""
 
-    def __init__(self, consumer: Consumer, timeout: float) -> None:
+    def __init__(self, consumer: Consumer, timeout: float, batch_end: BatchEnd | None = None) -> None:
         self.consumer = consumer
-        self._timeout = timeout
+        self._timeout, self._batch_end = timeout, batch_end
         self._next: dict[TopicPartition, int] = {}
         """Which partitions are assigned, and where the last read of each ended."""
         self._ahead: dict[TopicPartition, list[Message]] = {}
@@ -232,6 +252,8 @@ class _Reader:
         """The end of a partition, where the consumer has come to it."""
         self._lost: dict[TopicPartition, str] = {}
         """Partitions whose logs do not have what is read, and why."""
+        self._unreadable: dict[TopicPartition, tuple[int, str]] = {}
+        """Where batches begin that cannot be read, and why not; the consumer goes no further."""
         self._headers = True
 
     def read(
@@ -242,7 +264,7 @@ class _Reader:
         Those that are known to be slow are not waited for as long.
         """
         found = {partition: RawColumns(*partition, [], [], [], []) for partition in wanted}
-        self._lost, self._headers = {}, headers
+        self._lost, self._unreadable, self._headers = {}, {}, headers
         try:
             short = self._fill(wanted, found, slow)
         except BaseException:
@@ -300,6 +322,8 @@ class _Reader:
                     self._assign(missing)
             else:
                 self._drop_finished(ends, missing)
+            if self._unreadable:
+                self._skip_unreadable(ends, missing, found)
             for partition in self._lost.keys() & missing.keys():
                 short[partition] = Short(missing.pop(partition), self._lost[partition], out_of_range=True)
             if missing and time.monotonic() > moved_at + patience:
@@ -380,9 +404,36 @@ class _Reader:
                 self._reached[partition] = message.offset()
             elif error.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET):
                 self._lost[partition] = "it is no longer in the log: deleted by retention, or the topic was made anew"
+            elif error.code() in _OF_A_BATCH:
+                self._unreadable[partition] = message.offset(), error.str()
+                break  # the consumer tries it again and again
             else:
                 _fail(error, partition)
         return records
+
+    def _skip_unreadable(
+        self,
+        ends: Mapping[TopicPartition, int],
+        missing: dict[TopicPartition, int],
+        found: Mapping[TopicPartition, RawColumns],
+    ) -> None:
+        """Note the batches that cannot be read, and go on behind them."""
+        for partition, (first, reason) in self._unreadable.items():
+            if partition not in missing:
+                continue  # it lies behind what is read now
+            start = max(first, missing.pop(partition))
+            if start >= ends[partition]:
+                continue
+            if self._batch_end is None:
+                raise UnreadableBatch(start, start + 1, reason).error(*partition)
+            end = min(max(self._batch_end(partition, start), start + 1), ends[partition])
+            found[partition].unreadable += (UnreadableBatch(start, end, reason),)
+            if end < ends[partition]:
+                missing[partition] = end
+        self._unreadable.clear()
+        self.rest()
+        if missing:
+            self._assign(missing)
 
     def _drop_finished(self, ends: Mapping[TopicPartition, int], missing: dict[TopicPartition, int]) -> None:
         """Take out the partitions whose position passed the end over a gap, without a record to show it."""

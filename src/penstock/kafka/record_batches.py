@@ -61,6 +61,15 @@ def offset_behind(data: bytes, position: int) -> int:
     return max([position, *(batch.last_offset + 1 for batch, _, _ in _whole_batches(data))])
 
 
+def batch_end(data: bytes, position: int) -> int:
+    """Return the offset behind the batch that holds a position, by its header alone; the next offset if that is not known."""
+    try:
+        batch = next((batch for batch, _, _ in _whole_batches(data) if batch.last_offset >= position), None)
+    except UnreadableBatchError:
+        batch = None
+    return position + 1 if batch is None or batch.format != _FORMAT else batch.last_offset + 1
+
+
 def read_batches(topic: str, partition: int, data: bytes, position: int, aborted: Sequence[Aborted] = ()) -> ReadBatches:
     """The records in a broker's answer from a position on; those of aborted transactions are left out.
 

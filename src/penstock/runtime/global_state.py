@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.clock import Clock
+from penstock.columns.columns import UnreadableBatch
 from penstock.errors import ConfigError, PenstockError, ProcessingError, ProcessorStateError, StreamsError
 from penstock.handlers import (
     DeserializationExceptionHandler,
@@ -236,6 +237,10 @@ class GlobalStateUpdateTask:
             source = self.topology.source(raw.topic)
             self._run(source, Record(key, value, raw.timestamp, raw.headers), raw)
         self._offsets[TopicPartition(raw.topic, raw.partition)] = raw.offset
+
+    def skip(self, partition: TopicPartition, batch: UnreadableBatch) -> None:
+        """Go on without a batch of a global topic that cannot be read, if the deserialization exception handler says so."""
+        self._deserializers[partition.topic].skip(*partition, batch)
 
     def flush_state(self) -> None:
         """Commit the stores with how far their topics have been read."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from penstock.columns.columns import UnreadableBatch
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import DeserializationError, StreamsError
 from penstock.handlers import DeserializationExceptionHandler, Result, as_response
-from penstock.record import RawRecord
+from penstock.record import NO_TIMESTAMP, RawRecord
 
 if TYPE_CHECKING:
     from penstock.runtime.nodes import SourceNode
@@ -53,9 +54,16 @@ class RecordDeserializer:
         try:
             return source.read(raw)
         except Exception as exc:  # noqa: BLE001  (whatever a user's deserializer raises is the handler's to judge)
-            source.failed += 1
-            handle_deserialization_failure(self._handler, self._context, exc, raw, source.name)
+            self._failed(exc, raw)
             return None
+
+    def skip(self, topic: str, partition: int, batch: UnreadableBatch) -> None:
+        """Ask the handler about a batch that cannot be read; it raises, or goes on without the batch."""
+        self._failed(batch.error(topic, partition), RawRecord(topic, partition, batch.start, NO_TIMESTAMP, None, None))
+
+    def _failed(self, exc: Exception, raw: RawRecord) -> None:
+        self._source.failed += 1
+        handle_deserialization_failure(self._handler, self._context, exc, raw, self._source.name)
 
 
 def handle_deserialization_failure(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from penstock.columns.columns import RawColumns
+from penstock.columns.columns import RawColumns, UnreadableBatch
 from penstock.errors import StreamsError
 from penstock.handlers import DeserializationExceptionHandler
 from penstock.ids import TopicPartition
@@ -16,6 +16,7 @@ from penstock.runtime.record_deserializer import ConsumerRecord, handle_deserial
 from penstock.timestamps import FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp
 
 if TYPE_CHECKING:
+    from penstock.config.streams_config import StreamsConfig
     from penstock.runtime.nodes import SourceNode
 
 UNKNOWN = NO_TIMESTAMP
@@ -26,6 +27,15 @@ _TRUSTING = (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, UsePartitionT
 # The next record of a queue: typed, and as it came. None for the typed one marks the last of a run of records that were
 # skipped; it is handed out all the same so that its offset gets committed.
 StampedRecord = tuple["Record[Any, Any] | None", RawRecord]
+
+
+_LARGEST_RECORD = 100_000_000  # librdkafka's receive.message.max.bytes
+
+
+def largest_record(config: StreamsConfig) -> int:
+    """Return how many bytes a record may have: what the consumers take."""
+    given = config.main_consumer_configs(config["application.id"], "").get("receive.message.max.bytes")
+    return _LARGEST_RECORD if given is None else int(given)
 
 
 class RecordQueue:
@@ -104,6 +114,32 @@ class RecordQueue:
             self.head = None  # the first one is skipped; the next that is shows its offset
             self.add_raw_records(islice(columns, 1, None))
         return len(self)
+
+    def skip(self, batch: UnreadableBatch) -> None:
+        """Go on without a batch that cannot be read, if the deserialization exception handler says so."""
+        raw = RawRecord(*self.partition, batch.start, NO_TIMESTAMP, None, None)
+        self.source.failed += 1
+        handle_deserialization_failure(self._handler, self._context, batch.error(*self.partition), raw, self.source.name)
+
+    def without_bombs(self, records: Sequence[RawRecord] | RawColumns, largest: int) -> Sequence[RawRecord] | RawColumns:
+        """Go on without records larger than this, if the deserialization exception handler says so.
+
+        librdkafka unpacks no zstd batch to more than `receive.message.max.bytes`; those of other codecs it unpacks whatever
+        their size.
+        """
+        if isinstance(records, RawColumns) and records.headers is None:
+            columns = (records.keys, records.values)
+            if sum(max(map(len, filter(None, column)), default=0) for column in columns) <= largest:
+                return records
+        kept = []
+        for raw in records:
+            size = sum(len(part or b"") for part in (raw.key, raw.value, *(value for _, value in raw.headers)))
+            if size <= largest:
+                kept.append(raw)
+            else:
+                reason = f"a record of {size:,} bytes is larger than consumer.receive.message.max.bytes ({largest:,})"
+                self.skip(UnreadableBatch(raw.offset, raw.offset + 1, reason))
+        return RawColumns.of(*self.partition, kept)
 
     def take_all(self) -> RawColumns:
         """Take out everything that waits, as columns; the times stay as they are."""

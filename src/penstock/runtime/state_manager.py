@@ -8,7 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from penstock.columns.columns import RawColumns
+from penstock.columns.columns import RawColumns, UnreadableBatch
 from penstock.errors import ConfigError, PenstockError, ProcessorStateError, StreamsError, TaskCorruptedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.log_bounds import LogBounds
@@ -181,6 +181,8 @@ class ProcessorStateManager:
         metadata = self._by_changelog(partition)
         if metadata is None or metadata.restorer is None:
             raise StreamsError(f"task {self.task_id}: {partition} is not the changelog of any of its stores")
+        if isinstance(records, RawColumns):
+            self._judge_unreadable(partition, metadata.store.name, records.unreadable)
         try:
             restored = metadata.restorer.restore(records)
             if position is not None:
@@ -193,6 +195,20 @@ class ProcessorStateManager:
                 f"task {self.task_id}: cannot restore store {metadata.store.name} from {partition}, {offsets}: {exc}"
             ) from exc
         return restored
+
+    def _judge_unreadable(self, partition: TopicPartition, store: str, batches: Iterable[UnreadableBatch]) -> None:
+        """Refuse to restore a store without a part of its changelog.
+
+        An input topic is different: its records are committed, so the deserialization exception handler has let the batch go.
+        """
+        for batch in batches:
+            error = batch.error(*partition)
+            if not self.changelog_as_source(partition):
+                raise ProcessorStateError(
+                    f"task {self.task_id}: the store {store} cannot be restored: {error} Reset the application (penstock reset), "
+                    "or copy the changelog topic without these records."
+                ) from error
+            _log.warning("task %s: the store %s is restored without a part of its topic. %s", self.task_id, store, error)
 
     def restores_headers(self, partition: TopicPartition) -> bool:
         """Whether the store of a changelog keeps headers of its records, or reads something in them."""

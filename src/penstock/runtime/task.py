@@ -39,7 +39,7 @@ from penstock.runtime.pace import Pace
 from penstock.runtime.partition_group import MergedRows, PartitionGroup
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.punctuation import NEVER
-from penstock.runtime.record_queue import UNKNOWN, RecordQueue, StampedRecord
+from penstock.runtime.record_queue import UNKNOWN, RecordQueue, StampedRecord, largest_record
 from penstock.runtime.state_manager import ProcessorStateManager
 from penstock.runtime.task_errors import tells_task
 from penstock.runtime.task_metrics import TaskMetrics
@@ -127,6 +127,7 @@ class StreamTask:
         self.partition_group = PartitionGroup(
             self._create_queues(config), config["max.task.idle.ms"], metrics.record_lateness, metrics.enforced_processing
         )
+        self._largest_record = largest_record(config)
         self.column_plan = ColumnPlan()
         self.processed_as_columns = 0
         self._pace = Pace()
@@ -227,7 +228,12 @@ class StreamTask:
             if not len(records):
                 self._without_records.add(partition)
                 self._commit_needed = True
-        self.metrics.consumed(partition, self.partition_group.queue(partition).source.name, records)
+        queue = self.partition_group.queue(partition)
+        if isinstance(records, RawColumns):
+            for batch in records.unreadable:
+                queue.skip(batch)
+        if self.metrics.consumed(partition, queue.source.name, records) > self._largest_record:
+            records = queue.without_bombs(records, self._largest_record)
         return self.partition_group.add_raw_records(partition, records)
 
     def update_next_offset(self, partition: TopicPartition, offset: int) -> None:

@@ -124,15 +124,21 @@ class TaskMetrics:
 
     def consumed(
         self, partition: TopicPartition, source: str, records: Sequence[RawRecord] | RawColumns, stand_for: int | None = None
-    ) -> None:
-        """Count records of an input partition; before a count a row may stand for several, of which only one has bytes."""
-        if len(records):
-            count, size = self._topic(partition.topic, source, "consumed")
-            count.record(len(records) if stand_for is None else stand_for)
-            if isinstance(records, RawColumns):
-                size.record(_columns_size(records, _CONSUMED_OVERHEAD))
-            else:
-                size.record(sum(map(_consumed_size, records)))
+    ) -> int:
+        """Count records of an input partition and return their bytes.
+
+        Before a count a row may stand for several records, of which only one has bytes.
+        """
+        if not len(records):
+            return 0
+        count, size = self._topic(partition.topic, source, "consumed")
+        count.record(len(records) if stand_for is None else stand_for)
+        if isinstance(records, RawColumns):
+            consumed = _columns_size(records, _CONSUMED_OVERHEAD)
+        else:
+            consumed = sum(map(_consumed_size, records))
+        size.record(consumed)
+        return consumed
 
     def produced(self, records: Iterable[RecordOrColumns]) -> None:
         """Count outputs, by topic."""

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from penstock.kafka.record_batches import Aborted, UnreadableBatchError, offset_behind, read_batches
+from penstock.kafka.record_batches import Aborted, UnreadableBatchError, batch_end, offset_behind, read_batches
 
 Entry = tuple[int, bytes | None, bytes | None]
 """A timestamp, a key and a value."""
@@ -167,3 +167,15 @@ def test_should_never_read_outside_of_what_it_was_given(data: st.DataObject) -> 
         return
     assert len(columns.keys) == len(columns.values) == len(columns.timestamps) == len(columns.offsets)
     assert all(np.array(columns.offsets) >= 0)
+
+
+@pytest.mark.parametrize(("position", "end"), [(5, 8), (6, 8), (7, 8), (8, 9), (9, 10)])
+def test_should_find_the_end_of_a_batch_without_looking_inside(position: int, end: int) -> None:
+    damaged = bytearray(batch(5, [(1, b"k", b"v")] * 3, compression=GZIP))
+    damaged[HEADER:] = bytes(len(damaged) - HEADER)
+    assert batch_end(bytes(damaged) + batch(8, [(1, b"k", b"v")]), position) == end
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff" * 200, bytes(200), b"short"])
+def test_should_go_to_the_next_offset_if_the_header_of_a_batch_is_damaged_too(damage: bytes) -> None:
+    assert batch_end(damage, 5) == 6

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from penstock.clock import ManualClock
-from penstock.errors import ProcessingError, StreamsError
+from penstock.columns.columns import UnreadableBatch
+from penstock.errors import DeserializationError, ProcessingError, StreamsError
 from penstock.ids import TopicPartition
 from penstock.log_bounds import LogBounds
 from penstock.metrics.registry import Metrics
@@ -144,6 +145,17 @@ def test_should_skip_what_cannot_be_read_where_told_to(tmp_path: Path) -> None:
     task.update(raw(0, "a", "not a long"))
     task.flush_state()
     assert task.state_manager.changelog_offsets == {PARTITION: 1}
+
+
+def test_should_ask_the_handler_about_a_batch_that_cannot_be_read(tmp_path: Path) -> None:
+    batch = UnreadableBatch(3, 7, "Decompression failed")
+    task = open_task(tmp_path / "1", deserialization_exception_handler="log_and_continue")
+    task.initialize([PARTITION])
+    task.skip(PARTITION, batch)
+    task = open_task(tmp_path / "2")
+    task.initialize([PARTITION])
+    with pytest.raises(DeserializationError, match="topic global-topic, partition 0, offset 3"):
+        task.skip(PARTITION, batch)
 
 
 def test_should_refuse_what_a_global_processor_cannot_do(tmp_path: Path) -> None:

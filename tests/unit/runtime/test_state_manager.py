@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.columns.columns import RawColumns, UnreadableBatch
 from penstock.errors import ProcessorStateError, StreamsError, TaskCorruptedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.log_bounds import LogBounds
@@ -94,6 +95,29 @@ def test_should_go_on_restoring_where_the_store_has_got_to() -> None:
     assert state.changelog_offsets == {CHANGELOG: 7}
     state.restore(CHANGELOG, [], position=10)
     assert state.changelog_offsets == {CHANGELOG: 10}
+
+
+def damaged() -> RawColumns:
+    found = RawColumns(*CHANGELOG, [9], [0], [b"k"], [b"v"])
+    found.unreadable = (UnreadableBatch(5, 9, "Decompression failed"),)
+    return found
+
+
+def test_should_refuse_to_restore_a_store_without_a_part_of_its_changelog() -> None:
+    store = FakeStore()
+    told = r"store cannot be restored: .* app-store-changelog-2 at offsets 5 to 8 cannot be read: .*penstock reset"
+    with pytest.raises(ProcessorStateError, match=told):
+        manager(store).restore(CHANGELOG, damaged())
+    assert not store.restored
+
+
+def test_should_restore_from_an_input_topic_without_what_was_skipped_there(caplog: pytest.LogCaptureFixture) -> None:
+    store = FakeStore()
+    state = ProcessorStateManager(TASK, Path("folder"), {"store": CHANGELOG.topic}, [CHANGELOG])
+    context: Any = SimpleNamespace(register=state.register_store)
+    state.initialize_stores([store], context)
+    assert state.restore(CHANGELOG, damaged()) == 1
+    assert "at offsets 5 to 8 cannot be read: Decompression failed" in caplog.text
 
 
 def test_should_commit_stores_with_the_offsets_that_were_written() -> None:

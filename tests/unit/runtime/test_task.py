@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.errors import ProcessingError, StreamsError, TaskMigratedError
+from penstock.columns.columns import RawColumns, UnreadableBatch
+from penstock.errors import DeserializationError, ProcessingError, SerializationError, StreamsError, TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.processor import Processor, PunctuationType
 from penstock.record import RawRecord, Record
@@ -176,6 +178,61 @@ def test_should_skip_corrupt_records_and_commit_behind_them(tmp_path: Path) -> N
     assert pairs(commit.outputs) == [(b"a", (1).to_bytes(8, "big"), 1)]
     assert commit.offsets[IN].offset == 3
     assert harness.metrics.value("dropped-records-total", "stream-task-metrics") == 2
+
+
+def unreadable(*values: bytes, batches: Sequence[UnreadableBatch] = ()) -> RawColumns:
+    """Records of a fetch that has skipped batches."""
+    count = len(values)
+    found = RawColumns(*IN, range(10, 10 + count), [1] * count, [b"k"] * count, list(values))
+    found.unreadable = tuple(batches)
+    return found
+
+
+TWO_BATCHES = (UnreadableBatch(5, 8, "Decompression failed"), UnreadableBatch(8, 9, "Bad checksum"))
+
+
+@pytest.mark.parametrize("values", [(), (b"a", b"b")])
+def test_should_go_on_behind_batches_that_cannot_be_read_if_the_handler_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, values: Sequence[bytes]
+) -> None:
+    harness = Harness(pipeline(Forwarder), tmp_path, config(deserialization_exception_handler="log_and_continue"))
+    harness.open()
+    harness.task.add_records(IN, unreadable(*values, batches=TWO_BATCHES), 12)
+    harness.task.process_all()
+    commit = harness.commit()
+    assert pairs(commit.outputs) == [(b"k", value, 1) for value in values]
+    assert commit.offsets[IN].offset == 12
+    assert harness.metrics.value("dropped-records-total", "stream-task-metrics") == 2
+    assert "The record batch of in-1 at offsets 5 to 7 cannot be read: Decompression failed." in caplog.text
+    assert "The record batch of in-1 at offsets 8 to 8 cannot be read: Bad checksum." in caplog.text
+
+
+def test_should_fail_at_a_batch_that_cannot_be_read_by_default(tmp_path: Path) -> None:
+    harness = Harness(pipeline(Forwarder), tmp_path)
+    harness.open()
+    with pytest.raises(DeserializationError, match="topic in, partition 1, offset 5") as caught:
+        harness.task.add_records(IN, unreadable(b"a", batches=TWO_BATCHES), 11)
+    assert isinstance(caught.value.__cause__, SerializationError)
+
+
+@pytest.mark.parametrize("as_columns", [True, False])
+@pytest.mark.parametrize("part", ["key", "value", "header"])
+def test_should_ask_the_handler_about_records_that_unpack_to_more_than_consumers_take(
+    tmp_path: Path, part: str, as_columns: bool
+) -> None:
+    settings = {"deserialization_exception_handler": "log_and_continue", "consumer.receive.message.max.bytes": 1_000}
+    harness = Harness(pipeline(Forwarder), tmp_path, config(**settings))
+    harness.open()
+    large = bytes(1_001)
+    records = [RawRecord(*IN, offset, 1, b"", b"x" * 997) for offset in range(3)]
+    bomb = {"key": {"key": large}, "value": {"value": large}, "header": {"headers": (("h", large),)}}[part]
+    records[1] = records[1]._replace(**bomb)
+    harness.task.add_records(IN, RawColumns.of(*IN, records) if as_columns else records, 3)
+    harness.task.process_all()
+    commit = harness.commit()
+    assert [len(record.value or b"") for record in commit.outputs] == [997, 997]
+    assert commit.offsets[IN].offset == 3
+    assert harness.metrics.value("dropped-records-total", "stream-task-metrics") == 1
 
 
 def test_should_flush_caches_before_it_hands_out_outputs(tmp_path: Path) -> None:

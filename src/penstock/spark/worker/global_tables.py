@@ -68,6 +68,8 @@ class LaneGlobalTables:
             while position < end:
                 until = min(end, position + step_sizes.GLOBAL_TABLE)
                 records = self._fetcher.fetch([FetchRange(partition.topic, partition.partition, position, until)])[partition]
+                for batch in records.unreadable:
+                    task.skip(partition, batch)
                 task.restore(partition, list(records), until)
                 position = until
             self._positions[partition] = position
@@ -92,6 +94,8 @@ class LaneGlobalTables:
         if not ranges:
             return
         for partition, records in self._fetcher.fetch(ranges).items():
+            for batch in records.unreadable:
+                self._task.skip(partition, batch)
             for record in records:
                 self._task.update(record)
             self._positions[partition] = ends[partition]

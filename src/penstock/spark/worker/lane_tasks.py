@@ -15,6 +15,7 @@ from penstock.columns.columns import RawColumns, RecordOrColumns
 from penstock.errors import BrokerError, StateStoreNotAvailableError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
+from penstock.kafka.batch_ends import BatchEnds
 from penstock.kafka.changelog_reader import ChangelogReader
 from penstock.kafka.client_metrics import CONSUMER, ClientMetrics
 from penstock.kafka.clients import (
@@ -29,7 +30,7 @@ from penstock.kafka.clients import (
 from penstock.kafka.fetch import FetchRange, LenientFetcher, RangeFetcher, Short
 from penstock.kafka.follow import Follower, Taken
 from penstock.kafka.log_reader import LogReader
-from penstock.kafka.log_transport import log_transport
+from penstock.kafka.log_transport import LogTransport, log_transport
 from penstock.kafka.produce import LaneProducer
 from penstock.log_bounds import LogBounds
 from penstock.metrics.registry import Metrics
@@ -126,13 +127,18 @@ class LaneTasks:
         settings = consumer_config(self._config, consumer_id)
         # A stage cannot tell the lanes what it has not read: there the driver hears of it and reads the others alone.
         reads = None if in_stage else self.client_metrics(CONSUMER, consumer_id)
-        self._fetcher = RangeFetcher(settings, _STAGE_PATIENCE) if in_stage else LenientFetcher(settings, metrics=reads)
+        ends = BatchEnds(partial(self._log_transport, restorer_id))
+        self._fetcher = (
+            RangeFetcher(settings, _STAGE_PATIENCE, batch_end=ends)
+            if in_stage
+            else LenientFetcher(settings, metrics=reads, batch_end=ends)
+        )
         self.follower = Follower(settings, reads)
         self._taken: Taken | None = None
         restoring = restore_consumer_config(self._config, restorer_id)
         self._restores_committed = reads_committed(restoring)
         self._restorer = ChangelogReader(
-            RangeFetcher(restoring, metrics=None if in_stage else self.client_metrics(CONSUMER, restorer_id)),
+            RangeFetcher(restoring, metrics=None if in_stage else self.client_metrics(CONSUMER, restorer_id), batch_end=ends),
             partial(self._log_reader, restorer_id),
         )
         self._admin_client: Admin | None = None
@@ -145,7 +151,7 @@ class LaneTasks:
             allow_group_write=self._config["allow.os.group.write.access"],
         )
         settings = global_consumer_config(self._config, client_id)
-        self._global_fetcher, committed_only = RangeFetcher(settings), reads_committed(settings)
+        self._global_fetcher, committed_only = RangeFetcher(settings, batch_end=ends), reads_committed(settings)
         self._globals_committed = committed_only
         self._globals = LaneGlobalTables(
             *(application, self._directory, self._global_fetcher, client_id),
@@ -160,8 +166,10 @@ class LaneTasks:
         """The metrics of tasks before a shuffle, whether they run here or tell what they counted elsewhere."""
 
     def _log_reader(self, client_id: str) -> LogReader:
-        settings, committed_only = log_reader_config(self._config, client_id), self._restores_committed
-        return LogReader(log_transport(settings, self._admin.leader, committed_only), committed_only)
+        return LogReader(self._log_transport(client_id), self._restores_committed)
+
+    def _log_transport(self, client_id: str) -> LogTransport:
+        return log_transport(log_reader_config(self._config, client_id), self._admin.leader, self._restores_committed)
 
     def client_metrics(self, kind: str, client_id: str) -> ClientMetrics:
         """Where a client of this lane tells its statistics."""

@@ -19,8 +19,10 @@ from typing import Any
 from penstock.errors import LockError, SerializationError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
-from penstock.kafka.clients import admin_config, reads_committed, restore_consumer_config
+from penstock.kafka.batch_ends import BatchEnds
+from penstock.kafka.clients import admin_config, log_reader_config, reads_committed, restore_consumer_config
 from penstock.kafka.fetch import FetchRange, LenientFetcher
+from penstock.kafka.log_transport import log_transport
 from penstock.log_lines import LogLine, kept_lines
 from penstock.metrics.registry import Metrics
 from penstock.runtime.processor_topology import ProcessorTopology
@@ -156,8 +158,11 @@ class StandbyUpdater:
         kept_lines()
         client_id = f"{application.client_id}-StateUpdater"
         settings = restore_consumer_config(config, f"{client_id}-restore-consumer")
-        self._fetcher, self._committed_only = LenientFetcher(settings), reads_committed(settings)
+        self._committed_only = reads_committed(settings)
         self._admin = Admin(admin_config(config, client_id))
+        reader = log_reader_config(config, f"{client_id}-restore-consumer")
+        ends = BatchEnds(lambda: log_transport(reader, self._admin.leader, self._committed_only))
+        self._fetcher = LenientFetcher(settings, batch_end=ends)
         self._directory = StateDirectory(
             state_dir_here(config["state.dir"]),
             config["application.id"],

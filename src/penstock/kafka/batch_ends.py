@@ -1,0 +1,35 @@
+"""Where record batches end that the consumer cannot read, so that they can be skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.errors import BrokerError
+from penstock.ids import TopicPartition
+from penstock.kafka.log_transport import LogTransport
+from penstock.kafka.record_batches import batch_end
+
+
+class BatchEnds:
+    """Reads headers of record batches from the leaders of partitions.
+
+    librdkafka says at which offset an unreadable batch begins, not where it ends. Its header is not compressed and says so.
+    """
+
+    def __init__(self, transport: Callable[[], LogTransport]) -> None:
+        self._transport = transport
+
+    def __call__(self, partition: TopicPartition, offset: int) -> int:
+        """Return the offset behind the batch that holds an offset."""
+        try:
+            transport = self._transport()
+            try:
+                transport.ask(partition, offset)
+                return batch_end(transport.answer().records, offset)
+            finally:
+                transport.close()
+        except Exception as exc:
+            raise BrokerError(
+                f"The end of the unreadable record batch of {partition} at offset {offset} could not be found: {exc}. "
+                "Check that the partition's leader is up."
+            ) from exc
