@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from penstock.config.secrets import shown, without_secrets
 from penstock.errors import ConfigError, RegistryUnavailableError, SerializationError
+from penstock.schema_registry.avro_bounds import MAX_DEPTH
 from penstock.schema_registry.bounded import avro_deserializer, json_schema_half, protobuf_deserializer
 from penstock.schema_registry.clients import client_for, is_outage
 from penstock.schema_registry.settings import Settings, of_application, parse, strategy_function
@@ -254,7 +255,7 @@ class JsonSchemaSerde(_SchemaSerde[T]):
             self._schema, client, _with_context(self._to_dict), write, json_encode=lambda value: encode_json(value).decode()
         )
         deserializer = json_schema_half(module.JSONDeserializer)(
-            self._schema, _with_context(self._from_dict), client, conf=read, json_decode=lambda data: parse_json(_text(data))
+            self._schema, _with_context(self._from_dict), client, conf=read, json_decode=_parse_bounded
         )
         return serializer, deserializer
 
@@ -338,6 +339,22 @@ def _with_context(function: Callable[..., Any] | None) -> Callable[..., Any] | N
     places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = [p for p in places if p.default is p.empty]
     return function if len(required) == 2 else lambda value, _: function(value)
+
+
+def _parse_bounded(data: str | bytes) -> Any:
+    """Parse JSON. A value with more than `MAX_DEPTH` levels is refused: the check against the schema takes a stack as deep."""
+    parsed = parse_json(_text(data))
+    level: list[Any] = [parsed]
+    for _ in range(MAX_DEPTH):
+        level = [
+            part
+            for whole in level
+            if isinstance(whole, dict | list)
+            for part in (whole.values() if isinstance(whole, dict) else whole)
+        ]
+        if not level:
+            return parsed
+    raise ValueError(f"the value has more than {MAX_DEPTH} levels")
 
 
 def _text(data: Any) -> str:

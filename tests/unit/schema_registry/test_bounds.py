@@ -199,7 +199,7 @@ def test_should_refuse_json_of_a_schema_that_holds_itself_too_deep(registry: Any
     schema = {"title": "List", "properties": {"next": {"$ref": "#"}}}
     serde: JsonSchemaSerde[Any] = JsonSchemaSerde(schema, MOCK)
     assert serde.deserializer("lists", framed(registry, schema, b'{"next":{"next":{}}}', "JSON")) == {"next": {"next": {}}}
-    with pytest.raises(SerializationError, match="recursion"):
+    with pytest.raises(SerializationError, match="500 levels"):
         serde.deserializer("lists", framed(registry, schema, b'{"next":' * 900 + b"1" + b"}" * 900, "JSON"))
 
 

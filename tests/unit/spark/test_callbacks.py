@@ -389,10 +389,13 @@ def test_should_know_every_setting_that_names_a_callback() -> None:
         "task.assignor.class",  # tests/unit/client/test_custom_assignment.py
         "processor.wrapper.class",  # called by KafkaStreams(…), which raises
         "dsl.store.suppliers.class",  # called by KafkaStreams(…), which raises
+        "default.client.supplier",  # tests/unit/kafka/test_client_supplier.py
         "sasl.oauthbearer.token.provider",  # tests/unit/kafka/test_tokens.py
     }
     not_called = {
         *("default.list.key.serde.inner", "default.list.value.serde.inner", "windowed.inner.class.serde"),  # by serdes above
-        *("default.list.key.serde.type", "default.list.value.serde.type", "default.client.supplier"),  # without effect
+        *("default.list.key.serde.type", "default.list.value.serde.type"),  # without effect
     }
-    assert {key.name for key in KEYS.values() if key.type is Type.CLASS} == here | elsewhere | not_called
+    assert {
+        key.name for key in KEYS.values() if key.type in (Type.CLASS, Type.FUNCTION, Type.HANDLER)
+    } == here | elsewhere | not_called
