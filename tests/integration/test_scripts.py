@@ -33,10 +33,11 @@ def _readme(kafka: Kafka, source: str, sink: str, name: str, folder: Path) -> st
 
 
 @contextmanager
-def _run(script: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
+def _run(script: str, folder: Path, errors: bool = False) -> Iterator[subprocess.Popen[str]]:
     file = folder / "script.py"
     file.write_text(script)
-    process = subprocess.Popen([sys.executable, str(file)], cwd=folder, stdout=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, str(file)], cwd=folder, stdout=pipe, stderr=pipe if errors else None, text=True)
     try:
         yield process
     finally:
@@ -74,3 +75,18 @@ streams.set_state_listener(lambda new, old: new.name == "REBALANCING" and os.kil
     assert process.returncode == 0
     assert ended == "NOT_RUNNING None"
     assert said in ("True", "False")
+
+
+def test_should_end_with_1_and_name_the_failure_whatever_handlers_are_attached(kafka: Kafka, tmp_path: Path) -> None:
+    source, sink = topics(kafka, "lines", "word-counts")
+    script = _readme(kafka, source, sink, unique("readme"), tmp_path / "state")
+    script = script.replace("line.lower()", "(line.lower() if line != 'boom' else line.no_such_method())")
+    script = script.replace("config = {", "config = {'application.server': '127.0.0.1:0', ")
+    script = f"import logging\nlogging.getLogger('penstock').addHandler(logging.NullHandler())\n{script}"
+    kafka.feed(source, texts(("", "boom")))
+    with _run(script, tmp_path, errors=True) as process:
+        _, errors = process.communicate(timeout=LIMIT)
+    assert process.returncode == 1
+    assert re.search(r"^penstock: the application readme-.* failed: ProcessingError: .*no_such_method", errors, re.MULTILINE), (
+        errors
+    )

@@ -161,7 +161,7 @@ class KafkaStreams(QueryMethods):
         self._ended = threading.Event()
         self._topics_doubted = threading.Event()
         """Set to look at the topics at once: one may be gone, or the application has ended."""
-        self.failure: BaseException | None = None
+        self._failure: BaseException | None = None
 
     # -- before the start ----------------------------------------------------------------------------------------------
 
@@ -192,6 +192,13 @@ class KafkaStreams(QueryMethods):
         """Where the application is in its life."""
         return self._life.state
 
+    @property
+    def failure(self) -> BaseException | None:
+        """Why the application failed; None if it has not. A script that has read it decides on its exit code itself."""
+        if self._failure is not None:
+            process_end.forget_failure(self._client_id)
+        return self._failure
+
     def start(self) -> None:
         """Begin to process; returns when the topics are there and the application is about to join its group.
 
@@ -216,8 +223,9 @@ class KafkaStreams(QueryMethods):
             _log.info("%s", exc)
             self._life.wait_for_end(_CLOSE_SECONDS)
         except BaseException as exc:
-            self.failure = exc
+            self._failure = exc
             self._close_to_error()
+            process_end.forget_failure(self._client_id)  # it is raised
             raise
         finally:
             self._starter = None
@@ -307,7 +315,7 @@ class KafkaStreams(QueryMethods):
                 self._lane_jobs,
                 conductor,
                 state=lambda: self._life.state,
-                failure=lambda: self.failure,
+                failure=lambda: self._failure,
                 ends=lambda partitions: self._admin.log_ends(partitions, config.eos_enabled),
                 thread_states=lambda: {thread.name: thread.state.name for thread in self._threads.all()},
                 state_since=lambda: self._life.since,
@@ -641,7 +649,7 @@ class KafkaStreams(QueryMethods):
             self._conductor.run()
         except BaseException as exc:  # noqa: BLE001 - without its conductor a client would look alive and do nothing
             self._on_failure(exc, None)
-            self.failure = exc
+            self._failure = exc
         finally:
             self._close_to_error(with_page=False)
 
@@ -731,7 +739,7 @@ class KafkaStreams(QueryMethods):
                 _log.error("%s failed and is replaced: %s", thread.name, error)
                 self._replace_thread(thread)
             return True
-        self.failure = error
+        self._failure = error
         if response is StreamThreadExceptionResponse.SHUTDOWN_APPLICATION:
             _log.error("all instances of the application are told to stop after a failure: %s", error, exc_info=error)
             return self._request_shutdown()
@@ -795,9 +803,19 @@ class KafkaStreams(QueryMethods):
 
     def _close_to_error(self, with_page: bool = True) -> None:
         """Stop after a failure; nothing where the application stops already. The page may tell of it until `close`."""
-        if self._life.become(State.PENDING_ERROR):
+        with self._life.lock:
+            if self._life.state.is_running_or_rebalancing:  # before the state changes: the main thread may end with it
+                process_end.failed(self._client_id, self._failure_reason())
+            told = self._life.change(State.PENDING_ERROR)
+        self._life.tell(told)
+        if told is not None:
             self._release(with_page)
             self._life.become(State.ERROR)
+
+    def _failure_reason(self) -> str:
+        if self._failure is None:
+            return "another instance asked all instances of the application to stop"
+        return f"{type(self._failure).__name__}: {self._failure}"
 
     def _shut_down(self) -> None:
         with self._starting:  # what is being started is started first

@@ -1,18 +1,22 @@
-"""How long a process lasts in which an application was started: until that ends, as in Java.
+"""How long a process lasts in which an application was started, and its exit code.
 
-Penstock's threads are daemons, so a script whose last line is `streams.start()` would end with that line. What comes after the
-end of the main thread:
+The process lasts as long as the application, as in Java. Penstock's threads are daemons, so a script whose last line is
+`streams.start()` would otherwise end with that line. What happens after the end of the main thread:
 
     the script has come to its end     the application goes on until it ends by itself, or Ctrl-C or SIGTERM ask for it
     it has failed, or was interrupted  the application is closed, and the process ends with the script's code
     an interactive Python              likewise
     a test runner                      nothing: a test that failed before it closed its application must not keep the others
 
-Whoever has closed an application, or is closing it, is not waited for.
+The process does not wait for an application that is closed or closing.
+
+A script whose application failed ends with exit code 1, and standard error names the failure. Exception: the script knows of the
+failure, because it was raised or because the script has read `streams.failure`.
 """
 
 from __future__ import annotations
 
+import atexit
 import concurrent.futures.thread  # noqa: F401 - what it does at the end comes after what was registered later: it closes all pools
 import logging
 import os
@@ -40,7 +44,7 @@ class Application(Protocol):
         """Where it is in its life."""
 
     def close(self, timeout: int) -> bool:
-        """End it within so many milliseconds."""
+        """End it, or wait for its end, within so many milliseconds."""
 
 
 class StopSignal(threading.Event):
@@ -79,6 +83,7 @@ class ProcessEnd:
     def __init__(self) -> None:
         self._process = os.getpid()
         self._applications = weakref.WeakSet[Any]()
+        self._failures: dict[str, str] = {}
         self._lock = threading.Lock()
         self._is_registered = False
 
@@ -88,6 +93,7 @@ class ProcessEnd:
             if self._process != os.getpid():  # forked since
                 self._process, self._is_registered = os.getpid(), False
                 self._applications.clear()
+                self._failures.clear()
             self._applications.add(application)
             if not self._is_registered:
                 # Not `atexit`: by then nothing can be given to a pool of threads any more, and applications have such pools.
@@ -95,15 +101,27 @@ class ProcessEnd:
                     threading._register_atexit(self._ended, os.getpid())  # type: ignore[attr-defined]
                 self._is_registered = True
 
+    def failed(self, client_id: str, reason: str) -> None:
+        """Remember that an application failed; as text, because an exception would keep its application in memory."""
+        with self._lock:
+            self._failures[client_id] = reason
+
+    def forget_failure(self, client_id: str) -> None:
+        """The script knows of the failure of its application."""
+        with self._lock:
+            self._failures.pop(client_id, None)
+
     def _ended(self, process: int) -> None:
         if os.getpid() != process or _is_a_test_runner():
             return
-        left = self._working()
-        if not left:
-            return
-        if _is_interactive() or getattr(sys, "last_value", None) is not None:
-            _close(left)
-            return
+        is_at_its_end = not _is_interactive() and getattr(sys, "last_value", None) is None
+        if is_at_its_end and self._working():
+            self._wait()
+        _close([*self._working(), *self._failing()])
+        if is_at_its_end and self._failures:
+            atexit.register(_exit_with_failure)
+
+    def _wait(self) -> None:
         _log.info("the main thread has ended; the application goes on until it is closed, or Ctrl-C or SIGTERM end it")
         try:
             with StopSignal([number for number in _SIGNALS if not _is_the_users(signal.getsignal(number))]) as stop:
@@ -111,10 +129,19 @@ class ProcessEnd:
                     pass
         except (KeyboardInterrupt, SystemExit):  # by a handler of the user's
             pass
-        _close(self._working())
 
     def _working(self) -> list[Application]:
         return [application for application in self._applications if application.state.is_running_or_rebalancing]
+
+    def _failing(self) -> list[Application]:
+        """Applications that failed and still give back what they use, which takes seconds."""
+        return [application for application in self._applications if application.state is State.PENDING_ERROR]
+
+    def tell_failures(self) -> None:
+        """Write the failures that the script does not know of to standard error."""
+        for client_id, reason in self._failures.items():
+            with suppress(OSError, ValueError, AttributeError):  # standard error is closed, or there is none
+                print(f"penstock: the application {client_id} failed: {reason}", file=sys.stderr, flush=True)
 
 
 process_end: Final = ProcessEnd()
@@ -123,6 +150,16 @@ process_end: Final = ProcessEnd()
 def _close(applications: Iterable[Application]) -> None:
     for application in applications:
         application.close(_CLOSE_MS)
+
+
+def _exit_with_failure() -> None:
+    """End the process with exit code 1 after all other exit handlers: Python offers no way to change the code this late."""
+    atexit.unregister(_exit_with_failure)
+    atexit._run_exitfuncs()
+    process_end.tell_failures()
+    with suppress(OSError, ValueError, AttributeError):  # standard output is closed, or there is none
+        sys.stdout.flush()
+    os._exit(1)
 
 
 def _is_the_users(handler: Any) -> bool:

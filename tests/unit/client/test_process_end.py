@@ -41,6 +41,7 @@ class Played:
                 print("works", flush=True)
             if number == turns:
                 print("failed", flush=True)
+                process_end.failed("played-1", "ValueError: no")
                 self.state = State.ERROR
 
     def close(self, timeout):
@@ -88,14 +89,45 @@ def test_should_go_on_after_the_script_until_a_signal_closes_the_application(num
         assert script.end() == (0, "closed\n", "")
 
 
-def test_should_end_when_the_application_does() -> None:
+_FAILED = "penstock: the application played-1 failed: ValueError: no\n"
+
+
+def test_should_end_with_1_and_name_the_failure_when_the_application_fails() -> None:
     with _Script("process_end.last_as_long_as(Played(turns=30))") as script:
-        assert script.end() == (0, "works\nfailed\n", "")
+        assert script.end() == (1, "works\nfailed\n", _FAILED)
+
+
+def test_should_end_with_1_if_the_application_failed_before_the_script_ended() -> None:
+    failed = "played = Played(turns=1); process_end.last_as_long_as(played); played._thread.join(); del played"
+    with _Script(failed) as script:
+        assert script.end() == (1, "failed\n", _FAILED)
+
+
+def test_should_let_an_application_that_fails_give_back_what_it_uses() -> None:
+    with _Script("played = Played(state=State.PENDING_ERROR); process_end.last_as_long_as(played)") as script:
+        assert script.end() == (0, "closed\n", "")
+
+
+def test_should_leave_the_exit_code_to_a_script_that_knows_of_the_failure() -> None:
+    known = "played = Played(turns=1); process_end.last_as_long_as(played); played._thread.join()"
+    with _Script(f"{known}; process_end.forget_failure('played-1'); sys.exit(3)") as script:
+        assert script.end() == (3, "failed\n", "")
+
+
+def test_should_run_all_exit_handlers_once_before_it_ends_with_1() -> None:
+    handlers = "import atexit; atexit.register(print, 'first'); process_end.last_as_long_as(Played(turns=1))"
+    with _Script(f"{handlers}; atexit.register(print, 'second')") as script:
+        assert script.end() == (1, "failed\nsecond\nfirst\n", _FAILED)
+
+
+def test_should_end_with_1_if_standard_error_is_closed() -> None:
+    with _Script("process_end.last_as_long_as(Played(turns=1)); sys.stderr.close()") as script:
+        assert script.end() == (1, "failed\n", "")
 
 
 def test_should_wait_for_all_that_were_started() -> None:
     with _Script("process_end.last_as_long_as(Played(turns=1)); process_end.last_as_long_as(Played(turns=30))") as script:
-        assert script.end() == (0, "failed\nworks\nfailed\n", "")
+        assert script.end() == (1, "failed\nworks\nfailed\n", _FAILED)
 
 
 @pytest.mark.parametrize("state", ["CREATED", "PENDING_SHUTDOWN", "NOT_RUNNING", "ERROR"])

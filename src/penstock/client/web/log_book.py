@@ -22,6 +22,9 @@ class LogBook(logging.Handler):
     """Keeps what passes the level of penstock's loggers: by default warnings and errors, with INFO more.
 
     Dead letters have a place of their own and would leave no room for others.
+
+    Without any handler Python writes warnings and errors to standard error (`logging.lastResort`). The book does not change that:
+    it passes lines on that no other handler gets.
     """
 
     def __init__(self) -> None:
@@ -34,6 +37,9 @@ class LogBook(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a line."""
+        last = logging.lastResort
+        if last is not None and record.levelno >= last.level and _first_of_nothing_but_books(record.name) is self:
+            last.handle(record)
         if record.name == DEAD_LETTERS:
             return
         text, who = record.getMessage(), "driver"
@@ -72,6 +78,16 @@ class LogBook(logging.Handler):
         assert self.lock is not None
         with self.lock:
             return list(lines)
+
+
+def _first_of_nothing_but_books(logger_name: str) -> logging.Handler | None:
+    """Return the first book that gets the lines of a logger; None if there are other handlers too."""
+    found: list[logging.Handler] = []
+    logger: logging.Logger | None = logging.getLogger(logger_name)
+    while logger is not None:
+        found += logger.handlers
+        logger = logger.parent if logger.propagate else None
+    return found[0] if all(isinstance(handler, LogBook) for handler in found) else None
 
 
 _SHOWN = ("number", "time", "level", "logger", "who", "text")
