@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -32,6 +33,14 @@ def misuse(problem: str, function: str | None = None) -> TypeError:
     site = call_site()
     where = f" ({site.line})" if site.line else ""
     return TypeError(f"{function or site.function}(){where}: {problem}")
+
+
+def is_async(function: Any) -> bool:
+    """Whether a call returns a coroutine or an async generator instead of a result."""
+    return any(
+        inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
+        for called in (function, inspect.getattr_static(type(function), "__call__", None))
+    )
 
 
 def outer_stack_level() -> int:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import enum
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from penstock.errors import ConfigError
+from penstock.user_code import outer_stack_level
 
 K = TypeVar("K", covariant=True)
 
@@ -50,6 +52,18 @@ def to_ms(duration: Duration, what: str) -> int:
             raise ConfigError(f"{what} does not fit into 64 bits of milliseconds: {duration}")
         return int(duration)
     raise TypeError(f"{what} must be a timedelta or an integer number of milliseconds, got {duration!r}")
+
+
+def _length_ms(length: Duration, what: str) -> int:
+    """The length of a window in milliseconds. A plain number below 1,000 gets a warning: it is often meant in seconds."""
+    length_ms = to_ms(length, what)
+    if 0 < length_ms < 1000 and not isinstance(length, timedelta):
+        warnings.warn(
+            f"{what}={length} is {length} milliseconds; for seconds write timedelta(seconds={length}). "
+            f"If milliseconds are meant, write timedelta(milliseconds={length})",
+            stacklevel=outer_stack_level(),
+        )
+    return length_ms
 
 
 def _grace_ms(grace: Any, of: str) -> int:
@@ -255,8 +269,8 @@ class TimeWindows(Windows):
 
     `grace` is how long after a window's end late records still count; it has no default, so that the choice is explicit.
 
-    >>> sorted(TimeWindows(10, grace=0, advance=5).windows_for(12))
-    [5, 10]
+    >>> sorted(TimeWindows(10_000, grace=0, advance=5_000).windows_for(12_000))
+    [5000, 10000]
     """
 
     size_ms: int
@@ -264,7 +278,7 @@ class TimeWindows(Windows):
     grace_period_ms: int
 
     def __init__(self, size: Duration, grace: Duration = _REQUIRED, advance: Duration | None = None) -> None:
-        size_ms = to_ms(size, "size")
+        size_ms = _length_ms(size, "size")
         if size_ms <= 0:
             raise ConfigError(f"size must be larger than zero, got {size_ms} ms")
         advance_ms = size_ms if advance is None else to_ms(advance, "advance")
@@ -332,7 +346,7 @@ class SlidingWindows:
     grace_period_ms: int
 
     def __init__(self, time_difference: Duration, grace: Duration = _REQUIRED) -> None:
-        time_difference_ms = to_ms(time_difference, "time_difference")
+        time_difference_ms = _length_ms(time_difference, "time_difference")
         if time_difference_ms < 0:
             raise ConfigError(f"time_difference must not be negative, got {time_difference_ms} ms")
         object.__setattr__(self, "time_difference_ms", time_difference_ms)
@@ -351,7 +365,7 @@ class SessionWindows:
     grace_period_ms: int
 
     def __init__(self, inactivity_gap: Duration, grace: Duration = _REQUIRED) -> None:
-        gap_ms = to_ms(inactivity_gap, "inactivity_gap")
+        gap_ms = _length_ms(inactivity_gap, "inactivity_gap")
         if gap_ms < 0:
             raise ConfigError(f"inactivity_gap cannot be negative, got {gap_ms} ms")
         object.__setattr__(self, "inactivity_gap_ms", gap_ms)
@@ -368,7 +382,7 @@ class JoinWindows(Windows):
     `time_difference` sets both; `before` or `after` given with it replaces that side. Either may be negative,
     their sum may not.
 
-    >>> JoinWindows(10, grace=0) == JoinWindows(before=10, after=10, grace=0)
+    >>> JoinWindows(5000, grace=0) == JoinWindows(before=5000, after=5000, grace=0)
     True
     """
 
@@ -387,7 +401,7 @@ class JoinWindows(Windows):
     ) -> None:
         if time_difference is None and (before is None or after is None):
             raise TypeError("JoinWindows needs time_difference, or before= and after=")
-        both_ms = 0 if time_difference is None else to_ms(time_difference, "time_difference")
+        both_ms = 0 if time_difference is None else _length_ms(time_difference, "time_difference")
         before_ms = both_ms if before is None else to_ms(before, "before")
         after_ms = both_ms if after is None else to_ms(after, "after")
         if both_ms < 0:

@@ -216,3 +216,18 @@ def test_should_refuse_a_second_grace_period_and_bad_ones() -> None:
         JoinWindows.of(-1)
     with pytest.raises(ConfigError, match="before \\+ after"):
         JoinWindows.of(3).before(-4)
+
+
+@pytest.mark.parametrize("windows", [TimeWindows, SlidingWindows, SessionWindows, JoinWindows])
+def test_should_warn_of_a_plain_number_below_a_second(windows):
+    with pytest.warns(UserWarning, match=r"60 is 60 milliseconds; for seconds write timedelta\(seconds=60\)") as told:
+        windows(60, grace=0)
+    assert [warning.filename for warning in told] == [__file__]
+
+
+@pytest.mark.filterwarnings("error")
+def test_should_not_warn_of_a_timedelta_or_of_a_second():
+    for windows in (TimeWindows, SlidingWindows, SessionWindows, JoinWindows):
+        windows(timedelta(milliseconds=60), grace=0)
+        windows(1000, grace=0)
+    JoinWindows(0, grace=0)

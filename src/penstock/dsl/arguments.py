@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from penstock.errors import ConfigError
 from penstock.serdes.arguments import is_serde, is_type, refuse_factory
 from penstock.serdes.serde import Serdes
-from penstock.user_code import misuse
+from penstock.user_code import is_async, misuse
 
 O = TypeVar("O")  # noqa: E741 - an option, as K and V are a key and a value
 
@@ -62,6 +62,8 @@ def required(function: Any, what: str, *parameters: str, hint: str = "") -> None
     """Refuse something that cannot be called, or not with what it will be called with, before it fails at the first record."""
     if not callable(function):
         raise misuse(f"{what} must be callable, got {function!r}")
+    if is_async(function):
+        raise misuse(f"{what} {name_of(function)} is an async function, which would not be awaited: give a plain function")
     if isinstance(function, type):
         return  # the signature of a class is that of its metaclass for some, and for int and str none at all
     try:

@@ -27,13 +27,13 @@ class TimeWindowedKStream(WindowedStream[K, V]):
         >>> from penstock import Consumed, Materialized, Serdes, StreamsBuilder, TimeWindows, TopologyTestDriver
         >>> builder, text = StreamsBuilder(), Serdes.string()
         >>> grouped = builder.stream("clicks", Consumed(text, text)).group_by_key()
-        >>> counts = grouped.windowed_by(TimeWindows(10, grace=0)).count(Materialized("per-window"))
+        >>> counts = grouped.windowed_by(TimeWindows(10_000, grace=0)).count(Materialized("per-window"))
         >>> with TopologyTestDriver(builder.build()) as driver:
         ...     clicks = driver.create_input_topic("clicks", text, text)
-        ...     for time in (1, 3, 12):
+        ...     for time in (1, 3, 10_002):
         ...         clicks.pipe_input("user", "click", timestamp=time)
-        ...     list(driver.get_window_store("per-window").fetch_range("user", 0, 100))
-        [(0, 2), (10, 1)]
+        ...     list(driver.get_window_store("per-window").fetch_range("user", 0, 60_000))
+        [(0, 2), (10000, 1)]
         """
         self._burn_index_of_count(materialized)
         given = as_materialized(materialized) or Materialized(key_serde=self._key_serde, value_serde=Serdes.long())

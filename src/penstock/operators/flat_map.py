@@ -7,8 +7,8 @@ from typing import Any
 
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.errors import StreamsError
 from penstock.operators.context import OperatorContext, OperatorProcessor
+from penstock.operators.pairs import as_many, as_pair
 from penstock.operators.rows import spread
 from penstock.operators.types import FlatMapper
 from penstock.processor import Processor
@@ -38,7 +38,8 @@ class _KStreamFlatMapProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any,
 
     def process(self, record: Record[Any, Any]) -> None:
         forward, timestamp, headers = self._forward, record.timestamp, record.headers
-        for key, value in self._pairs(record.key, record.value):
+        for pair in self._pairs(record.key, record.value):
+            key, value = pair if type(pair) is tuple and len(pair) == 2 else as_pair(pair, "flat_map")
             forward(Record(key, value, timestamp, headers))
 
     def process_columns(self, columns: Columns) -> None:
@@ -49,7 +50,8 @@ class _KStreamFlatMapProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any,
         for key, value in zip(columns.keys, columns.values):
             before = len(values)
             try:
-                for new_key, new_value in self._pairs(key, value):
+                for pair in self._pairs(key, value):
+                    new_key, new_value = pair if type(pair) is tuple and len(pair) == 2 else as_pair(pair, "flat_map")
                     keys.append(new_key)
                     values.append(new_value)
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
@@ -58,7 +60,4 @@ class _KStreamFlatMapProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any,
         self._context.forward_columns(spread(columns, keys, values, counts))
 
     def _pairs(self, key: Any, value: Any) -> Iterable[tuple[Any, Any]]:
-        pairs = self._mapper(key, value)
-        if pairs is None:
-            raise StreamsError("the function given to flat_map returned None: it must return pairs (key, value), [] for none")
-        return pairs
+        return as_many(self._mapper(key, value), "flat_map", "pairs (key, value)")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import chain
 from operator import sub
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.columns.text import TextColumn
-from penstock.errors import StreamsError
 from penstock.operators.context import OperatorContext, OperatorFixedKeyProcessor
 from penstock.operators.known_functions import splits_words
+from penstock.operators.pairs import as_many
 from penstock.operators.rows import each_row, spread
 from penstock.operators.types import FlatValueMapperWithKey
 from penstock.processor import FixedKeyProcessor
@@ -46,7 +45,7 @@ class _KStreamFlatMapValuesProcessor(ColumnProcessor, OperatorFixedKeyProcessor[
 
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:
         forward = self._forward
-        for value in _checked(self._mapper(record.key, record.value)):
+        for value in as_many(self._mapper(record.key, record.value), "flat_map_values", "values"):
             forward(record.with_value(value))
 
     def process_columns(self, columns: Columns) -> None:
@@ -67,14 +66,8 @@ class _KStreamFlatMapValuesProcessor(ColumnProcessor, OperatorFixedKeyProcessor[
         ends: list[int] = []
         for row, some in enumerate(results):
             try:
-                values.extend(_checked(some))
+                values.extend(as_many(some, "flat_map_values", "values"))
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
                 self._context.row_failed(columns, row, exc)
             ends.append(len(values))
         return values, list(map(sub, ends, [0, *ends]))
-
-
-def _checked(values: Iterable[Any] | None) -> Iterable[Any]:
-    if values is None:
-        raise StreamsError("the function given to flat_map_values returned None: it must return values, [] for none")
-    return values

@@ -6,10 +6,10 @@ from typing import Any
 
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.errors import StreamsError
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.functions import SelectKey
 from penstock.operators.known_functions import is_value
+from penstock.operators.pairs import as_pair
 from penstock.operators.rows import each_row
 from penstock.operators.types import KeyValuePairMapper
 from penstock.processor import Processor
@@ -57,7 +57,4 @@ class _KStreamMapProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any
 
     def _pair(self, key: Any, value: Any) -> tuple[Any, Any]:
         pair = self._mapper(key, value)
-        if pair is None:
-            raise StreamsError("the function given to map returned None: it must return a pair (key, value)")
-        key, value = pair
-        return key, value
+        return pair if type(pair) is tuple and len(pair) == 2 else as_pair(pair, "map")

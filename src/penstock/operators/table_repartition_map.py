@@ -8,6 +8,7 @@ from penstock.change import Change
 from penstock.columns.operator import Operator
 from penstock.errors import StreamsError
 from penstock.operators.context import OperatorContext, OperatorProcessor
+from penstock.operators.pairs import as_pair
 from penstock.operators.store_wrapper import value_or_none
 from penstock.operators.types import KeyValuePairMapper
 from penstock.operators.value_getters import DerivedValueGetter, KTableValueGetter, KTableValueGetterSupplier, ParentTable
@@ -80,9 +81,10 @@ class _KTableRepartitionMapProcessor(OperatorProcessor[Any, Change[Any], Any, Ch
         if value is None:
             return None, None
         pair = self._mapper(key, value)
-        if pair is None or pair[0] is None or pair[1] is None:
+        if pair is None:
             return None, None
-        return pair[0], pair[1]
+        group, within = pair if type(pair) is tuple and len(pair) == 2 else as_pair(pair, "group_by")
+        return (None, None) if group is None or within is None else (group, within)
 
 
 class _KTableMapValueGetterSupplier(KTableValueGetterSupplier):

@@ -10,6 +10,7 @@ from penstock.errors import TopologyError
 from penstock.state.store import StoreBuilder
 from penstock.topology.registry import TopologyRegistry
 from penstock.topology.specs import ProcessorSpec, SinkSpec
+from penstock.user_code import is_async
 
 
 def require_text(value: Any, what: str) -> str:
@@ -89,6 +90,12 @@ def verify_supplier(supplier: Any, name: str) -> None:
             f"The supplier of processor {name}, {supplier!r}, cannot make a processor: {exc!r}. It is called without arguments; "
             "those of a class are given by a function, as in lambda: Processor(argument)."
         ) from exc
+    for method in ("init", "process", "close"):
+        if is_async(getattr(one, method, None)):
+            raise TopologyError(
+                f"The processor {name}, a {type(one).__name__}, has an async method {method}, which would not be awaited: "
+                "write a plain method."
+            )
     if one is other:
         raise TopologyError(
             f"The supplier of processor {name}, {supplier!r}, generates a single reference: "

@@ -316,3 +316,49 @@ def test_should_name_with_key_where_something_else_is_in_its_place() -> None:
     ):
         with pytest.raises(TypeError, match="with_key is True or False"):
             call()  # type: ignore[no-untyped-call]
+
+
+async def later(*_: Any) -> Any:
+    return None
+
+
+class Later:
+    async def __call__(self, value: str) -> Any:
+        return value
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: stream().map(later),
+        lambda: stream().map_values(Later()),
+        lambda: stream().foreach(partial(later, "x")),
+        lambda: stream().filter(later),
+        lambda: stream().join(stream(), later, JoinWindows(1000, grace=0)),
+        lambda: grouped().aggregate(lambda: 0, later),
+        lambda: grouped().reduce(later),
+    ],
+)
+def test_should_refuse_an_async_function(call: Callable[[], Any]) -> None:
+    with pytest.raises(TypeError, match=rf"\(.*{HERE}:\d+\): .* is an async function, which would not be awaited"):
+        call()
+
+
+def test_should_refuse_a_processor_with_an_async_method() -> None:
+    class Waits(Processor[Any, Any, Any, Any]):
+        async def process(self, record: Record[Any, Any]) -> None:  # type: ignore[override]
+            pass
+
+    builder = StreamsBuilder()
+    builder.stream("in", READ).process(Waits)
+    with pytest.raises(TopologyError, match=rf"async method process, .* \(added at .*{HERE}:\d+\)"):
+        builder.build()
+
+
+def test_should_name_the_line_of_a_map_that_returns_text() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in", READ).map(lambda key, value: value).to("out", Produced(TEXT, TEXT))
+    with TopologyTestDriver(builder.build()) as driver:
+        topic = driver.create_input_topic("in", TEXT, TEXT)
+        with pytest.raises(ProcessingError, match=rf"\(added at .*{HERE}:\d+\).*map returned a str: it must return a pair"):
+            topic.pipe_input("a", "xy")

@@ -15,3 +15,11 @@ def test_should_flat_map_to_any_number_of_records():
 def test_should_say_that_flat_map_must_return_an_iterable():
     with pytest.raises(StreamsError, match="returned None"):
         outputs(KStreamFlatMap(lambda key, value: None))
+
+
+@pytest.mark.parametrize(
+    ("result", "message"), [("ab", "returned a str: it must return pairs"), (["ab"], "returned a str: it must return a pair")]
+)
+def test_should_refuse_text_in_place_of_pairs(result, message):
+    with pytest.raises(StreamsError, match=f"flat_map {message}"):
+        outputs(KStreamFlatMap(lambda key, value: result))

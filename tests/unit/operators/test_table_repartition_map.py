@@ -48,3 +48,8 @@ def test_should_refuse_a_grouped_table_without_key_and_access_to_its_store():
         supplier.enable_sending_old_values(True)
     with pytest.raises(StreamsError):
         _ = supplier.view().store_names
+
+
+def test_should_refuse_text_in_place_of_group_and_value():
+    with pytest.raises(StreamsError, match="group_by returned a str: it must return a pair"):
+        regroup(("k", Change("gv", None), 5))
