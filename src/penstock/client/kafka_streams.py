@@ -67,6 +67,7 @@ from penstock.metrics.registry import Metric, MetricName
 from penstock.peers.proofs import PeerKeys
 from penstock.query.metadata import HostInfo
 from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.node_serdes import check_serdes
 from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.spark.driver.placement import SessionStoppedError
 from penstock.spark.driver.session import lanes_of
@@ -74,6 +75,7 @@ from penstock.spark.driver.session_use import SessionUse, check_session, take_se
 from penstock.spark.identity import Identity, identity_for
 from penstock.spark.messages import Application, LaneAnswer
 from penstock.state.directory import StateDirectory
+from penstock.topology.specs import SourceSpec
 from penstock.topology.topology import Topology, required_topology
 from penstock.travel import check_travels
 from penstock.windows import to_ms
@@ -114,7 +116,11 @@ class KafkaStreams(QueryMethods):
         if client_supplier is not None:
             self._config = self._config.with_values({CLIENT_SUPPLIER: client_supplier})
         client_supplier_of(self._config)
-        check_travels(topology.internal_topology_builder.registry, self._config.originals)
+        registry = topology.internal_topology_builder.registry
+        if not any(isinstance(node, SourceSpec) for node in registry.nodes.values()):
+            raise TopologyError("The topology is empty: it must read at least one topic, with stream(), table() or add_source().")
+        check_travels(registry, self._config.originals)
+        check_serdes(registry, self._config)
         self._given_spark = spark
         self._session: SessionUse | None = None
         self._handler: Callable[[BaseException], StreamThreadExceptionResponse] | None = None

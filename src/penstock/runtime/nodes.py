@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from penstock.columns.columns import Columns, RawColumns
 from penstock.columns.operator import ColumnFace
 from penstock.columns.serdes import deserialize_column, text_column
 from penstock.dead_letters import ErrorHandlerContext
-from penstock.errors import PenstockError, StreamsError, TaskCorruptedError, TaskMigratedError
+from penstock.errors import StreamsError, TaskCorruptedError, TaskMigratedError
 from penstock.handlers import ProcessingExceptionHandler, Result, as_response
 from penstock.ids import TaskId
 from penstock.partitioner import ColumnPartitioner
 from penstock.processor import FixedKeyProcessor
 from penstock.record import FixedKeyRecord, RawRecord, Record, RecordContext
+from penstock.runtime.node_serdes import sink_serializer, source_deserializer
 from penstock.runtime.sink_format import SinkFormat
-from penstock.serdes.contract import as_deserializer, as_serializer, call_with_headers, wants_headers
-from penstock.serdes.guessed import or_default
-from penstock.serdes.serde import WrappingNullable
+from penstock.serdes.contract import call_with_headers, wants_headers
 from penstock.serdes.windowed import WindowedStreamPartitioner
 from penstock.topology.column_plan import ColumnPlan
 from penstock.topology.specs import Deserializer, ProcessorSpec, Serializer, SinkSpec, SourceSpec, TimestampExtractor
@@ -191,8 +189,8 @@ class SourceNode(Node):
     def prepare(self, context: Any) -> None:
         """Take the deserializers; queues need them before the nodes are initialized."""
         spec = self._spec
-        self.deserialize_key = _deserializer(spec.key_deserializer, context, "key", self._shown_name)
-        self.deserialize_value = _deserializer(spec.value_deserializer, context, "value", self._shown_name)
+        self.deserialize_key = source_deserializer(spec.key_deserializer, context, "key", self._shown_name)
+        self.deserialize_value = source_deserializer(spec.value_deserializer, context, "value", self._shown_name)
         self.wants_headers = wants_headers(self.deserialize_key) or wants_headers(self.deserialize_value)
 
 
@@ -275,8 +273,8 @@ class SinkNode(Node):
         """Take the serializers of the sink, or the configured default ones."""
         super().init(context, processing_handler)
         spec = self._spec
-        key_serializer: Serializer = _serializer(spec.key_serializer, context, "key", self._shown_name)
-        value_serializer: Serializer = _serializer(spec.value_serializer, context, "value", self._shown_name)
+        key_serializer: Serializer = sink_serializer(spec.key_serializer, context, "key", self._shown_name)
+        value_serializer: Serializer = sink_serializer(spec.value_serializer, context, "value", self._shown_name)
         self._format = SinkFormat(key_serializer, value_serializer, self.name, context, spec.partitioner)
         collector = context.record_collector
         with_headers = wants_headers(key_serializer) or wants_headers(value_serializer)
@@ -365,38 +363,3 @@ def _with_fixed_key(process: Callable[[FixedKeyRecord[Any, Any]], None]) -> Call
         process(FixedKeyRecord(record.key, record.value, record.timestamp, record.headers))
 
     return run
-
-
-def _deserializer(given: Any, context: Any, part: str, node: str) -> Deserializer:
-    half = as_deserializer(given if given is not None else _default_serde(context, part, "source", node))
-    return cast(Deserializer, _prepared(half, context, part, "source", node))
-
-
-def _serializer(given: Any, context: Any, part: str, node: str) -> Serializer:
-    half = as_serializer(given if given is not None else _default_serde(context, part, "sink", node))
-    return cast(Serializer, _prepared(half, context, part, "sink", node))
-
-
-def _prepared(half: Any, context: Any, part: str, kind: str, node: str) -> Any:
-    half = or_default(half, context)
-    if isinstance(half, WrappingNullable):
-        # A copy: the topology may be run again with other defaults.
-        half = copy.copy(half)
-        try:
-            half.set_if_unset(context)
-        except PenstockError as exc:
-            raise StreamsError(f"Failed to initialize {part} serdes for {kind} node {node}: {exc}") from exc
-    return half
-
-
-def _default_serde(context: Any, part: str, kind: str, node: str) -> Any:
-    try:
-        serde = context.key_serde if part == "key" else context.value_serde
-    except PenstockError as exc:
-        raise StreamsError(f"Failed to initialize {part} serdes for {kind} node {node}: {exc}") from exc
-    if serde is None:
-        raise StreamsError(
-            f"Failed to initialize {part} serdes for {kind} node {node}: it has no {part} serde and there is no default. "
-            f"Give the {kind} a {part} serde, or set default.{part}.serde."
-        )
-    return serde

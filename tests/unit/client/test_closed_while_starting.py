@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from penstock import KafkaStreams, State, StreamsBuilder
+from penstock import Consumed, KafkaStreams, State, StreamsBuilder
 from tests.harness.waiting import LIMIT
 
 
 @pytest.fixture
 def streams() -> Any:
     builder = StreamsBuilder()
-    builder.stream("in").to("out")
+    builder.stream("in", Consumed(str, str)).to("out")
     return KafkaStreams(builder.build(), {"application.id": "app", "bootstrap.servers": "nobody:1"})
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from penstock import KafkaStreams, StreamsBuilder
+from penstock import Consumed, KafkaStreams, StreamsBuilder
 from penstock.client.inside import inside
 
 
 def test_should_be_there_before_the_start_with_nothing_in_it() -> None:
     builder = StreamsBuilder()
-    builder.stream("in").to("out")
+    builder.stream("in", Consumed(str, str)).to("out")
     view = inside(KafkaStreams(builder.build(), {"application.id": "app", "bootstrap.servers": "none:1", "client.id": "me"}))
     assert (view.client_id, view.tasks, view.fetched, view.generation, view.looks) == ("me", {}, {}, -1, 0)
     assert view.membership is None
@@ -25,7 +25,7 @@ def test_should_be_there_before_the_start_with_nothing_in_it() -> None:
 
 def test_should_tell_everybody_who_listens() -> None:
     builder = StreamsBuilder()
-    builder.stream("in").to("out")
+    builder.stream("in", Consumed(str, str)).to("out")
     view = inside(KafkaStreams(builder.build(), {"application.id": "app", "bootstrap.servers": "none:1"}))
     heard: list[Any] = []
     for number in range(2):

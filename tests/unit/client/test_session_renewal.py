@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock import KafkaStreams, State, StreamsBuilder
+from penstock import Consumed, KafkaStreams, State, StreamsBuilder
 from penstock.client.kafka_streams import StreamThreadExceptionResponse
 from penstock.client.session_renewal import renew_session
 from penstock.spark.driver.placement import NoExecutorsError, SessionStoppedError
@@ -97,7 +97,7 @@ def test_should_stop_trying_when_the_application_is_closed() -> None:
 def streams() -> Any:
     """An application that runs, without anything that runs it."""
     builder = StreamsBuilder()
-    builder.stream("in").to("out")
+    builder.stream("in", Consumed(str, str)).to("out")
     made: Any = KafkaStreams(builder.build(), {"application.id": "app", "bootstrap.servers": "b:1"})
     made._life.become(State.REBALANCING)
     made._life.become(State.RUNNING)
