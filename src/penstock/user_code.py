@@ -9,6 +9,8 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# The commands are applications of the library: the demo builds its topology there.
+_COMMANDS = os.path.join(_PACKAGE, "commands", "")
 
 
 class CallSite(NamedTuple):
@@ -63,10 +65,10 @@ def added_at(line: str) -> str:
 
 
 def is_of_penstock(frame: FrameType) -> bool:
-    """Whether a frame runs code of this package."""
+    """Whether a frame runs code of the library."""
     filename = frame.f_code.co_filename
     if filename.startswith(_PACKAGE):
-        return True
+        return not filename.startswith(_COMMANDS)
     # What dataclasses write for us has no file.
     return filename == "<string>" and str(frame.f_globals.get("__name__", "")).partition(".")[0] == "penstock"
 

@@ -265,8 +265,11 @@ class ProcessorStateManager:
     def _wrapped(self, action: str, store: str, exc: Exception) -> Exception:
         if isinstance(exc, StreamsError) and not isinstance(exc, FailedProcessingError):
             return exc
-        error = ProcessorStateError(f"task {self.task_id}: failed to {action} state store {store}: {exc}")
-        error.__cause__ = exc.__cause__ if isinstance(exc, FailedProcessingError) else exc
+        reason, cause = str(exc), exc
+        if isinstance(exc, FailedProcessingError) and isinstance(exc.__cause__, Exception):
+            reason, cause = f"{exc}: {exc.__cause__}", exc.__cause__
+        error = ProcessorStateError(f"task {self.task_id}: failed to {action} state store {store}: {reason}")
+        error.__cause__ = cause
         return error
 
 

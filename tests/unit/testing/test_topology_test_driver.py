@@ -14,6 +14,7 @@ from penstock.errors import (
     NoSuchElementError,
     PenstockError,
     ProcessingError,
+    ProcessorStateError,
     StreamsError,
     TopologyError,
 )
@@ -25,6 +26,7 @@ from penstock.state.stores import Stores
 from penstock.testing import TestInputTopic, TestOutputTopic, TopologyTestDriver
 from penstock.topology.internal_topics import InternalTopicProperties
 from penstock.topology.topology import Topology
+from penstock.windows import TimeWindows
 
 STRING = Serdes.string()
 LONG = Serdes.long()
@@ -664,3 +666,15 @@ def word_counts(also: Any = None) -> Topology:
     if also is not None:
         stream.process(also)
     return builder.build()
+
+
+def test_should_name_the_reason_of_a_failure_while_a_cache_is_flushed() -> None:
+    builder = StreamsBuilder()
+    counts = builder.stream("in", Consumed(str, str)).group_by_key().windowed_by(TimeWindows(1000, grace=0)).count()
+    counts.to_stream().to("out", Produced(Serdes.string(), Serdes.long()))
+    with TopologyTestDriver(builder.build(), {"statestore.cache.max.bytes": 1_000_000}) as driver:
+        topic = driver.create_input_topic("in", str, str)
+        with pytest.raises(
+            ProcessorStateError, match=r"flush cache of .*: StringSerializer cannot serialize .* Windowed for topic 'out'"
+        ):
+            topic.pipe_input("a", "b")
