@@ -12,14 +12,17 @@ from penstock.client.repartition_reasons import described_transports
 from penstock.commands.app_reference import AppReferenceError, load_topology
 from penstock.commands.broker import broker
 from penstock.commands.common import Reference, Settings, fail, parse_settings, say
+from penstock.commands.consume import consume
 from penstock.commands.demo import demo
 from penstock.commands.example import example
 from penstock.commands.logs import logs
+from penstock.commands.produce import produce
 from penstock.commands.query import query
 from penstock.commands.reset import reset
 from penstock.commands.run import run
 from penstock.commands.status import status
 from penstock.commands.top import top
+from penstock.commands.topics import topics
 from penstock.commands.warm_up import warm_up
 from penstock.errors import PenstockError
 from penstock.topology.picture import draw_topology
@@ -76,8 +79,9 @@ def describe(
     say(f"wrote {svg}")
 
 
-for _command in (demo, example, broker, run, status, top, logs, query, reset, warm_up):
+for _command in (demo, example, broker, run, status, top, logs, query, reset, produce, consume, warm_up):
     app.command()(_command)
+app.add_typer(topics)
 
 
 def main() -> None:

@@ -148,7 +148,7 @@ def test_should_apply_settings(module: str) -> None:
     assert run(f"{module}:make", "-c", "nonsense")[0] == 2
 
 
-COMMANDS = ["run", "describe", "status", "reset", "broker", "demo"]
+COMMANDS = ["run", "describe", "status", "reset", "broker", "demo", "topics", "produce", "consume"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

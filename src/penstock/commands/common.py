@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.commands.app_reference import AppReferenceError, import_from_here
+from penstock.config.properties import parse_properties
 from penstock.config.streams_config import StreamsConfig, UnknownConfigWarning
 from penstock.errors import ConfigError, PenstockError
 from penstock.printable import printable, printable_lines
@@ -33,7 +34,8 @@ Settings = Annotated[
     list[str] | None, typer.Option("-c", "--set", metavar="KEY=VALUE", help="A configuration setting; may be repeated.")
 ]
 ConfigFile = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE.toml", help="A TOML file of settings; -c overrides it.", dir_okay=False)
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Settings: a TOML or a .properties file; -c overrides it.", dir_okay=False),
 ]
 
 
@@ -53,16 +55,24 @@ def parse_settings(settings: list[str]) -> dict[str, str]:
 
 
 def read_settings(file: Path | None, settings: list[str] | None) -> dict[str, Any]:
-    """The settings of a TOML file, with those of the command line over them."""
+    """The settings of a file, with those of the command line over them."""
     return {**(_read_file(file) if file is not None else {}), **parse_settings(settings or [])}
 
 
 def _read_file(file: Path) -> dict[str, Any]:
     try:
-        with file.open("rb") as opened:
-            return flatten(tomllib.load(opened))
+        text = file.read_text(encoding="utf-8")
     except OSError as exc:
         fail(f"cannot read {file}: {exc.strerror or exc}", WRONG_USE)
+    except UnicodeDecodeError:
+        fail(f"cannot read {file}: it is not UTF-8", WRONG_USE)
+    if file.suffix == ".properties":
+        try:
+            return dict(parse_properties(text))
+        except ValueError as exc:
+            fail(f"{file} is not a properties file: {exc}", WRONG_USE)
+    try:
+        return flatten(tomllib.loads(text))
     except tomllib.TOMLDecodeError as exc:
         hint = '; write "application.server" and "config.providers" in quotes: other keys begin with them'
         fail(f"{file} is not TOML: {exc}{hint if 'overwrite' in str(exc) else ''}", WRONG_USE)
@@ -83,10 +93,10 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def streams_config(file: Path | None, settings: list[str] | None) -> StreamsConfig:
+def streams_config(file: Path | None, settings: list[str] | None, defaults: Mapping[str, Any] | None = None) -> StreamsConfig:
     """The configuration of an application; an unknown key is a line of the log."""
-    merged = read_settings(file, settings)
     import_from_here()  # for classes that settings name
+    merged = {**(defaults or {}), **read_settings(file, settings)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownConfigWarning)
         return StreamsConfig(merged)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.commands.brokers import open_admin
 from penstock.commands.common import (
     ConfigFile,
     Settings,
@@ -55,8 +56,6 @@ def reset(
     """
     from penstock.client.reset import reset_offsets
     from penstock.client.reset.application_reset import carry_out, plan_reset, refusal
-    from penstock.kafka.admin import Admin
-    from penstock.kafka.clients import admin_config
     from penstock.kafka.groups import Groups
 
     with told_in_one_sentence():
@@ -75,7 +74,8 @@ def reset(
         choose = chosen[0] if chosen else reset_offsets.to_earliest
         merged = streams_config(config, settings)
         client_id = f"{merged['application.id']}-reset"
-        admin = Admin(admin_config(merged, client_id))
+        with busy("asking the brokers"):
+            admin = open_admin(merged, client_id)
         with Groups(merged, client_id) as groups:
             with busy(f"looking at {merged['application.id']}"):
                 internal = None if internal_topics is None else _topics(internal_topics)

@@ -17,6 +17,7 @@ from penstock.commands.common import (
     Settings,
     fail,
     quiet_clients,
+    say,
     streams_config,
     told_in_one_sentence,
 )
@@ -30,11 +31,15 @@ def run(
     topology: Reference,
     config: ConfigFile = None,
     settings: Settings = None,
+    create_topics: Annotated[
+        bool, typer.Option("--create-topics", help="Create the topics that the topology reads and writes, if they are missing.")
+    ] = False,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
 ) -> None:
     """Run an application until Ctrl-C or SIGTERM, then close it cleanly.
 
-    Ends with 0 after a clean close and with 1 if the application failed.
+    Prints `running` when it processes, with the address of its console if application.server is set. Ends with 0 after a clean
+    close and with 1 if the application failed.
     """
     with told_in_one_sentence():
         level = _level(log_level)
@@ -44,7 +49,20 @@ def run(
         logging.basicConfig(level=level, format=_LOG_FORMAT, handlers=[StandardErrorHandler()])
         quiet_clients()
         with StopSignal() as stop:
+            if create_topics:
+                _create_topics(loaded, merged)
             _run(loaded, merged, stop)
+
+
+def _create_topics(topology: Any, config: StreamsConfig) -> None:
+    from penstock.client.missing_topics import missing_topics
+    from penstock.kafka.admin import Admin
+    from penstock.kafka.clients import admin_config
+
+    admin = Admin(admin_config(config, f"{config['application.id']}-topics"))
+    for topic, partitions in missing_topics(topology, config, admin.partition_counts()).items():
+        admin.create_topic(topic, partitions, {})
+        say(f"created topic {topic}")
 
 
 def _run(topology: Any, config: StreamsConfig, stop: StopSignal) -> None:
@@ -57,14 +75,25 @@ def _run(topology: Any, config: StreamsConfig, stop: StopSignal) -> None:
     try:
         streams.start()
         stop.arm()
+        is_said = False
         while not stop.wait(0.2):
             if streams.state.has_completed_shutdown:
                 break
+            if not is_said and streams.state.name == "RUNNING":
+                is_said = True
+                say(_running(streams.server_host, config))
     finally:
         bars.close()
     streams.close()
     if streams.failure is not None:
         fail(f"the application {config['application.id']} failed: {streams.failure}")
+
+
+def _running(host: Any, config: StreamsConfig) -> str:
+    if host is None:
+        return "running"
+    scheme = "http" if config["application.server.ssl.certificate.location"] is None else "https"
+    return f"running, console at {scheme}://{host}/"
 
 
 def _make_importable(reference: str) -> None:

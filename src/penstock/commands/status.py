@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.commands.brokers import open_admin
 from penstock.commands.common import (
     ConfigFile,
     Settings,
@@ -22,8 +23,6 @@ def status(config: ConfigFile = None, settings: Settings = None) -> None:
     A task is named by sub-topology and partition, as 0_1; p0 stands for all tasks of the pipeline that starts with
     sub-topology 0, which stay together. Ends with 1 if the brokers know no such application.
     """
-    from penstock.kafka.admin import Admin
-    from penstock.kafka.clients import admin_config
     from penstock.kafka.groups import Groups
 
     with told_in_one_sentence():
@@ -31,7 +30,7 @@ def status(config: ConfigFile = None, settings: Settings = None) -> None:
         merged = streams_config(config, settings)
         application_id = merged["application.id"]
         with busy("asking the brokers"):
-            admin = Admin(admin_config(merged, f"{application_id}-status"))
+            admin = open_admin(merged, f"{application_id}-status")
             topics = admin.partition_counts()
             with Groups(merged, f"{application_id}-status") as groups:
                 group, committed = groups.status(application_id), groups.committed(application_id)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from penstock.config.properties import parse_properties
 from penstock.errors import ConfigError
 
 _REFERENCE = re.compile(r"\$\{([^}:]+):(?:([^}]*?):)?([^}:]+)\}")
@@ -46,7 +47,7 @@ def _resolved(key: str, value: str, providers: Mapping[str, Lookup]) -> str:
             return match.group(0)
         try:
             return provider(match.group(2) or "", match.group(3))
-        except (OSError, KeyError) as exc:
+        except (OSError, KeyError, ValueError) as exc:
             # The reference says where to look; what stands around it may be a secret.
             raise ConfigError(f"{key}: {match.group(0)} stands for no value ({exc})") from None
 
@@ -67,11 +68,7 @@ def _from_environment(_: str, name: str) -> str:
 
 def _from_file(path: str, name: str) -> str:
     """One entry of a properties file."""
-    for line in Path(path).read_text(encoding="utf-8").splitlines():
-        key, separator, value = line.partition("=")
-        if separator and key.strip() == name and not line.lstrip().startswith(("#", "!")):
-            return value.strip()
-    raise KeyError(name)
+    return parse_properties(Path(path).read_text(encoding="utf-8"))[name]
 
 
 def _from_directory(path: str, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -19,8 +20,12 @@ from penstock.kafka.client_metrics import ClientMetrics
 from penstock.kafka.clients import is_access_error, open_client, refused
 from penstock.log_bounds import LogBounds
 
+_log = logging.getLogger(__name__)
+
 _TIMEOUT = 30.0
 _STEP = 1.5
+_SILENT_SECONDS = 3.0
+"""How long nothing is logged while the first answer of the brokers is waited for."""
 # librdkafka forgets all brokers, and connects to nobody any more, when one that has just come back names none (its issue 5301).
 _ANEW_SECONDS = 6.0
 # What a broker or a controller that goes away or comes back answers: asked again, it may do what is wanted.
@@ -54,8 +59,13 @@ class MissingTopicError(TopologyError):
 class Admin:
     """The application's questions to the cluster, each answered or refused with a reason."""
 
-    def __init__(self, client_config: Mapping[str, Any], metrics: ClientMetrics | None = None) -> None:
+    def __init__(
+        self, client_config: Mapping[str, Any], metrics: ClientMetrics | None = None, patience: float | None = None
+    ) -> None:
+        """Open the client. `patience` is how many seconds brokers may take to answer a request for metadata, 30 without it."""
         self._bootstrap = str(client_config.get("bootstrap.servers"))
+        self._patience = patience
+        self._was_answered = False
         self._last_error: KafkaError | None = None
         self._config = {**client_config, "error_cb": self._on_error}
         self._metrics = metrics
@@ -82,7 +92,10 @@ class Admin:
         }
 
     def create_topic(self, name: str, partitions: int, configs: Mapping[str, str], replication_factor: int = -1) -> None:
-        """Create a topic; one that is there already must have the same number of partitions."""
+        """Create a topic; one that is there already must have the same number of partitions.
+
+        -1 takes the brokers' `num.partitions` or `default.replication.factor`.
+        """
         topic = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, config=dict(configs))
         deadline = time.monotonic() + _TIMEOUT
         while True:
@@ -95,7 +108,7 @@ class Admin:
                     self._check_partitions(name, partitions)
                     return
                 if error.code() not in _PASSING or time.monotonic() > deadline:
-                    raise refused(f"creating the internal topic {name}", error) from exc
+                    raise refused(f"creating the topic {name}", error) from exc
                 time.sleep(0.1)
         self._wait_for(name)
 
@@ -298,12 +311,13 @@ class Admin:
 
     def _metadata(self) -> Any:
         """What the brokers know of their topics; asked in small steps, so that a refused login is told soon."""
-        opened_at = time.monotonic()
-        deadline, refused_before = opened_at + _TIMEOUT, False
+        patience = _TIMEOUT if self._patience is None else self._patience
+        began = opened_at = time.monotonic()
+        deadline, refused_before, silent = began + patience, False, self._patience is None and not self._was_answered
         while True:
             try:
-                found = self._client.list_topics(timeout=min(_STEP, _TIMEOUT))
-                self._last_error = None
+                found = self._client.list_topics(timeout=min(_STEP, patience))
+                self._last_error, self._was_answered = None, True
                 return found
             except KafkaException as exc:
                 self._client.poll(0)
@@ -321,6 +335,9 @@ class Admin:
                     self._open, opened_at = self._opened(), now
                 if now > deadline:
                     raise self._unreachable(reason) from exc
+                if silent and now > began + _SILENT_SECONDS:
+                    silent, left = False, deadline - now
+                    _log.warning("%s. Trying for %.0f s more", self._unreachable(reason), left)
 
     def _missing(self, asked: Iterable[TopicPartition]) -> list[TopicPartition]:
         """The partitions that do not exist; raises where the brokers do not even tell that."""
@@ -329,7 +346,7 @@ class Admin:
 
     def _check_partitions(self, name: str, partitions: int) -> None:
         there = self.partition_counts([name]).get(name, partitions)
-        if there != partitions:
+        if there != partitions != -1:
             raise TopologyError(
                 f"the internal topic {name} exists with {there} partitions but needs {partitions}: the number of partitions "
                 "of an input topic has changed; reset the application (penstock reset) to start over with the new number"

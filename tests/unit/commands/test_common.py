@@ -24,6 +24,22 @@ def test_should_read_dotted_keys_of_a_file_with_the_command_line_over_them(tmp_p
     }
 
 
+def test_should_read_a_properties_file(tmp_path: Path) -> None:
+    file = tmp_path / "app.properties"
+    file.write_text("# the shop\napplication.id=shop\nbootstrap.servers = a:9092,\\\n  b:9092\npoll.ms: 50\n")
+    assert read_settings(file, ["poll.ms=70"]) == {
+        "application.id": "shop",
+        "bootstrap.servers": "a:9092,b:9092",
+        "poll.ms": "70",
+    }
+
+
+def test_should_refuse_a_malformed_properties_file(tmp_path: Path) -> None:
+    (tmp_path / "app.properties").write_text("a=\\u12")
+    result = CliRunner().invoke(app, ["status", "--config", str(tmp_path / "app.properties")])
+    assert (result.exit_code, "is not a properties file: an escape" in result.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

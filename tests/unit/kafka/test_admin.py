@@ -39,6 +39,26 @@ def test_should_let_its_connections_go_and_open_them_anew_when_it_is_asked(monke
         client.partition_counts()
 
 
+def test_should_say_soon_that_no_broker_answers_and_go_on_trying(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(admin, "_TIMEOUT", 0.3)
+    monkeypatch.setattr(admin, "_STEP", 0.05)
+    monkeypatch.setattr(admin, "_SILENT_SECONDS", 0.0)
+    client = Admin({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    with pytest.raises(BrokerError):
+        client.partition_counts()
+    (said,) = [record.getMessage() for record in caplog.records if record.name == admin.__name__]
+    assert "127.0.0.1:1 do not answer" in said
+    assert "Trying for" in said
+
+
+def test_should_give_up_after_its_own_patience() -> None:
+    client = Admin({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}, patience=0.05)
+    with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1 do not answer"):
+        client.partition_counts()
+
+
 NO_TOKEN = KafkaError(KafkaError._AUTHENTICATION, "Failed to acquire SASL OAUTHBEARER token: HTTP error 503")
 
 
@@ -243,7 +263,7 @@ def test_should_take_a_topic_as_created_where_only_the_answer_was_lost(monkeypat
 
 def test_should_not_ask_again_for_a_topic_that_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     client, asked = creating(monkeypatch, KafkaError.POLICY_VIOLATION)
-    with pytest.raises(BrokerError, match="creating the internal topic internal"):
+    with pytest.raises(BrokerError, match="creating the topic internal failed"):
         client.create_topic("internal", 4, {})
     assert len(asked) == 1
 
