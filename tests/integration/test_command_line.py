@@ -72,7 +72,7 @@ def test_should_run_show_and_reset_an_application(brokers: str, tmp_path: Path, 
     wait_for_counts(brokers, wanted, 3, application)
     written = len(counts(brokers))
     shown = _wait_for_status(config, r"walk: running on 1 instance, lag 0\n")
-    assert re.search(r"\np0|\bp0\b", shown)
+    assert re.search(r" 1_0\n", shown)  # as `penstock top` calls it
     assert re.search(r"lines +0 +2 +2 +0\n", shown)
 
     refused = penstock("reset", "--config", str(config))

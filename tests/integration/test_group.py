@@ -190,7 +190,7 @@ def test_should_give_a_member_with_another_token_nothing(join: Any, kafka: Kafka
     assert "is a stranger" in caplog.text
     config = StreamsConfig({"application.id": group, "bootstrap.servers": kafka.bootstrap_servers})
     with Groups(config, "status") as groups:
-        units = {member.process_id: member.units for member in groups.status(group).members}
+        units = {member.process_id: member.tasks for member in groups.status(group).members}
     assert units == {"a": ("0_0",), "evil": ()}
 
 

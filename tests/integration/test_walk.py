@@ -96,7 +96,7 @@ def test_should_walk_from_run_to_reset(walk: Walk, start: Start) -> None:
     first = start(*walk.run("one", threads=2))
     walk.feed("one more thread")
     walk.wait_for_counts()
-    assert re.search(r" 2 +p0\n", walk.wait_for_status(r"lag 0\n"))
+    assert re.search(r" 2 +1_0 1_1\n", walk.wait_for_status(r"lag 0\n"))
     assert "restoring" not in "".join(first.errors)
 
     # A second instance stands by; the first is killed, and the second takes over from its last commit.

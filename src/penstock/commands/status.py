@@ -20,8 +20,7 @@ from penstock.ids import TopicPartition
 def status(config: ConfigFile = None, settings: Settings = None) -> None:
     """Show an application's members, their tasks, and the lag of every input partition.
 
-    A task is named by sub-topology and partition, as 0_1; p0 stands for all tasks of the pipeline that starts with
-    sub-topology 0, which stay together. Ends with 1 if the brokers know no such application.
+    A task is named by sub-topology and partition, as 0_1. Ends with 1 if the brokers know no such application.
     """
     from penstock.kafka.groups import Groups
 
@@ -37,7 +36,7 @@ def status(config: ConfigFile = None, settings: Settings = None) -> None:
         if not group.exists and not committed:
             fail(f"the brokers know no application {application_id}")
         ends = admin.log_ends([p for p in committed if p.topic in topics], merged.eos_enabled)
-        members = [(m.client_id.removesuffix("-consumer"), m.host, m.lanes, " ".join(m.units) or "-") for m in group.members]
+        members = [(m.client_id.removesuffix("-consumer"), m.host, m.lanes, " ".join(m.tasks) or "-") for m in group.members]
         say(f"{application_id}: {_in_words(group.state, len(members))}, lag {_total(committed, ends)}")
         if members:
             show_table("Members", ("CLIENT", "HOST", "THREADS", "TASKS"), members)

@@ -107,8 +107,17 @@ def _threads(threads: list[dict[str, Any]]) -> Table:
     for thread in threads:
         waits = thread.get("waiting_for_core_seconds")
         state = thread["state"] if waits is None else f"{thread['state']}, waits for a core for {waits:.0f} s"
-        table.add_row(Text(thread["name"]), _state(state), Text(thread["executor"]), f"{len(thread['tasks'])}")
+        table.add_row(Text(_without_client(thread["name"])), _state(state), Text(thread["executor"]), f"{len(thread['tasks'])}")
     return table
+
+
+def _without_client(thread: str) -> str:
+    """The name of a thread without the client id, which all threads of an instance share and which leaves no room for the number.
+
+    >>> _without_client("shop-158c605d-4bbb-4e1f-9f0a-3588f077088b-StreamThread-12")
+    'StreamThread-12'
+    """
+    return thread[max(0, thread.rfind("StreamThread-")) :]
 
 
 def _tasks(tasks: list[dict[str, Any]], most: int | None) -> Table:

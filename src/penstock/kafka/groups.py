@@ -19,7 +19,7 @@ from kafka.structs import TopicPartition as ClientPartition
 
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerError
-from penstock.ids import TopicPartition, UnitId
+from penstock.ids import TopicPartition
 from penstock.kafka import member_codec as codec
 from penstock.kafka.abandon import AbandonedError, call_within, close_within
 from penstock.kafka.clients import group_admin_config
@@ -41,7 +41,7 @@ class MemberStatus:
     host: str
     process_id: str
     lanes: int
-    units: tuple[UnitId, ...]
+    tasks: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def _member(described: Any) -> MemberStatus:
         _shown((told.host if told is not None else "") or described.client_host).lstrip("/"),
         told.process_id if told is not None else "",
         told.capacity if told is not None else 0,
-        given.units,
+        given.task_names,
     )
 
 

@@ -183,6 +183,11 @@ def encode_shared(processes: Sequence[tuple[str, str]], shares: Shares, error_co
             "probing": shares.probing,
             "error_code": error_code,
             **({} if shares.shuffled is None else {"shuffled": list(shares.shuffled)}),
+            **(
+                {"pipelines": {unit: list(counts.items()) for unit, counts in shares.pipelines.items()}}
+                if shares.pipelines
+                else {}
+            ),
         }
     )
 
@@ -216,6 +221,7 @@ def decode_decision(own: bytes, shared: bytes) -> Decision:
         _number(told, "error_code", 0, 1_000, 0),
         _flag(mine, "double"),
         _shuffled(told.get("shuffled")),
+        _pipelines(told.get("pipelines", {})),
     )
 
 
@@ -262,6 +268,21 @@ def _shuffled(value: Any) -> tuple[int, ...] | None:
     if value is None:
         return None
     return tuple(_whole(one, "shuffled", 0, _MAX_SUBTOPOLOGY) for one in _list(value, "shuffled", MAX_UNITS))
+
+
+def _pipelines(value: Any) -> dict[UnitId, dict[int, int]]:
+    found: dict[UnitId, dict[int, int]] = {}
+    for unit, told in _mapping(value, "pipelines").items():
+        pairs = [_list(pair, "pipelines", 2) for pair in _list(told, "pipelines", MAX_UNITS)]
+        if any(len(pair) != 2 for pair in pairs):
+            raise MalformedError("a pipeline has a sub-topology without a number of tasks")
+        found[UnitId(_text(unit, "pipelines"))] = {
+            _whole(subtopology, "pipelines", 0, _MAX_SUBTOPOLOGY): _whole(count, "pipelines", 0, MAX_UNITS)
+            for subtopology, count in pairs
+        }
+    if sum(count for counts in found.values() for count in counts.values()) > MAX_UNITS:
+        raise MalformedError(f"the pipelines have more than {MAX_UNITS} tasks")
+    return found
 
 
 def _most(copies: Mapping[UnitId, Sequence[int]]) -> int:

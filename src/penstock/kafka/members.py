@@ -36,7 +36,8 @@ class Shares:
     """What the leader decides: units by process. `copies` are standbys and warm-ups; `probing` asks for another look later.
 
     `partitions` are those that each process reads, by topic: nobody works by them, lag tools show them. `shuffled` are the
-    sub-topologies whose repartitions go through the shuffle; None leaves that to each member.
+    sub-topologies whose repartitions go through the shuffle; None leaves that to each member. `pipelines` are the tasks of units
+    that are no single task, as numbers of tasks by sub-topology; `penstock status` shows them.
     """
 
     active: Mapping[str, Sequence[UnitId]]
@@ -44,6 +45,7 @@ class Shares:
     probing: bool = False
     partitions: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     shuffled: tuple[int, ...] | None = None
+    pipelines: Mapping[UnitId, Mapping[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,21 @@ class Decision:
     """Whether another member has the same process id: this one has to take a new one."""
     shuffled: tuple[int, ...] | None = None
     """The sub-topologies whose repartitions go through the shuffle; None where the leader does not say so."""
+    pipelines: Mapping[UnitId, Mapping[int, int]] = field(default_factory=dict)
+    """The numbers of tasks by sub-topology of each unit that is no single task; empty where the leader does not say so."""
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """The member's active tasks; a pipeline whose tasks are not known stands under its own name, as p0.
+
+        >>> Decision((UnitId("0_1"), UnitId("p2")), pipelines={UnitId("p2"): {3: 2}}).task_names
+        ('0_1', '3_0', '3_1')
+        """
+        return tuple(
+            name
+            for unit in self.units
+            for name in [f"{id_}_{n}" for id_, count in self.pipelines.get(unit, {}).items() for n in range(count)] or [unit]
+        )
 
 
 @dataclass(frozen=True)

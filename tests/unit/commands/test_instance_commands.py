@@ -137,9 +137,20 @@ def test_should_show_the_application_once_in_a_pipe(server: Served) -> None:
     code, shown, _ = run(server, "top")
     assert code == 0
     assert shown.startswith("app RUNNING  up ")
-    assert "app-StreamThread-1" in shown
+    assert "\nStreamThread-1 " in shown
     assert "in-2" in shown
     assert "0_1" in shown
+
+
+def test_should_show_the_number_of_each_thread_on_a_narrow_screen(server: Served) -> None:
+    application = server.get("/api/app", {"Authorization": f"Bearer {TOKEN}"})[1]
+    client = "a-shop-with-a-long-name-158c605d-4bbb-4e1f-9f0a-3588f077088b"
+    named = [{**application["threads"][0], "name": f"{client}-StreamThread-{number}"} for number in (1, 12)]
+    console = Console(width=60, record=True, file=None)
+    with console.capture() as captured:
+        console.print(overview({**application, "threads": named}, rows=None))
+    assert "\nStreamThread-1 " in captured.get()
+    assert "\nStreamThread-12 " in captured.get()
 
 
 def test_should_cut_long_lists_to_the_screen(server: Served) -> None:

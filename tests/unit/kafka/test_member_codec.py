@@ -137,6 +137,9 @@ HOSTILE_MAPS: list[dict[str, Any]] = [
     {"active": {"0": [0] * (codec.MAX_UNITS + 1)}}, {"copies": {}}, {"copies": [[]]}, {"copies": [{}] * 101}, {"probing": 1},
     {"error_code": -1}, {"error_code": "4"}, {"shuffled": 0}, {"shuffled": [-1]}, {"shuffled": ["0"]}, {"shuffled": [True]},
     {"shuffled": {"0": 1}}, {"shuffled": [1 << 40]}, {"shuffled": [0] * (codec.MAX_UNITS + 1)},
+    {"pipelines": 7}, {"pipelines": {"p0": 1}}, {"pipelines": {"p0": [[0]]}}, {"pipelines": {"p0": [["0", 1]]}},
+    {"pipelines": {"p0": [[-1, 1]]}}, {"pipelines": {"p0": [[0, codec.MAX_UNITS + 1]]}},
+    {"pipelines": {"p0": [[0, codec.MAX_UNITS]], "p1": [[1, 1]]}},
 ]
 # fmt: on
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -100,7 +101,8 @@ class GroupAssignor:
         _log.info("work by instance: %s%s", dict(found.active), ", warm-ups are under way" if found.probing else "")
         read = {member: partitions_of(plan, tasks_in(units, names)) for member, names in found.active.items()}
         copies = {member: found.copies(member) for member in found.active}
-        return Shares(found.active, copies, found.probing, read, tuple(sorted(shuffled)))
+        pipelines = {name: Counter(task.subtopology for task in tasks) for name, tasks in units.items() if name != str(tasks[0])}
+        return Shares(found.active, copies, found.probing, read, tuple(sorted(shuffled)), pipelines)
 
     def _racks(self, plan: Plan, units: Units, members: Sequence[Member]) -> Mapping[TopicPartition, frozenset[str]]:
         """Where what is read is, and where changelogs are; nothing where racks do not count or not all are known."""
