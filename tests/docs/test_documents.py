@@ -47,7 +47,13 @@ def links() -> list[Any]:
 
 def python_blocks() -> list[Any]:
     blocks = [(page, code) for page in PAGES for language, code in CODE.findall(page.read_text()) if language == "python"]
-    return [pytest.param(code, id=f"{page.name}-{number}") for number, (page, code) in enumerate(blocks)]
+    return [pytest.param(page, code, id=f"{page.name}-{number}") for number, (page, code) in enumerate(blocks)]
+
+
+def files_of(page: Path) -> dict[str, str]:
+    """The files that a page has the reader make: blocks whose first line is a comment with the file's name."""
+    blocks = [code for language, code in CODE.findall(page.read_text()) if language in ("python", "toml")]
+    return {found[1]: code for code in blocks if (found := re.match(r"# (\w+\.(?:py|toml))\n", code))}
 
 
 def toml_blocks() -> list[tuple[Path, str]]:
@@ -63,15 +69,23 @@ def test_should_link_to_something_that_is_there(page: Path, target: str) -> None
         assert anchor in anchors(file), f"{file.name} has no heading #{anchor}"
 
 
-@pytest.mark.parametrize("code", python_blocks())
-def test_should_show_code_that_runs(code: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What needs a broker is compiled; everything else runs, and what a comment says is printed is printed."""
+@pytest.mark.parametrize(("page", "code"), python_blocks())
+def test_should_show_code_that_runs(
+    page: Path, code: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What needs a broker is compiled; everything else runs, tests too, and what a comment says is printed is printed."""
     compiled = compile(code, "documentation", "exec", dont_inherit=True)
     if "KafkaStreams(" in code or "SparkSession" in code:
         return
     module = types.ModuleType("documentation")  # where classes look for what their annotations name
     monkeypatch.setitem(sys.modules, module.__name__, module)
+    for name, text in files_of(page).items():
+        (tmp_path / name).write_text(text)
+        monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
     exec(compiled, module.__dict__)
+    for test in [value for name, value in vars(module).items() if name.startswith("test_")]:
+        test()
     expected = re.findall(r"print\(.*\)  # (.+)$", code, re.MULTILINE)
     assert capsys.readouterr().out.splitlines() == expected
 
