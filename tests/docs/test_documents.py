@@ -27,7 +27,11 @@ RUN = "run: python docs/generate.py"
 
 
 def generator() -> Any:
-    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    return loaded("generate")
+
+
+def loaded(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -138,6 +142,19 @@ def test_should_start_an_example_on_kubernetes_that_fits_together() -> None:
     assert "mount.path=/var/lib/penstock" in submit
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("One.\n\n>>> a\n1\n>>> b\n2\n\nTwo.", "One.\n\n```pycon\n>>> a\n1\n>>> b\n2\n```\n\nTwo."),
+        (">>> a\n... b", "```pycon\n>>> a\n... b\n```"),
+        ("- one\n\n  >>> a\n\n- two", "- one\n\n  ```pycon\n  >>> a\n  ```\n\n- two"),
+        ("No example; a >>> b.", "No example; a >>> b."),
+    ],
+)
+def test_should_show_examples_of_docstrings_as_code(text: str, shown: str) -> None:
+    assert loaded("examples_in_docstrings").fenced(text) == shown
+
+
 @pytest.mark.integration  # runs the tools of the documentation for a quarter of a minute
 def test_should_build_the_site_with_every_public_name(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
@@ -145,3 +162,5 @@ def test_should_build_the_site_with_every_public_name(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     reference = "".join(page.read_text() for page in (tmp_path / "reference").glob("*.html"))
     assert not [name for name in penstock.__all__ if f".{name}" not in reference and f">{name}" not in reference]
+    assert "<blockquote>" not in reference, "an example of a docstring is shown as a quotation, not as code"
+    assert 'class="gp">&gt;&gt;&gt; ' in reference
