@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from penstock.cli import app
 from penstock.commands.logs import lines_of
 from penstock.commands.query import shown_time
 from penstock.commands.top import overview
+from penstock.spark.queries import remote_tables
 from tests.unit.client.web.served import Served
 
 TOKEN = "a-token-of-some-length"
@@ -168,3 +170,20 @@ def test_should_cut_long_lists_to_the_screen(server: Served) -> None:
 
 def test_should_show_times_beyond_the_calendar_as_numbers() -> None:
     assert shown_time(2**62) == str(2**62)
+
+
+def test_should_give_a_host_seconds_to_accept_a_connection_and_a_minute_to_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+    socket = SimpleNamespace(settimeout=limits.append, getpeername=lambda: ("127.0.0.1", 1))
+
+    def opened(host: str, port: int, tls: Any, timeout: float) -> Any:
+        limits.append(timeout)
+        return SimpleNamespace(connect=lambda: None, sock=socket, request=nobody, close=lambda: None)
+
+    def nobody(*_: Any, **__: Any) -> None:
+        raise ConnectionError("nobody is there")
+
+    monkeypatch.setattr(remote_tables, "peer_connection", opened)
+    ended = CliRunner().invoke(app, ["top", "--server", "127.0.0.1:1"])
+    assert (ended.exit_code, "nobody is there" in ended.stderr) == (1, True)
+    assert limits == [5.0, 60.0]

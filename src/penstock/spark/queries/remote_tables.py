@@ -33,6 +33,8 @@ TOKEN, TOKEN_FILE, TOKEN_VARIABLE = f"{SERVER}.token", f"{SERVER}.token.file", "
 SECRETS = frozenset({TOKEN, f"{SERVER}.ssl.key.password"})
 
 _SECONDS = 60.0
+_CONNECT_SECONDS = 5.0
+"""How long a host may take to accept a connection; its answer may take `_SECONDS`."""
 _PATIENCE = 60.0
 _MAX_ANSWER = 4 * 1024 * 1024
 _MAX_READ = 6_000  # of the 8 KB that an address may have
@@ -168,8 +170,9 @@ class Servers:
             connection.close()
 
     def _connection(self, host: HostInfo) -> http.client.HTTPConnection:
-        connection = peer_connection(host.host, host.port, self._tls() if self.secure else None, _SECONDS)
+        connection = peer_connection(host.host, host.port, self._tls() if self.secure else None, _CONNECT_SECONDS)
         connection.connect()
+        connection.sock.settimeout(_SECONDS)
         reached = str(connection.sock.getpeername()[0]).partition("%")[0]
         if not self.secure and self.token is not None and not self.plaintext_allowed and not is_loopback(reached):
             connection.close()
