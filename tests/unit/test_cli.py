@@ -11,8 +11,9 @@ from penstock.cli import app
 APP = """
 import random
 
-from penstock import Grouped
+from penstock import Consumed, Grouped, Produced, Serdes
 from penstock.dsl.builder import StreamsBuilder
+
 
 builder = StreamsBuilder()
 builder.stream("orders").filter(lambda k, v: v).to("big")
@@ -26,7 +27,8 @@ class nested:
 
 def make():
     builder = StreamsBuilder()
-    builder.table("users").to_stream().to("out")
+    text = Serdes.string()
+    builder.table("users", Consumed(text, text)).to_stream().to("out", Produced(text, text))
     return builder
 
 
