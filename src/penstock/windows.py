@@ -15,6 +15,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Final, Generic, NoReturn, TypeVar
 
 from penstock.errors import ConfigError
+from penstock.java_names import JavaNames
 from penstock.user_code import outer_stack_level
 
 K = TypeVar("K", covariant=True)
@@ -234,7 +235,7 @@ _set_key = Windowed.__dict__["key"].__set__
 _set_window = Windowed.__dict__["window"].__set__
 
 
-class Windows(ABC):
+class Windows(JavaNames, ABC):
     """How time is cut into windows that are known before a record comes: the base of time, unlimited and join windows.
 
     Windows of one's own (a day in a time zone) are a subclass. They are found again by their start: `size` is that of the
@@ -335,7 +336,7 @@ def _timestamp_ms(start: int | datetime) -> int:
 
 
 @dataclass(frozen=True, init=False)
-class SlidingWindows:
+class SlidingWindows(JavaNames):
     """For each record, the windows of `time_difference` that hold it and differ in what they hold; both ends included.
 
     >>> SlidingWindows(timedelta(seconds=1), grace=0)
@@ -354,7 +355,7 @@ class SlidingWindows:
 
 
 @dataclass(frozen=True, init=False)
-class SessionWindows:
+class SessionWindows(JavaNames):
     """Windows of activity: records of a key closer together than `inactivity_gap` share a session.
 
     >>> SessionWindows(timedelta(minutes=5), grace=0).inactivity_gap_ms
@@ -463,7 +464,7 @@ class StrategyType(enum.Enum):
 
 
 @dataclass(frozen=True)
-class EmitStrategy:
+class EmitStrategy(JavaNames):
     """When a windowed aggregation emits: at each update of a window, or once when it closes.
 
     >>> EmitStrategy.on_window_close().type is StrategyType.ON_WINDOW_CLOSE

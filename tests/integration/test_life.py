@@ -270,6 +270,18 @@ def test_should_stop_after_a_failure_and_keep_the_users_exception(kafka: Kafka, 
     assert kafka.read(out) == []
 
 
+def test_should_wait_for_the_run_and_raise_the_failure_at_the_end(kafka: Kafka, run: Run) -> None:
+    source, out = topics(kafka, "in", "out", partitions=1)
+    streams = run(pipe(source, out), {"application.id": unique("waiting")}, wait=False)
+    streams.wait_until_running()
+    assert streams.await_termination(0) is False
+    kafka.feed(source, texts(("b", "boom")))
+    with pytest.raises(ProcessingError, match="offset=0"):
+        streams.await_termination()
+    with pytest.raises(ProcessingError, match="offset=0"):
+        streams.wait_until_running()
+
+
 def test_should_let_the_handler_replace_the_thread(kafka: Kafka, run: Run) -> None:
     source, out = topics(kafka, "in", "out", partitions=1)
     kafka.feed(source, texts(("b", "boom")))

@@ -134,3 +134,9 @@ def ends(driver: TopologyTestDriver, named: Materialized[str, int]) -> None:
     assert_type(driver.get_window_store(named), WindowStore[str, int])
     assert_type(driver.get_session_store(named), SessionStore[str, int])
     assert_type(driver.get_key_value_store("totals"), KeyValueStore[Any, Any])
+    assert_type(driver.get_key_value_store(named)["a"], int)
+    assert_type(list(driver.get_key_value_store(named).items()), list[tuple[str, int]])
+
+
+assert_type(lines.split().branch(lambda key, line: line.isupper()).default_branch(), dict[str, KStream[str, str]])
+assert_type(lines.split().branch(lambda key, line: line.isupper()).no_default_branch(), dict[str, KStream[str, str]])

@@ -75,16 +75,15 @@ class ClientLife:
         with self._changed:
             return not self._changed.wait_for(lambda: not self.state.is_running_or_rebalancing, seconds)
 
+    def wait_until_settled(self, seconds: float | None) -> bool:
+        """Wait until the client runs or is about to end, at most so long where that is given; whether it does."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.state is not State.REBALANCING, seconds)
+
     def wait_for_end(self, seconds: float | None) -> bool:
         """Wait until the client has ended, at most so long where that is given; whether it has."""
-        deadline = None if seconds is None else time.monotonic() + seconds
         with self._changed:
-            while not self.state.has_completed_shutdown:
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    return False
-                self._changed.wait(left)
-        return True
+            return self._changed.wait_for(lambda: self.state.has_completed_shutdown, seconds)
 
     def refuse_if_closing(self) -> None:
         """ClosedWhileStartingError where the client is about to end, or has ended."""

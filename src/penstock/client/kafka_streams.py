@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from penstock import __version__
 from penstock.client.assignment.group_assignment import GroupAssignor, member_tags
@@ -52,7 +52,7 @@ from penstock.client.web.running import RunningApplication
 from penstock.client.web.service import WebService
 from penstock.clock import SystemClock
 from penstock.config.streams_config import StreamsConfig
-from penstock.errors import StreamsError, StreamsNotStartedError, StreamsTimeoutError, TopologyError
+from penstock.errors import StreamsError, StreamsNotStartedError, StreamsStoppedError, StreamsTimeoutError, TopologyError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin, MissingTopicError
 from penstock.kafka.client_supplier import CLIENT_SUPPLIER
@@ -487,6 +487,47 @@ class KafkaStreams(QueryMethods):
             self._web.close()  # after a failure it was left to tell of it
         return ended
 
+    def wait_until_running(self, timeout: timedelta | float | None = None) -> None:
+        """Wait until the application runs, at most `timeout` (timedelta or seconds).
+
+        Raises the failure if the application fails, StreamsTimeoutError (a TimeoutError) if it takes longer, and
+        StreamsStoppedError if it is closed.
+
+            streams.start()
+            streams.wait_until_running(timedelta(seconds=30))
+        """
+        self._refuse_before_start("wait_until_running()")
+        if not self._life.wait_until_settled(_seconds(timeout)):
+            raise StreamsTimeoutError(f"the application {self._client_id} still starts after {_seconds(timeout)} s")
+        if self._life.state in (State.PENDING_ERROR, State.ERROR):
+            self._raise_failure()
+        if not self._life.state.is_running_or_rebalancing:
+            raise StreamsStoppedError(f"the application {self._client_id} was closed: it is {self._life.state.name}")
+
+    def await_termination(self, timeout: timedelta | float | None = None) -> bool:
+        """Wait until the application has ended, at most `timeout` (timedelta or seconds); whether it has.
+
+        Raises the failure if the application has failed.
+
+            with KafkaStreams(topology, config) as streams:
+                streams.start()
+                streams.await_termination()
+        """
+        self._refuse_before_start("await_termination()")
+        if not self._life.wait_for_end(_seconds(timeout)):
+            return False
+        if self._life.state is State.ERROR:
+            self._raise_failure()
+        return True
+
+    def _refuse_before_start(self, call: str) -> None:
+        if self._life.state.has_not_started:
+            raise StreamsNotStartedError(f"{call} would wait for ever: the application has not been started. Call start() first")
+
+    def _raise_failure(self) -> NoReturn:
+        process_end.forget_failure(self._client_id)
+        raise self._failure or StreamsStoppedError(f"the application {self._client_id} has ended: {self._failure_reason()}")
+
     def clean_up(self) -> None:
         """Delete the local state of the application; only before `start` or after `close`."""
         state = self._life.state
@@ -872,6 +913,10 @@ class KafkaStreams(QueryMethods):
             self._session = None
         if self._conductor is not None:
             self._admin.let_go()
+
+
+def _seconds(timeout: timedelta | float | None) -> float | None:
+    return timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
 
 
 KafkaStreams.State = State  # type: ignore[attr-defined]  # Java's way to say it: KafkaStreams.State.RUNNING

@@ -9,13 +9,14 @@ from penstock.dsl.arguments import required
 from penstock.dsl.typevars import K, V
 from penstock.graph.builder import InternalStreamsBuilder
 from penstock.graph.node import GraphNode
+from penstock.java_names import JavaNames
 from penstock.operators.functions import IgnoreKey, IgnoreKeyJoiner
 from penstock.user_code import misuse
 
 _WITH_KEY = "; with_key=True gives it the key first"
 
 
-class AbstractStream(Generic[K, V]):
+class AbstractStream(JavaNames, Generic[K, V]):
     """A node of the graph with the key and value it gives, and the names of the sources its partitions come from."""
 
     def __init__(

@@ -12,10 +12,11 @@ from penstock.dsl.typevars import K, V
 from penstock.graph.naming import STREAM_BRANCH, Named
 from penstock.graph.node import ProcessorParameters
 from penstock.graph.processors import ProcessorGraphNode
+from penstock.java_names import JavaNames
 from penstock.operators import KStreamBranch, PassThrough
 
 
-class BranchedKStream(Generic[K, V]):
+class BranchedKStream(JavaNames, Generic[K, V]):
     """The branches of a split: a record goes to the first whose predicate it fulfils.
 
     >>> from penstock import Branched, StreamsBuilder
@@ -36,7 +37,7 @@ class BranchedKStream(Generic[K, V]):
         # The processor keeps these lists: what is added to them later belongs to it.
         self._predicates: list[Callable[[Any, Any], Any]] = []
         self._child_names: list[str] = []
-        self._branches: dict[str, kstream.KStream[Any, Any]] = {}
+        self._branches: dict[str, kstream.KStream[K, V]] = {}
         supplier = KStreamBranch(self._predicates, self._child_names)
         self._splitter = ProcessorGraphNode(ProcessorParameters(supplier, self._splitter_name))
         self._builder.add_graph_node(source._graph_node, self._splitter)
@@ -52,12 +53,12 @@ class BranchedKStream(Generic[K, V]):
 
     def default_branch(
         self, branched: Branched[K, V] | None = None, *, name: str | None = None
-    ) -> dict[str, kstream.KStream[Any, Any]]:
+    ) -> dict[str, kstream.KStream[K, V]]:
         """A last branch for all other records; returns the branches by name."""
         self._create_branch(renamed(branched or Branched(), name), 0)
         return self._branches
 
-    def no_default_branch(self) -> dict[str, kstream.KStream[Any, Any]]:
+    def no_default_branch(self) -> dict[str, kstream.KStream[K, V]]:
         """Drop all other records; returns the branches by name."""
         return self._branches
 

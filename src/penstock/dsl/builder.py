@@ -20,6 +20,7 @@ from penstock.graph.builder import InternalStreamsBuilder
 from penstock.graph.materialize import MaterializedStore
 from penstock.graph.naming import Named
 from penstock.graph.sources import GlobalStoreNode, SourceOptions, StateStoreNode, StreamSourceNode, TableSourceNode
+from penstock.java_names import JavaNames
 from penstock.operators import KTableMaterializedValueGetterSupplier, KTableSource
 from penstock.state.store import StoreBuilder
 from penstock.timestamps import resolve_timestamp_extractor
@@ -28,7 +29,7 @@ from penstock.topology.topology import Topology
 from penstock.user_code import misuse
 
 
-class StreamsBuilder:
+class StreamsBuilder(JavaNames):
     """Turns topics into streams and tables, and what is done with them into a topology.
 
     >>> from penstock import Consumed, Grouped, Produced, Serdes, StreamsBuilder, TopologyTestDriver

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Generic
 
 from penstock.dsl.typevars import K, V
+from penstock.java_names import JavaNames
 
 
-class GlobalKTable(Generic[K, V]):
+class GlobalKTable(JavaNames, Generic[K, V]):
     """A table kept in full by every instance, to be joined with streams of any partitioning."""
 
     def __init__(self, value_getter_supplier: Any, queryable_store_name: str | None) -> None:

@@ -14,6 +14,7 @@ from penstock.dsl.typevars import KO, V1, V2, K, V
 from penstock.errors import TopologyError
 from penstock.graph.dsl_stores import DslStoreSuppliers, resolve_dsl_store_suppliers
 from penstock.graph.naming import validate_name
+from penstock.java_names import JavaNames
 from penstock.serdes.arguments import is_serde
 from penstock.serdes.guessed import guess
 from penstock.serdes.serde import Serde
@@ -64,7 +65,7 @@ def _topic_config(options: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Consumed(Generic[K, V]):
+class Consumed(JavaNames, Generic[K, V]):
     """How a topic is read: serdes, timestamps, where to start without committed offsets, the source's name.
 
     >>> Consumed(name="orders").name
@@ -83,7 +84,7 @@ class Consumed(Generic[K, V]):
 
 
 @dataclass(frozen=True)
-class Produced(Generic[K, V]):
+class Produced(JavaNames, Generic[K, V]):
     """How a stream is written to a topic: serdes, partitioner, the sink's name."""
 
     key_serde: Serde[K] | type[K] | None = None
@@ -97,7 +98,7 @@ class Produced(Generic[K, V]):
 
 
 @dataclass(frozen=True)
-class Grouped(Generic[K, V]):
+class Grouped(JavaNames, Generic[K, V]):
     """How records are grouped: the name, which is also that of the repartition topic, and serdes."""
 
     name: str | None = None
@@ -111,7 +112,7 @@ class Grouped(Generic[K, V]):
 
 
 @dataclass(frozen=True)
-class Materialized(Generic[K, V]):
+class Materialized(JavaNames, Generic[K, V]):
     """The store of a table: its name, by which it can be queried, serdes, engine, cache, changelog and retention.
 
     `supplier` (from `Stores`) brings a store of its own, with its own name; `store_type` picks the engine otherwise and
@@ -166,7 +167,7 @@ def as_materialized(given: Materialized[K, V] | str | None) -> Materialized[K, V
 
 
 @dataclass(frozen=True)
-class Joined(Generic[K, V1, V2]):
+class Joined(JavaNames, Generic[K, V1, V2]):
     """A join of a stream with a table: serdes for the repartition, the name, and how long to wait for the table.
 
     With `grace_period` the table must be versioned: the stream's records are held back that long and looked up as of
@@ -190,7 +191,7 @@ class Joined(Generic[K, V1, V2]):
 
 
 @dataclass(frozen=True)
-class StreamJoined(Generic[K, V1, V2]):
+class StreamJoined(JavaNames, Generic[K, V1, V2]):
     """A join of two streams: serdes, the join's name, the stores' base name, suppliers and changelogs."""
 
     key_serde: Serde[K] | type[K] | None = None
@@ -214,7 +215,7 @@ class StreamJoined(Generic[K, V1, V2]):
 
 
 @dataclass(frozen=True)
-class TableJoined(Generic[K, KO]):
+class TableJoined(JavaNames, Generic[K, KO]):
     """A foreign-key join: its name, and the partitioners of the left and of the right table where they are not the default.
 
     A partitioner is called with the topic, the key, None for the value, and the number of partitions.
@@ -229,7 +230,7 @@ class TableJoined(Generic[K, KO]):
 
 
 @dataclass(frozen=True)
-class Repartitioned(Generic[K, V]):
+class Repartitioned(JavaNames, Generic[K, V]):
     """A repartition: the topic's name, serdes, number of partitions and partitioner."""
 
     name: str | None = None
@@ -247,7 +248,7 @@ class Repartitioned(Generic[K, V]):
 
 
 @dataclass(frozen=True)
-class Branched(Generic[K, V]):
+class Branched(JavaNames, Generic[K, V]):
     """One branch of a split: its name, and what becomes of it.
 
     `function` maps the branch to the stream that goes into the result (None: it does not); `consumer` only takes it.

@@ -8,13 +8,14 @@ from typing import Any
 
 from penstock.errors import TopologyError
 from penstock.graph.naming import validate_name
+from penstock.java_names import JavaNames
 from penstock.windows import MAX_TIMESTAMP, Duration, to_ms
 
 UNBOUNDED = MAX_TIMESTAMP
 
 
 @dataclass(frozen=True)
-class BufferConfig:
+class BufferConfig(JavaNames):
     """The bounds of a suppression's buffer, and what happens when it is full.
 
     >>> BufferConfig.max_records(1000).with_max_bytes(1_000_000).emit_early_when_full().is_strict
@@ -80,7 +81,7 @@ class BufferConfig:
 
 
 @dataclass(frozen=True)
-class Suppressed:
+class Suppressed(JavaNames):
     """Which updates of a table are held back, and for how long.
 
     >>> Suppressed.until_time_limit(1000, BufferConfig.max_records(10)).time_to_wait_ms

@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, NoReturn, TypeVar, overload
 
 from penstock.config.objects import imported
 from penstock.errors import ConfigError
+from penstock.java_names import JavaNames
 from penstock.serdes.arguments import refuse_factory
 from penstock.serdes.codecs import (
     Deserializer,
@@ -190,7 +191,7 @@ _VOID: Final[Serde[None]] = Serde(serialize_void, deserialize_void, "Serdes.void
 _JSON: Final[Serde[Any]] = Serde(serialize_json, deserialize_json, "Serdes.json()")
 
 
-class Serdes:
+class Serdes(JavaNames):
     """The serdes that come with penstock; the bytes are those of Java's serdes of the same name.
 
     >>> Serdes.long().serializer("topic", 258)

@@ -224,7 +224,38 @@ class StateStore(StoreCapabilities, ABC):
         return Position()
 
 
-class KeyValueStore(StateStore, Generic[K, V]):
+class KeyValueReading(Generic[K, V]):
+    """A dict's way to read a key-value store: `store[key]`, `key in store`, `for key, value in store.items()`."""
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, or None."""
+        raise NotImplementedError
+
+    def all(self) -> StoreIterator[tuple[K, V]]:
+        """All entries."""
+        raise NotImplementedError
+
+    def __getitem__(self, key: K) -> V:
+        """The value of a key; KeyError if there is none."""
+        value = self.get(key)
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __contains__(self, key: K) -> bool:
+        """Whether a key has a value."""
+        return self.get(key) is not None
+
+    # Without it `for … in store` would ask for store[0], store[1] and so on.
+    __iter__ = None
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        """All entries; the iterator of the store is closed at the end."""
+        with self.all() as entries:
+            yield from entries
+
+
+class KeyValueStore(KeyValueReading[K, V], StateStore):
     """Keys to values; iterators run in the order of the keys' bytes."""
 
     @abstractmethod

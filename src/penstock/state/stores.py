@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.java_names import JavaNames
 from penstock.state.builders import (
     KeyValueStoreBuilder,
     TimestampedKeyValueStoreBuilder,
@@ -40,7 +41,7 @@ from penstock.state.windowed_suppliers import (
 from penstock.windows import Duration
 
 
-class Stores:
+class Stores(JavaNames):
     """Makes state stores: first a supplier, which says where the bytes are kept, then a builder with the serdes.
 
     >>> from penstock.serdes.serde import Serdes

@@ -6,6 +6,7 @@ import logging
 from typing import Any, TypeVar, overload
 
 from penstock.dsl.options import Materialized
+from penstock.java_names import JavaNames
 from penstock.record import RecordContext
 from penstock.runtime.global_state import GlobalStateUpdateTask
 from penstock.runtime.task import StreamTask
@@ -38,7 +39,7 @@ V = TypeVar("V")
 _log = logging.getLogger(__name__)
 
 
-class DriverStores:
+class DriverStores(JavaNames):
     """The part of the test driver that hands out stores; each getter returns None where there is no such store.
 
     A store is named, or given as the `Materialized` that it was made with: then its keys and values have types.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.errors import TopologyError
+from penstock.java_names import JavaNames
 from penstock.serdes.arguments import is_serde
 from penstock.serdes.serde import as_deserializer, as_serializer
 from penstock.state.store import StoreBuilder
@@ -19,7 +20,7 @@ from penstock.topology.store_feed import StoreFeed
 from penstock.user_code import misuse
 
 
-class Topology:
+class Topology(JavaNames):
     """A graph of sources, processors and sinks, and the stores that processors use.
 
     Nodes are added after their parents, and every method returns the topology. What cannot work is refused with a

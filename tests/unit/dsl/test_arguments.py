@@ -362,3 +362,47 @@ def test_should_name_the_line_of_a_map_that_returns_text() -> None:
         topic = driver.create_input_topic("in", TEXT, TEXT)
         with pytest.raises(ProcessingError, match=rf"\(added at .*{HERE}:\d+\).*map returned a str: it must return a pair"):
             topic.pipe_input("a", "xy")
+
+
+@pytest.mark.parametrize(
+    ("call", "right"),
+    [
+        (lambda: stream().mapValues, "KStream has no mapValues: write map_values"),
+        (lambda: stream().groupByKey, "write group_by_key"),
+        (lambda: grouped().windowedBy, "write windowed_by"),
+        (lambda: StreamsBuilder().globalTable, "write global_table"),
+        (lambda: Topology().addSource, "write add_source"),
+        (lambda: Consumed.with_, r"Consumed has no with_: write Consumed\(key_serde=…, value_serde=…, "),
+        (lambda: getattr(Consumed, "with"), r"Consumed has no with: write Consumed\("),
+        (lambda: Materialized.as_, r"Materialized has no as_: write Materialized\("),
+        (lambda: TimeWindows.ofSizeAndGrace, r"has no ofSizeAndGrace: write TimeWindows\(size=…, grace=…, advance=…\)"),
+        (lambda: TimeWindows.of_size_and_grace, r"has no of_size_and_grace: write TimeWindows\(size=…"),
+        (lambda: TimeWindows(1000, grace=0).advanceBy, r"has no advanceBy: write TimeWindows\(size=…"),
+        (lambda: JoinWindows.ofTimeDifferenceWithNoGrace, r"write JoinWindows\(time_difference=…"),
+        (lambda: Stores.persistentKeyValueStore, "write persistent_key_value_store"),
+        (lambda: KafkaStreams.cleanUp, "write clean_up"),
+        (lambda: TopologyTestDriver.createInputTopic, "write create_input_topic"),
+        (lambda: stream().nothing_like_it, "'KStream' object has no attribute 'nothing_like_it'"),
+        (lambda: Consumed.nothing, "type object 'Consumed' has no attribute 'nothing'"),
+    ],
+)
+def test_should_name_the_python_spelling_of_a_java_name(call: Callable[[], Any], right: str) -> None:
+    with pytest.raises(AttributeError, match=right):
+        call()
+
+
+def test_should_read_key_value_stores_as_a_dict() -> None:
+    builder = StreamsBuilder()
+    builder.table("in", READ, Materialized("rows"))
+    with TopologyTestDriver(builder.build()) as driver:
+        topic = driver.create_input_topic("in", TEXT, TEXT)
+        topic.pipe_key_values([("a", "x"), ("b", "y")])
+        for store in (driver.get_key_value_store("rows"), driver.get_timestamped_key_value_store("rows")):
+            assert "a" in store
+            assert "c" not in store
+            assert [key for key, _ in store.items()] == ["a", "b"]
+            with pytest.raises(KeyError, match="c"):
+                store["c"]
+            with pytest.raises(TypeError, match="not iterable"):
+                iter(store)
+        assert driver.get_key_value_store("rows")["a"] == "x"

@@ -8,6 +8,7 @@ from penstock.client.client_life import ClientLife
 from penstock.client.queries.locations import Partitioner
 from penstock.client.queries.queries import Queries, check_running
 from penstock.errors import StreamsStoppedError
+from penstock.java_names import JavaNames
 from penstock.query.metadata import KeyQueryMetadata, StreamsMetadata
 from penstock.query.parameters import StoreQueryParameters
 from penstock.query.request import StateQueryRequest
@@ -17,20 +18,22 @@ if TYPE_CHECKING:
     from penstock.client.queries.tables import StateTables
 
 
-class QueryMethods:
+class QueryMethods(JavaNames):
     """Reads committed state: never what a turn has not committed yet, and always one commit of a partition as a whole."""
 
     _life: ClientLife
     _queries: Queries | None = None
     _tables: StateTables | None = None
 
-    def store(self, parameters: StoreQueryParameters[Any]) -> Any:
+    def store(self, parameters: str | StoreQueryParameters[Any]) -> Any:
         """A read-only view of a store over all of its partitions that are here.
 
-            counts = streams.store(StoreQueryParameters("counts", QueryableStoreTypes.key_value_store()))
-            counts.get("alice")
+            counts = streams.store("counts")
+            counts["alice"], counts.get("bob"), "carol" in counts
 
-        With `partition` only that one is read, with `stale_stores=True` also standbys and what is being restored.
+        A name is enough: the topology knows the kind of the store, and values are shown without timestamps and headers.
+        `StoreQueryParameters` choose more: with `partition` only that one is read, with `stale_stores=True` also standbys and
+        what is being restored.
         """
         return self._reading().store(parameters)
 

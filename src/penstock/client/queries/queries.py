@@ -18,7 +18,7 @@ from penstock.errors import (
     StreamsStoppedError,
 )
 from penstock.query.metadata import KeyQueryMetadata, StreamsMetadata
-from penstock.query.parameters import StoreQueryParameters
+from penstock.query.parameters import QueryableStoreType, StoreQueryParameters
 from penstock.query.position import PositionBound
 from penstock.query.request import StateQueryRequest
 from penstock.query.result import FailureReason, QueryResult, StateQueryResult
@@ -43,11 +43,13 @@ class Queries:
 
     # -- views ---------------------------------------------------------------------------------------------------------
 
-    def store(self, parameters: StoreQueryParameters[Any]) -> Any:
+    def store(self, parameters: str | StoreQueryParameters[Any]) -> Any:
         """A read-only view of a store; its partitions are looked up at each call."""
-        if not isinstance(parameters, StoreQueryParameters):
-            raise TypeError(f"store() takes StoreQueryParameters(name, type), not {parameters!r}")
         check_running(self._state())
+        if isinstance(parameters, str):
+            parameters = StoreQueryParameters(parameters, QueryableStoreType(self.stores.store(parameters).kind))
+        if not isinstance(parameters, StoreQueryParameters):
+            raise TypeError(f"store() takes a name or StoreQueryParameters(name, type), not {parameters!r}")
         store = self.stores.store(parameters.store_name)
         asked = parameters.queryable_store_type
         try:

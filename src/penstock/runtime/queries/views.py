@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from penstock.runtime.queries.partition import Lease, LeasedIterator, StorePartition
 from penstock.state.iterators import PeekingIterator
-from penstock.state.store import StoreIterator, VersionedRecord
+from penstock.state.store import KeyValueReading, StoreIterator, VersionedRecord
 from penstock.windows import Windowed
 
 K = TypeVar("K")
@@ -101,7 +101,7 @@ class _View:
         return PeekingIterator(((key, convert(value)) for key, value in entries), self._name, lambda _: entries.close())
 
 
-class ReadOnlyKeyValueStore(_View, Generic[K, V]):
+class ReadOnlyKeyValueStore(_View, KeyValueReading[K, V]):
     """Keys to values."""
 
     def get(self, key: K) -> V | None:
