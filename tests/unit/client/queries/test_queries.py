@@ -85,6 +85,25 @@ def test_should_read_all_partitions_as_one_store(world: World) -> None:
     assert counts.approximate_num_entries() == 30
 
 
+def test_should_know_the_kind_of_a_store_by_its_name(world: World) -> None:
+    assert world.queries.store("counts").get("k03") == 3
+    assert world.queries.store("windows").fetch("k03", 1000) == 3
+    assert world.queries.store("sessions").fetch_session("k07", 1000, 1500) == 7
+    assert world.queries.store("versions").get("k01").value == "new-k01"
+    with pytest.raises(TypeError, match=r"takes a name or StoreQueryParameters\(name, type\), not 5"):
+        world.queries.store(5)  # type: ignore[arg-type]
+
+
+def test_should_read_a_key_value_store_as_a_dict(world: World) -> None:
+    counts = world.queries.store("counts")
+    assert counts["k03"] == 3
+    assert "k03" in counts
+    assert "nobody" not in counts
+    assert dict(counts.items()) == dict(zip(KEYS, range(30)))
+    with pytest.raises(KeyError, match="nobody"):
+        counts["nobody"]
+
+
 @pytest.mark.parametrize("partition", range(PARTITIONS))
 def test_should_read_one_partition_in_order_and_backwards(world: World, partition: int) -> None:
     counts = view(world, "counts", partition=partition)
