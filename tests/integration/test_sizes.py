@@ -8,7 +8,7 @@ from penstock import StreamsError
 from penstock.ids import TopicPartition
 from penstock.kafka.membership import group_metadata
 from penstock.kafka.produce import LaneProducer
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from tests.harness.kafka import Kafka, unique, wait_until
 from tests.integration.helpers import commit, topics
 
@@ -35,9 +35,10 @@ def test_should_say_whose_positions_a_broker_does_not_keep(kafka: Kafka, produce
     (topic,) = topics(kafka, "words")
     group = unique("long")
     commit(kafka, group, {(topic, 0): (0, "")})
-    offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1), TopicPartition(topic, 1): OffsetAndMetadata(1, "x" * 5_000)}
+    long = TopicPartitionMetadata(0, ProcessorMetadata({f"store-{number:03}": number for number in range(300)})).encode()
+    offsets = {TopicPartition(topic, 0): OffsetAndMetadata(1), TopicPartition(topic, 1): OffsetAndMetadata(1, long)}
     producer.begin()
-    with pytest.raises(StreamsError, match=rf"committed with {topic}-1 takes 5,000 bytes.*offset\.metadata\.max\.bytes"):
+    with pytest.raises(StreamsError, match=rf"committed with {topic}-1 takes {len(long):,} bytes.*offset\.metadata\.max\.bytes"):
         producer.commit(offsets, group_metadata(group, -1, ""))
     producer.abort()
     producer.close()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from penstock import KafkaStreams, State, StreamsBuilder, StreamsError, StreamThreadExceptionResponse
+from penstock import Consumed, KafkaStreams, Serdes, State, StreamsBuilder, StreamsError, StreamThreadExceptionResponse
 from penstock.client.listeners import StateRestoreListener
 from penstock.client.replicas.standby_listener import StandbyUpdateListener, standby_events
 from penstock.client.scheduling.failures import LaneLostError
@@ -28,6 +28,7 @@ from tests.unit.client.test_simulation import consumed_once
 
 REPLACE_THREAD, SHUTDOWN_CLIENT, SHUTDOWN_APPLICATION = StreamThreadExceptionResponse
 STATE_LISTENER = "state listener"
+BYTES = Serdes.bytes()
 
 
 def methods(listener: type) -> list[str]:
@@ -59,7 +60,7 @@ class Client:
 
     def __init__(self, clock: list[float], response: Any, callback: str, raising: Callable[..., None]) -> None:
         builder = StreamsBuilder()
-        builder.stream("in").to("out")
+        builder.stream("in", Consumed(BYTES, BYTES)).to("out")
         self.streams: Any = KafkaStreams(builder.build(), {"application.id": "app", "bootstrap.servers": "nobody:1"})
         self.world = world = World(clock, lanes=2, **{"task.spread": "always"})
         self.asked: list[BaseException] = []
@@ -267,7 +268,7 @@ def test_should_end_in_error_when_the_conductor_itself_fails(clock: list[float],
 @pytest.fixture
 def streams() -> Any:
     builder = StreamsBuilder()
-    builder.stream("in").to("out")
+    builder.stream("in", Consumed(BYTES, BYTES)).to("out")
     return KafkaStreams(builder.build(), {"application.id": "app", "bootstrap.servers": "nobody:1"})
 
 

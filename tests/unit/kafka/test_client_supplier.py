@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from penstock import ConfigError, KafkaClientSupplier, KafkaStreams, StreamsConfig, Topology
+from penstock import ConfigError, KafkaClientSupplier, KafkaStreams, Serdes, StreamsConfig, Topology
 from penstock.kafka.batch_limits import largest_batch
 from penstock.kafka.clients import (
     admin_config,
@@ -89,7 +89,8 @@ def test_should_leave_out_settings_that_a_supplied_client_does_not_know() -> Non
 
 
 def test_should_take_a_supplier_as_an_argument_of_kafka_streams() -> None:
-    topology = Topology().add_source("in", "topic")
+    bytes_of = Serdes.bytes().deserializer
+    topology = Topology().add_source("in", "topic", key_deserializer=bytes_of, value_deserializer=bytes_of)
     streams = KafkaStreams(topology, BASE, client_supplier=Noting())
     settings = producer_config(streams._config, "c")
     open_client("producer", Producer, settings).close()

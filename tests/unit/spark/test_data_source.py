@@ -127,7 +127,7 @@ def test_should_ask_the_next_server_where_one_is_gone(two: tuple[Served, Served]
 
 def test_should_not_send_a_token_in_plain_text_beyond_this_host(monkeypatch: pytest.MonkeyPatch) -> None:
     class Connection:
-        sock = type("Socket", (), {"getpeername": lambda self: ("10.1.2.3", 80)})()
+        sock = type("Socket", (), {"getpeername": lambda self: ("10.1.2.3", 80), "settimeout": lambda self, _: None})()
 
         def connect(self) -> None: ...
         def close(self) -> None: ...
