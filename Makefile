@@ -33,9 +33,9 @@ $(STAMP): pyproject.toml requirements-build.lock requirements-dev.lock | check-p
 demo: setup       ## WordCount end to end.
 	@$(BIN)/penstock demo
 
-# Unit tests run in four processes, since some of them wait. Tests with a broker and Spark run in one: they share both.
+# Tests with a broker and Spark run in one process: they share one broker and one session, and have both cores.
 test: setup lint  ## Lint, the unit tests, and one integration test per mechanism; under 10 minutes on 2 cores.
-	@$(BIN)/pytest -n 4 -m "not integration and not slow" --durations=10 --durations-min=5
+	@$(BIN)/pytest -n 2 -m "not integration and not slow" --durations=10 --durations-min=5
 	@$(BIN)/pytest @tests/core_tests.txt --durations=10 --durations-min=5
 
 test-integration: setup    ## All tests with a real broker and Spark but the slow ones; about 15 minutes.
@@ -43,7 +43,7 @@ test-integration: setup    ## All tests with a real broker and Spark but the slo
 
 test-all: export PENSTOCK_TEST_THOROUGH = 1
 test-all: setup lint test-machines    ## Everything: more generated examples, the slow fault and soak suites; hours.
-	@$(BIN)/pytest -n 4 -m "not integration"
+	@$(BIN)/pytest -n 2 -m "not integration"
 	@$(BIN)/pytest -m "integration"
 
 test-machines: setup    ## The unit tests under other clocks, time zones, locales, users and folders.
