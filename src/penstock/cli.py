@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from penstock import __version__
-from penstock.client.repartition_reasons import described_transports
 from penstock.commands.app_reference import AppReferenceError, load_topology
 from penstock.commands.broker import broker
 from penstock.commands.common import Reference, Settings, fail, parse_settings, say
@@ -62,18 +61,16 @@ def describe(
     config = parse_settings(settings or [])
     try:
         loaded = load_topology(topology, config)
-        description, repartitions = loaded.describe(), described_transports(loaded, config)
+        description = loaded.describe()
     except AppReferenceError as exc:
         fail(str(exc), code=2)
     except PenstockError as exc:
         fail(f"{topology}: {exc}", code=1)
     if svg is None:
         say(str(description).rstrip("\n"))
-        if repartitions:
-            say("\n".join(["", "Repartitions:", *(f"   {topic} {said}" for topic, said in repartitions.items())]))
         return
     try:
-        svg.write_text(draw_topology(description, title=topology, notes=repartitions), encoding="utf-8")
+        svg.write_text(draw_topology(description, title=topology), encoding="utf-8")
     except OSError as exc:
         fail(f"cannot write {svg}: {exc.strerror or exc}", code=1)
     say(f"wrote {svg}")

@@ -39,7 +39,7 @@ def main() -> None:
     """Become the daemon, until Spark has ended; Spark calls `python -m pyspark_penstock.daemon pyspark.worker`."""
     sys.path[:] = [entry for entry in sys.path if not entry.endswith("pyspark.zip")]
     if LANE not in os.environ:
-        import penstock.spark.worker.lane_worker  # noqa: F401  (for the workers)
+        import penstock.spark.worker.residency  # noqa: F401  (for the workers)
 
         gc.collect()
         gc.freeze()  # what is shared with the workers stays shared

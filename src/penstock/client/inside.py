@@ -1,7 +1,7 @@
 """What goes on inside an instance, for penstock's own tests and benchmarks: all they may look at, and no public API.
 
     view = inside(streams)
-    view.watch_turns(lambda turn, answers, seconds: print(turn.records))
+    view.watch_batches(lambda thread, batch: print(batch.records))
 
 Whatever an application can ask itself is not here: `metadata_for_local_threads`, `metrics`, listeners and logs tell it.
 """
@@ -11,20 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from penstock.client.scheduling.turns import Turn
 from penstock.ids import TaskId, TopicPartition
-from penstock.spark.messages import LaneAnswer, RestoreProgress
+from penstock.spark.messages import BatchReport, RestoreProgress, ThreadReport
 
 if TYPE_CHECKING:
     from penstock.client.kafka_streams import KafkaStreams
     from penstock.client.queries.tables import StateTables
-    from penstock.client.scheduling.conductor import Conductor
+    from penstock.client.scheduling.event_loop import EventLoop
     from penstock.kafka.membership import Membership
     from penstock.spark.driver.lane_jobs import LaneJobs
     from penstock.spark.driver.session_use import SessionUse
 
 Address = str | tuple[str, int]
-HearTurn = Callable[[Turn, Mapping[int, LaneAnswer], float], None]
+HearBatch = Callable[[int, BatchReport], None]
+HearReports = Callable[[Mapping[int, ThreadReport]], None]
 HearRestore = Callable[[RestoreProgress, str], None]
 
 
@@ -38,31 +38,41 @@ class Inside:
 
     def __init__(self, client_id: str) -> None:
         self.client_id = client_id
-        self._conductor: Conductor | None = None
+        self._loop: EventLoop | None = None
         self._lane_jobs: LaneJobs | None = None
         self._session: SessionUse | None = None
         self._tables: StateTables | None = None
-        self._hear_turns: list[HearTurn] = []
+        self._hear_batches: list[HearBatch] = []
+        self._hear_reports: list[HearReports] = []
         self._hear_restores: list[HearRestore] = []
 
-    def started(self, conductor: Conductor, lane_jobs: LaneJobs, session: SessionUse, tables: StateTables) -> None:
+    def started(self, loop: EventLoop, lane_jobs: LaneJobs, session: SessionUse, tables: StateTables) -> None:
         """The instance says what it consists of."""
-        self._conductor, self._lane_jobs, self._session, self._tables = conductor, lane_jobs, session, tables
+        self._loop, self._lane_jobs, self._session, self._tables = loop, lane_jobs, session, tables
 
     # -- to listen -----------------------------------------------------------------------------------------------------
 
-    def watch_turns(self, hear: HearTurn) -> None:
-        """Hear of every turn that is accounted for: what it was, what the lanes answered, how many seconds it took."""
-        self._hear_turns.append(hear)
+    def watch_batches(self, hear: HearBatch) -> None:
+        """Hear of every batch: its thread, and what it came to."""
+        self._hear_batches.append(hear)
+
+    def watch_reports(self, hear: HearReports) -> None:
+        """Hear of every report of a thread."""
+        self._hear_reports.append(hear)
 
     def watch_restores(self, hear: HearRestore) -> None:
         """Hear of every step of a restore, as `RestoreEvents` does."""
         self._hear_restores.append(hear)
 
-    def turned(self, turn: Turn, answers: Mapping[int, LaneAnswer], seconds: float) -> None:
-        """A turn is accounted for; on the conductor's thread."""
-        for hear in self._hear_turns:
-            hear(turn, answers, seconds)
+    def batch_done(self, thread: int, batch: BatchReport) -> None:
+        """A batch of a thread is committed; on the event loop's thread."""
+        for hear in self._hear_batches:
+            hear(thread, batch)
+
+    def reported(self, reports: Mapping[int, ThreadReport]) -> None:
+        """Threads have reported; on the event loop's thread."""
+        for hear in self._hear_reports:
+            hear(reports)
 
     def restored(self, progress: RestoreProgress, what: str) -> None:
         """A restore has come a step further."""
@@ -73,34 +83,34 @@ class Inside:
 
     @property
     def tasks(self) -> dict[TaskId, int]:
-        """The lane of each task that the instance has, whatever state it is in."""
-        return {} if self._conductor is None else self._conductor.owners
+        """The thread of each task that the instance has, whatever state it is in."""
+        return {} if self._loop is None else self._loop.owners
 
     @property
-    def runs_turns(self) -> bool:
-        """Whether a turn is under way in any lane."""
-        return self._conductor is not None and self._conductor.runs_turns
+    def is_processing(self) -> bool:
+        """Whether any thread may be processing."""
+        return self._loop is not None and self._loop.is_processing
 
     @property
-    def looks(self) -> int:
+    def polls(self) -> int:
         """How often it has asked the brokers whether there is anything to read."""
-        return 0 if self._conductor is None else self._conductor.looks
+        return 0 if self._loop is None else self._loop.polls
 
     @property
     def membership(self) -> Membership | None:
         """The last generation of the group that it was part of."""
-        return None if self._conductor is None else self._conductor.membership
+        return None if self._loop is None else self._loop.membership
 
     @property
     def generation(self) -> int:
         """The generation whose tasks it runs; -1 before the first."""
-        adopted = None if self._conductor is None else self._conductor.tasks.adopted
+        adopted = None if self._loop is None else self._loop.tasks.adopted
         return -1 if adopted is None else adopted.generation
 
     @property
     def fetched(self) -> Mapping[TopicPartition, int]:
         """How far input partitions are read, processed or not."""
-        return {} if self._conductor is None else dict(self._conductor.tasks.positions.fetched)
+        return {} if self._loop is None else self._loop.tasks.positions()
 
     @property
     def lane_jobs(self) -> LaneJobs:

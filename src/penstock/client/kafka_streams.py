@@ -36,18 +36,17 @@ from penstock.client.queries.queries import Queries
 from penstock.client.queries.tables import StateTables
 from penstock.client.replicas.standby_listener import StandbyUpdateListener, standby_events
 from penstock.client.restore_events import RestoreEvents
-from penstock.client.scheduling.conductor import Conductor
+from penstock.client.scheduling.event_loop import EventLoop
 from penstock.client.scheduling.events import Events
-from penstock.client.scheduling.lane_changes import LaneChange
-from penstock.client.scheduling.lane_loop import LaneState
-from penstock.client.scheduling.positions import Positions
-from penstock.client.scheduling.turns import Turn
+from penstock.client.scheduling.supervised_thread import ThreadPhase
+from penstock.client.scheduling.task_offsets import TaskOffsets
+from penstock.client.scheduling.thread_changes import ThreadChange
 from penstock.client.scheduling.units import tasks_in, units_of
 from penstock.client.session_renewal import renew_session
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
-from penstock.client.thread_summary import TurnSummary
-from penstock.client.tracing import TurnTraces
+from penstock.client.thread_summary import ThreadSummary
+from penstock.client.tracing import BatchTraces
 from penstock.client.web.running import RunningApplication
 from penstock.client.web.service import WebService
 from penstock.clock import SystemClock
@@ -73,7 +72,7 @@ from penstock.spark.driver.placement import SessionStoppedError
 from penstock.spark.driver.session import lanes_of
 from penstock.spark.driver.session_use import SessionUse, check_session, take_session
 from penstock.spark.identity import Identity, identity_for
-from penstock.spark.messages import Application, LaneAnswer
+from penstock.spark.messages import Application, BatchReport, ThreadReport
 from penstock.state.directory import StateDirectory
 from penstock.topology.specs import SourceSpec
 from penstock.topology.topology import Topology, required_topology
@@ -137,7 +136,7 @@ class KafkaStreams(QueryMethods):
         self._directory: StateDirectory | None = None
         self._lane_jobs: LaneJobs | None = None
         self._member: GroupMember | None = None
-        self._conductor: Conductor | None = None
+        self._loop: EventLoop | None = None
         self._thread: threading.Thread | None = None
         self._threads = StreamThreads(self._client_id)
         self._thread_count = threading.RLock()
@@ -153,13 +152,13 @@ class KafkaStreams(QueryMethods):
             lambda: str(topology.describe()),
             lambda: self._life.state,
             self._threads,
-            lambda: self._conductor,
+            lambda: self._loop,
             self._stateful_tasks,
         )
-        self._summary = TurnSummary(self._config["log.summary.interval.ms"], self._thread_name)
+        self._summary = ThreadSummary(self._config["log.summary.interval.ms"], self._thread_name)
         self._metrics_server: MetricsServer | None = None
         self._reporters: Reporters | None = None
-        self._traces = TurnTraces.of(self._config, __version__, self._thread_name)
+        self._traces = BatchTraces.of(self._config, __version__, self._thread_name)
         self._wishes_shutdown = False
         self._paused = False
         self._pausing = threading.RLock()
@@ -264,52 +263,50 @@ class KafkaStreams(QueryMethods):
         lanes = lanes_of(context, config["num.stream.threads"], len(prepared.plan.tasks()), self._life.refuse_if_closing)
         threads = [self._threads.add() for _ in range(lanes)]
         self._lane_jobs = LaneJobs(context, self._application(prepared), [thread.name for thread in threads])
-        self._lane_jobs.warm_up()
         events = Events(
             self._on_running,
             self._on_rebalancing,
             self._on_assigned,
-            self._on_lane,
+            self._on_thread,
             self._on_failure,
             self._restore_events(),
             lambda: self._summary.tell({thread.index: thread for thread in self._threads.alive()}),
-            self._on_answers,
-            self._on_account,
+            self._on_reports,
+            self._on_batch,
         )
         events.standbys = standby_events(
             self._callbacks, lambda: self._standby_listener, self._metrics.updated, self._metrics.updaters_worked
         )
-        events.on_turn = self._inside.turned
         if self._web is not None:
-            self._inside.watch_turns(self._web.history.turn)
+            self._inside.watch_batches(self._web.history.batch)
+            self._inside.watch_reports(self._web.history.reported)
             self._inside.watch_restores(self._web.history.restore)
-        positions = self._positions(prepared)
         units = units_of(prepared.plan)
-        conductor = Conductor(config, prepared.plan, self._lane_jobs, self._admin, positions, units, events)
-        self._conductor = conductor
-        stores = LocalStores(config, self._lane_jobs, conductor)
+        loop = EventLoop(config, prepared.plan, self._lane_jobs, self._admin, self._offsets(prepared), units, events)
+        self._loop = loop
+        stores = LocalStores(config, self._lane_jobs, loop)
         self._queries = Queries(stores, self._locations, lambda: self._life.state)
         self._tables = StateTables(self._session, stores, self._locations)
-        self._inside.started(conductor, self._lane_jobs, self._session, self._tables)
-        conductor.copies.directory = self._directory
-        conductor.copies.closed(prepared.plan.tasks())
+        self._inside.started(loop, self._lane_jobs, self._session, self._tables)
+        loop.copies.directory = self._directory
+        loop.copies.closed(prepared.plan.tasks())
         if prepared.global_topology is not None:
             topics = set(prepared.global_topology.store_to_topic.values())
-            conductor.watch_globals([TopicPartition(t, p) for t in sorted(topics) for p in range(prepared.plan.partitions[t])])
-        self._member = conductor.member = conductor.copies.member = GroupMember(
+            loop.watch_globals([TopicPartition(t, p) for t in sorted(topics) for p in range(prepared.plan.partitions[t])])
+        self._member = loop.member = loop.copies.member = GroupMember(
             member_config(config, self._client_id),
             prepared.subscribed_topics,
             self._member_info,
-            GroupAssignor(config, self._admin, lambda: self._prepared.plan, conductor.transports),
-            conductor.revoked,
-            conductor.assigned,
+            GroupAssignor(config, self._admin, lambda: self._prepared.plan),
+            loop.revoked,
+            loop.assigned,
             f"{self._client_id}-consumer",
             keys=PeerKeys.of(config),
             limit=self._group_limit,
             on_double=self._take_new_process_id,
             others=self._group_status,
         )
-        self._thread = threading.Thread(target=self._conduct, name=f"{self._client_id}-conductor", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name=f"{self._client_id}-event-loop", daemon=True)
         self._threads.set_all(ThreadState.STARTING)
         self._thread.start()
         if lanes:
@@ -319,7 +316,7 @@ class KafkaStreams(QueryMethods):
                 self._queries,
                 self._topology.describe(),
                 self._lane_jobs,
-                conductor,
+                loop,
                 state=lambda: self._life.state,
                 failure=lambda: self._failure,
                 ends=lambda partitions: self._admin.log_ends(partitions, config.eos_enabled),
@@ -338,10 +335,10 @@ class KafkaStreams(QueryMethods):
 
     def _join(self) -> None:
         """Become a member of the group."""
-        conductor, member = self._conductor, self._member
-        assert conductor is not None
+        loop, member = self._loop, self._member
+        assert loop is not None
         assert member is not None
-        wait_to_join(self._others_work, lambda: conductor.has_begun, self._ended, _JOIN_SECONDS)
+        wait_to_join(self._others_work, lambda: loop.has_begun, self._ended, _JOIN_SECONDS)
         with self._life.lock:
             if not self._ended.is_set():
                 member.start()
@@ -350,18 +347,18 @@ class KafkaStreams(QueryMethods):
         return any(member.process_id != self._process_id for member in self._group_status().members)
 
     def _member_info(self) -> MemberInfo:
-        assert self._conductor is not None
+        assert self._loop is not None
         server, error_code = self._server_address, SHUTDOWN_REQUESTED if self._wishes_shutdown else 0
-        lanes, tags, transport = len(self._threads.alive()), member_tags(self._config), self._config["repartition.transport"]
-        return MemberInfo(self._process_id, lanes, server, *self._conductor.holdings(), tags, error_code, transport)
+        threads, tags = len(self._threads.alive()), member_tags(self._config)
+        return MemberInfo(self._process_id, threads, server, *self._loop.holdings(), tags, error_code)
 
     def _stateful_tasks(self) -> list[TaskId]:
         """The tasks with state that the group has given to this instance, open or not."""
-        membership = None if self._conductor is None else self._conductor.membership
-        if self._conductor is None or membership is None:
+        membership = None if self._loop is None else self._loop.membership
+        if self._loop is None or membership is None:
             return []
-        plan, units = self._conductor.tasks.work_of(membership)
-        return [task for task in tasks_in(units, membership.units) if plan.is_stateful(task)]
+        tasks = self._loop.tasks
+        return [task for task in tasks_in(tasks.units, membership.units) if tasks.plan.is_stateful(task)]
 
     def _group_limit(self) -> int:
         """How large the record of a group may be; Kafka's default where the brokers do not say."""
@@ -396,20 +393,21 @@ class KafkaStreams(QueryMethods):
         return "" if self.server_host is None else str(self.server_host)
 
     def _locations(self) -> Locations:
-        assert self._conductor is not None
-        membership = self._conductor.membership
-        (plan, units), known = self._conductor.tasks.work_of(membership), self._known_locations
+        assert self._loop is not None
+        membership = self._loop.membership
+        tasks, known = self._loop.tasks, self._known_locations
+        plan, units = tasks.plan, tasks.units
         if known is None or known.membership is not membership or known.plan is not plan:
             topology = self._prepared.global_topology
             globals_ = frozenset(topology.stores if topology is not None else ())
             known = self._known_locations = Locations(plan, units, membership, globals_)
         return known
 
-    def _positions(self, prepared: Prepared) -> Positions:
+    def _offsets(self, prepared: Prepared) -> TaskOffsets:
         group = self._config["application.id"]
         reset = str(self._config.main_consumer_configs(group, self._client_id).get("auto.offset.reset", "earliest"))
         committed_only = reads_committed(consumer_config(self._config, self._client_id))
-        return Positions(
+        return TaskOffsets(
             *(prepared.plan, group, self._admin, self._committed, prepared.builder, reset, SystemClock()),
             committed_only=committed_only,
         )
@@ -431,8 +429,8 @@ class KafkaStreams(QueryMethods):
                 if self._is_outdated():
                     self._replan()
             except TopologyError as exc:
-                if self._conductor is not None:
-                    self._conductor.fail(exc)
+                if self._loop is not None:
+                    self._loop.fail(exc)
             except StreamsError as exc:
                 _log.warning("the topics could not be looked at now: %s", exc)
             if self._directory is not None:
@@ -456,9 +454,9 @@ class KafkaStreams(QueryMethods):
 
     def _begin_anew(self, prepared: Prepared) -> None:
         """Have the next generation of the group work by this plan, in lanes that know it."""
-        assert self._conductor is not None
+        assert self._loop is not None
         assert self._lane_jobs is not None
-        self._conductor.replace_plan(prepared.plan, self._positions(prepared), units_of(prepared.plan))
+        self._loop.replace_plan(prepared.plan, self._offsets(prepared), units_of(prepared.plan))
         self._lane_jobs.replace_application(self._application(prepared))
         self._prepared = prepared
         if self._queries is not None:
@@ -558,9 +556,9 @@ class KafkaStreams(QueryMethods):
         with self._pausing:
             self._paused = paused
             self._metrics.paused(paused)
-            if self._conductor is not None:
-                self._conductor.pause(paused)
-                self._conductor.standbys.pause(paused)
+            if self._loop is not None:
+                self._loop.pause(paused)
+                self._loop.standbys.pause(paused)
 
     @property
     def is_paused(self) -> bool:
@@ -585,14 +583,14 @@ class KafkaStreams(QueryMethods):
         for thread in streams.metadata_for_local_threads():
             print(thread.thread_name, thread.thread_state, [str(task.task_id) for task in thread.active_tasks])
         """
-        conductor = self._require_running("its threads")
-        owners, threads, copies = conductor.owners, self._threads.all(), conductor.copies.standing_by()
-        waiting, now = conductor.waiting_for_core, time.time()
+        loop = self._require_running("its threads")
+        owners, threads, copies = loop.owners, self._threads.all(), loop.copies.standing_by()
+        waiting, now = loop.waiting_for_core, time.time()
         return {
             thread_metadata(
                 self._client_id,
                 thread,
-                [conductor.tasks.metadata(task) for task, lane in owners.items() if lane == thread.index],
+                [loop.tasks.metadata(task) for task, lane in owners.items() if lane == thread.index],
                 copies[number :: len(threads)],
                 round((now - waiting[thread.name]) * 1000) if thread.name in waiting else None,
             )
@@ -601,19 +599,19 @@ class KafkaStreams(QueryMethods):
 
     def all_local_store_partition_lags(self) -> dict[str, dict[int, LagInfo]]:
         """How far the stores of this instance are behind their changelogs, by store and partition."""
-        conductor = self._require_running("its stores' lags")
-        copies = conductor.standbys.copies()
-        stores = {**conductor.tasks.changelogs(), **{copy.partition: copy.store for copy in copies}}
+        loop = self._require_running("its stores' lags")
+        copies = loop.standbys.copies()
+        stores = {**loop.tasks.changelogs(), **{copy.partition: copy.store for copy in copies}}
         ends = self._admin.log_ends(list(stores), self._config.eos_enabled) if stores else {}
-        behind = {**{copy.partition: copy.offset for copy in copies}, **conductor.tasks.restoring_positions()}
+        behind = {**{copy.partition: copy.offset for copy in copies}, **loop.tasks.restoring_positions()}
         return store_lags(stores, behind, ends)
 
-    def _require_running(self, what: str) -> Conductor:
+    def _require_running(self, what: str) -> EventLoop:
         if self._life.state.has_not_started:
             raise StreamsNotStartedError(f"the application has not been started, so it cannot tell of {what}: call start() first")
-        if not self._life.state.is_running_or_rebalancing or self._conductor is None:
+        if not self._life.state.is_running_or_rebalancing or self._loop is None:
             raise StreamsError(f"the application cannot tell of {what}: it is {self._life.state.name}")
-        return self._conductor
+        return self._loop
 
     def metrics_text(self) -> str:
         """The same in Prometheus' text format, as it is served on `metrics.port`."""
@@ -640,17 +638,17 @@ class KafkaStreams(QueryMethods):
         The name has the lowest number that no living thread has. The thread takes tasks over when the load asks for it.
         """
         with self._starting, self._thread_count:
-            if not self._life.state.is_running_or_rebalancing or self._conductor is None or self._member is None:
+            if not self._life.state.is_running_or_rebalancing or self._loop is None or self._member is None:
                 _log.warning("Cannot add a stream thread when Kafka Streams client is in state %s", self._life.state.name)
                 return None
             alone = not self._threads.alive()
             thread = self._threads.add()
             _log.info("Adding %s, there will now be %d live threads", thread.name, len(self._threads.alive()) + 1)
             thread.set_state(ThreadState.STARTING)
-            self._conductor.change_lanes(LaneChange(thread.index, thread.name))
+            self._loop.change_threads(ThreadChange(thread.index, thread.name))
             if alone:
                 self._member.join_again()
-            elif self._conductor.shares_work:
+            elif self._loop.shares_work:
                 self._member.request_rejoin()
             return thread.name
 
@@ -662,7 +660,7 @@ class KafkaStreams(QueryMethods):
         """
         seconds = None if timeout is None else to_ms(timeout, "timeout") / 1000  # type: ignore[arg-type]
         with self._starting, self._thread_count:
-            if not self._life.state.is_running_or_rebalancing or self._conductor is None or self._member is None:
+            if not self._life.state.is_running_or_rebalancing or self._loop is None or self._member is None:
                 _log.warning("Cannot remove a stream thread when Kafka Streams client is in state %s", self._life.state.name)
                 return None
             thread = self._threads.to_remove()
@@ -671,10 +669,10 @@ class KafkaStreams(QueryMethods):
                 return None
             _log.info("Removing %s", thread.name)
             thread.set_state(ThreadState.PENDING_SHUTDOWN)
-            self._conductor.change_lanes(LaneChange(thread.index, on_done=partial(self._threads.discard, thread)))
+            self._loop.change_threads(ThreadChange(thread.index, on_done=partial(self._threads.discard, thread)))
             if not self._threads.alive():
                 self._member.leave()
-            elif self._conductor.shares_work:
+            elif self._loop.shares_work:
                 self._member.request_rejoin()
         if threading.current_thread() is not self._thread and not thread.wait_until_dead(seconds):
             raise StreamsTimeoutError(f"{thread.name} did not stop in the allotted time; it ends when its turn is over")
@@ -686,31 +684,31 @@ class KafkaStreams(QueryMethods):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- the conductor's events ----------------------------------------------------------------------------------------
+    # -- the event loop's events ---------------------------------------------------------------------------------------
 
-    def _conduct(self) -> None:
-        assert self._conductor is not None
+    def _run_loop(self) -> None:
+        assert self._loop is not None
         with self._pausing:
             self._pause(self._paused)
         try:
-            self._conductor.run()
-        except BaseException as exc:  # noqa: BLE001 - without its conductor a client would look alive and do nothing
+            self._loop.run()
+        except BaseException as exc:  # noqa: BLE001 - without its event loop a client would look alive and do nothing
             self._on_failure(exc, None)
             self._failure = exc
         finally:
             self._close_to_error(with_page=False)
 
     def _callback_failed(self, error: StreamsError) -> None:
-        """A listener has raised: the conductor has the handler decide.
+        """A listener has raised: the event loop has the handler decide.
 
-        Before there is a conductor `start` raises it. A client that ends already goes on to its end.
+        Before there is an event loop `start` raises it. A client that ends already goes on to its end.
         """
         if not self._life.state.is_running_or_rebalancing:
             _log.error("stream-client [%s] %s", self._client_id, error, exc_info=error)
-        elif self._conductor is None:
+        elif self._loop is None:
             raise error
         else:
-            self._conductor.fail(error)
+            self._loop.fail(error)
 
     def _on_running(self) -> None:
         self._threads.set_all(ThreadState.PARTITIONS_ASSIGNED, ThreadState.RUNNING)
@@ -724,37 +722,39 @@ class KafkaStreams(QueryMethods):
             if thread.state is not ThreadState.RUNNING:
                 thread.set_state(ThreadState.PARTITIONS_ASSIGNED)
 
-    def _on_lane(self, lane: int, state: LaneState) -> None:
-        thread = self._threads.at(lane)
+    def _on_thread(self, index: int, phase: ThreadPhase) -> None:
+        thread = self._threads.at(index)
         if thread is not None:
             thread.set_state(ThreadState.PARTITIONS_ASSIGNED)
-            if state is LaneState.RUNNING:
+            if phase is ThreadPhase.RUNNING:
                 thread.set_state(ThreadState.RUNNING)
 
     def _restore_events(self) -> RestoreEvents:
         def thread_of(task: TaskId) -> str | None:
-            return None if self._conductor is None else self._thread_name(self._conductor.owners.get(task))
+            return None if self._loop is None else self._thread_name(self._loop.owners.get(task))
 
         heard = self._metrics.restored, self._inside.restored
         return RestoreEvents(self._callbacks, lambda: self._restore_listener, thread_of, *heard)
 
-    def _on_answers(self, answers: Mapping[int, LaneAnswer]) -> None:
-        self._metrics.answered(answers)
-        for lane, answer in answers.items():
-            tell_again(f"stream-thread [{self._thread_name(lane) or lane + 1}]", answer.logs)
+    def _on_reports(self, reports: Mapping[int, ThreadReport]) -> None:
+        self._metrics.reported(reports)
+        self._inside.reported(reports)
+        for thread, report in reports.items():
+            tell_again(f"stream-thread [{self._thread_name(thread) or thread + 1}]", report.logs)
 
-    def _on_account(self, turn: Turn, answers: Mapping[int, LaneAnswer], seconds: float) -> None:
-        self._metrics.turned(turn, answers, seconds)
-        self._summary.turned(answers)
+    def _on_batch(self, thread: int, batch: BatchReport, report: ThreadReport) -> None:
+        self._metrics.batch_done(thread, batch)
+        self._summary.batch_done(thread, batch)
         if self._traces is not None:
-            self._traces.turned(turn, answers, seconds)
+            self._traces.batch_done(thread, batch)
+        self._inside.batch_done(thread, batch)
 
     def _thread_name(self, lane: int | None) -> str | None:
         thread = None if lane is None else self._threads.at(lane)
         return None if thread is None else thread.name
 
     def _on_failure(self, error: BaseException, lane: int | None) -> bool:
-        """Whether to go on after a failure, as the handler decides; called on the conductor's thread.
+        """Whether to go on after a failure, as the handler decides; called on the event loop's thread.
 
         The end of a session that was made here is nobody's failure: another is made in its place. Nor is the end of a topic
         that a pattern matched: the other topics are read on.
@@ -811,7 +811,6 @@ class KafkaStreams(QueryMethods):
                 return False
             if self._tables is not None:
                 self._tables.renew()
-            self._lane_jobs.warm_up()
             return True
 
     def _response_to(self, error: BaseException) -> StreamThreadExceptionResponse:
@@ -825,26 +824,26 @@ class KafkaStreams(QueryMethods):
 
     def _replace_thread(self, failed: StreamThread) -> None:
         """A new thread takes the place of one that failed, under another name: the old one is not dead yet, as in Java."""
-        assert self._conductor is not None
+        assert self._loop is not None
         with self._thread_count:
             new = self._threads.add()
             failed.set_state(ThreadState.PENDING_SHUTDOWN)
             new.set_state(ThreadState.STARTING)
-        self._conductor.replace_lane(failed.index, new.index, new.name, partial(self._threads.discard, failed))
+        self._loop.replace_thread(failed.index, new.index, new.name, partial(self._threads.discard, failed))
 
     def _request_shutdown(self) -> bool:
         """Join the group anew with the wish that all instances stop; this one stops with the group's answer, or without."""
-        assert self._conductor is not None
+        assert self._loop is not None
         assert self._member is not None
         self._wishes_shutdown = True
-        self._conductor.halt()
+        self._loop.halt()
         self._member.request_rejoin()
         threading.Thread(target=self._end_without_answer, name=f"{self._client_id}-shutdown", daemon=True).start()
         return True
 
     def _end_without_answer(self) -> None:
-        if not self._ended.wait(_SHUTDOWN_SECONDS) and self._conductor is not None:
-            self._conductor.end()
+        if not self._ended.wait(_SHUTDOWN_SECONDS) and self._loop is not None:
+            self._loop.end()
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -867,8 +866,8 @@ class KafkaStreams(QueryMethods):
     def _shut_down(self) -> None:
         with self._starting:  # what is being started is started first
             pass
-        if self._conductor is not None:
-            self._conductor.stop()
+        if self._loop is not None:
+            self._loop.stop()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join()
         self._release()
@@ -885,8 +884,8 @@ class KafkaStreams(QueryMethods):
         has_session = self._lane_jobs is None or not self._lane_jobs.has_ended
         if self._member is not None and not has_session:
             self._member.close(leave=True)
-        if self._conductor is not None:
-            self._conductor.copies.standbys.close()
+        if self._loop is not None:
+            self._loop.copies.standbys.close()
         self._threads.set_all(ThreadState.PENDING_SHUTDOWN)
         if self._web is not None and with_page:
             self._web.close()
@@ -911,7 +910,7 @@ class KafkaStreams(QueryMethods):
         if self._session is not None:
             self._session.release()
             self._session = None
-        if self._conductor is not None:
+        if self._loop is not None:
             self._admin.let_go()
 
 

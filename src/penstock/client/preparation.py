@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.client.repartition_reasons import log_transports
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import TopologyError
 from penstock.kafka.admin import Admin
@@ -31,7 +30,7 @@ class Prepared:
         """What the group's members subscribe to; repartition topics too, as in Kafka Streams.
 
         A broker forgets the offsets of topics that no member subscribes to after seven days without a commit, and with them
-        vectors and stream times.
+        stream times.
         """
         internal = {t for s in self.plan.subtopologies.values() for t in s.repartition_source_topics}
         return tuple(sorted({*self.external_topics, *internal}))
@@ -77,7 +76,7 @@ def prepare(topology: Topology, config: StreamsConfig, admin: Admin) -> Prepared
     1. Find the topics that patterns match, and count the partitions of all input topics.
     2. Check co-partitioning, and work out the internal topics.
     3. Create those that are missing.
-    4. Decide how each repartition goes.
+    4. Make the plan.
     """
     application_id = config["application.id"]
     builder = topology.internal_topology_builder
@@ -91,7 +90,6 @@ def prepare(topology: Topology, config: StreamsConfig, admin: Admin) -> Prepared
         admin.create_topic(name, topic.partitions, topic.configs, config["replication.factor"])
     partitions = {**counts, **{name: topic.partitions for name, topic in internal.items() if topic.partitions is not None}}
     plan = make_plan(subtopologies, partitions, config)
-    log_transports(plan)
     return Prepared(
         builder, plan, builder.global_topology(application_id), _external(subtopologies), tuple(builder.source_patterns)
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from penstock.clock import monotonic
-from penstock.spark.messages import LaneAnswer
+from penstock.spark.messages import BatchReport
 
 _log = logging.getLogger(__name__)
 
@@ -20,8 +20,8 @@ class _Done:
     tasks: int = 0
 
 
-class TurnSummary:
-    """Sums up turns, and tells every `log.summary.interval.ms`; never where that is zero or less."""
+class ThreadSummary:
+    """Sums up batches, and logs every `log.summary.interval.ms`; never where that is zero or less."""
 
     def __init__(self, interval_ms: int, name_of: Callable[[int], str | None], now: Callable[[], float] = monotonic) -> None:
         self._interval = interval_ms / 1000
@@ -30,14 +30,13 @@ class TurnSummary:
         self._last = now()
         self._done: dict[int, _Done] = {}
 
-    def turned(self, answers: Mapping[int, LaneAnswer]) -> None:
-        """A turn is over."""
-        for lane, answer in answers.items():
-            done = self._done.setdefault(lane, _Done())
-            done.records += answer.processed
-            done.punctuators += answer.punctuated
-            done.polls += 1
-            done.tasks += len(answer.timers)
+    def batch_done(self, thread: int, batch: BatchReport) -> None:
+        """A batch of a thread is committed."""
+        done = self._done.setdefault(thread, _Done())
+        done.records += batch.processed
+        done.punctuators += batch.punctuated
+        done.polls += 1
+        done.tasks += batch.tasks
 
     def tell(self, lanes: Mapping[int, object]) -> None:
         """Log what each of these lanes has done, if it is time for that."""

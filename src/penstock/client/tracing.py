@@ -1,22 +1,20 @@
-"""Turns as traces of OpenTelemetry, where `tracing.enabled` asks for them; needs `pip install 'penstock-streams[otel]'`.
+"""Batches as traces of OpenTelemetry, where `tracing.enabled` asks for them; needs `pip install 'penstock-streams[otel]'`.
 
 Only OpenTelemetry's API is used here: where spans go is for the SDK, which the user's program sets up, or
 `opentelemetry-instrument penstock run …`. Without one nothing is kept. Workers tell how long each step took, not when it began:
-the steps are laid one after the other, up to the end of the turn.
+the steps are laid one after the other, up to the end of the batch.
 """
 
 from __future__ import annotations
 
 import importlib
 import logging
-import time
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec
 
-from penstock.client.scheduling.turns import Turn
 from penstock.errors import ConfigError
-from penstock.spark.messages import LaneAnswer
+from penstock.spark.messages import BatchReport
 
 _log = logging.getLogger(__name__)
 
@@ -33,13 +31,13 @@ def _guarded(trace: Callable[_P, None]) -> Callable[_P, None]:
         try:
             trace(*arguments, **named)
         except Exception:  # noqa: BLE001 - the user's code
-            _log.exception("a turn could not be traced")
+            _log.exception("a batch could not be traced")
 
     return guarded
 
 
-class TurnTraces:
-    """Makes a span of each turn, with one for each step of each stream thread below it, and one of each failure."""
+class BatchTraces:
+    """Makes a span of each batch, with one for each step below it, and one of each failure."""
 
     def __init__(
         self, config: Mapping[str, Any], version: str, thread_name: Callable[[int | None], str | None], provider: Any = None
@@ -50,43 +48,41 @@ class TurnTraces:
         self._common = {"penstock.application_id": config["application.id"]}
 
     @classmethod
-    def of(cls, config: Mapping[str, Any], version: str, thread_name: Callable[[int | None], str | None]) -> TurnTraces | None:
+    def of(cls, config: Mapping[str, Any], version: str, thread_name: Callable[[int | None], str | None]) -> BatchTraces | None:
         """As `tracing.enabled` says; None where nothing is traced."""
         return cls(config, version, thread_name) if config["tracing.enabled"] else None
 
     @_guarded
-    def turned(self, turn: Turn, answers: Mapping[int, LaneAnswer], seconds: float) -> None:
-        """A turn is over, and took so long."""
-        end = time.time_ns()
+    def batch_done(self, thread: int, batch: BatchReport) -> None:
+        """A batch of a thread is committed."""
+        end = _ns(batch.at)
         attributes = {
             **self._common,
-            "penstock.records": turn.records,
-            "penstock.produced": sum(answer.produced for answer in answers.values()),
-            "penstock.shuffled": turn.shuffled,
-            "penstock.backlog": max(0, turn.backlog - turn.records),
-            "penstock.read": str(turn),
+            **self._thread(thread),
+            "penstock.records": batch.records,
+            "penstock.produced": batch.produced,
+            "penstock.backlog": batch.waiting,
+            "penstock.read": ", ".join(f"{topic}: {count}" for topic, count in batch.read.items()) or "timers",
         }
-        span = self._tracer.start_span("turn", start_time=end - _ns(seconds), attributes=attributes)
-        below = self._trace.set_span_in_context(span)
-        for lane, answer in answers.items():
-            self._steps(below, lane, answer, end)
+        span = self._tracer.start_span("batch", start_time=end - _ns(batch.took), attributes=attributes)
+        self._steps(self._trace.set_span_in_context(span), thread, batch, end)
         span.end(end)
 
     @_guarded
     def failed(self, error: BaseException, lane: int | None) -> None:
-        """A turn has failed."""
-        span = self._tracer.start_span("turn failed", attributes={**self._common, **self._thread(lane)})
+        """A thread has failed."""
+        span = self._tracer.start_span("batch failed", attributes={**self._common, **self._thread(lane)})
         span.record_exception(error)
         span.set_status(self._trace.StatusCode.ERROR, str(error))
         span.end()
 
-    def _steps(self, below: Any, lane: int, answer: LaneAnswer, end: int) -> None:
-        start = end - sum(_ns(answer.seconds.get(step, 0.0)) for step in _STEPS)
+    def _steps(self, below: Any, lane: int, batch: BatchReport, end: int) -> None:
+        start = end - sum(_ns(batch.seconds.get(step, 0.0)) for step in _STEPS)
         for step in _STEPS:
-            if step not in answer.seconds:
+            if step not in batch.seconds:
                 continue
-            stop = start + _ns(answer.seconds[step])
-            attributes = {**self._common, **self._thread(lane), "penstock.records": answer.records}
+            stop = start + _ns(batch.seconds[step])
+            attributes = {**self._common, **self._thread(lane), "penstock.records": batch.records}
             self._tracer.start_span(step, context=below, start_time=start, attributes=attributes).end(stop)
             start = stop
 

@@ -211,8 +211,7 @@ def one_of(*choices: str) -> Allowed:
 
 _GROUP_PROTOCOL: Final = Allowed(
     lambda value: value.lower() == "classic",
-    "classic, as the streams protocol is not supported yet: with it the brokers deal out tasks, and they do not know of "
-    "pipelines that a shuffle binds together",
+    "classic, as the streams protocol is not supported yet",
     ("classic",),
 )
 
@@ -323,11 +322,11 @@ def _keys() -> tuple[ConfigKey, ...]:
         key("allow.os.group.write.access", Type.BOOLEAN, False, _LOW, "Whether the state folder may be written by its group."),
         key("application.server", Type.STRING, "", _LOW, "host:port on which this instance answers queries.", _SERVER),
         key("buffered.records.per.partition", Type.INT, 1000, _LOW, "How many records a task holds per partition.", at_least(1),
-            without_effect="a turn reads a range of offsets and processes all of it; batch.max.records bounds it"),
+            without_effect="batch.max.records bounds how many records a stream thread takes at a time"),
         key("built.in.metrics.version", Type.STRING, "latest", _LOW, "Which metrics there are.", one_of("latest")),
         key("commit.interval.ms", Type.DURATION, 100, _LOW,
-            "The longest a result waits for its commit while there is little to do, and the least from one turn to the next "
-            "under load; default 100 in both guarantees (Kafka Streams: 30000 or 100).", at_least(0)),
+            "The longest a result waits for its commit while there is little to do; "
+            "default 100 in both guarantees (Kafka Streams: 30000 or 100).", at_least(0)),
         key("config.providers", Type.LIST, (), _LOW,
             "Where values such as ${env:NAME} come from: names of providers, each with config.providers.<name>.class = "
             "EnvVarConfigProvider, FileConfigProvider or DirectoryConfigProvider."),
@@ -337,7 +336,7 @@ def _keys() -> tuple[ConfigKey, ...]:
             without_effect="stores are always written in one step with their position, after Kafka has the commit"),
         key("statestore.uncommitted.max.bytes", Type.LONG, 64 * 1024 * 1024, _LOW,
             "Memory for writes that are not committed yet; -1: no limit.", at_least(-1),
-            without_effect="every turn ends in a commit, so what it wrote is bounded by batch.max.records"),
+            without_effect="every batch ends in a commit, so what it wrote is bounded by batch.max.records"),
         key("rack.aware.assignment.strategy", Type.STRING, "none", _LOW,
             "How racks count in the assignment: not, so that there is least traffic between them, or that with even "
             "sub-topologies; needs client.rack on all instances and broker.rack on all brokers.",
@@ -360,7 +359,7 @@ def _keys() -> tuple[ConfigKey, ...]:
             "Kafka Streams.", one_of("DEFAULT", "HEADERS")),
         key("default.interactive.query.isolation.level", Type.STRING, "READ_COMMITTED", _LOW,
             "What queries see.", one_of("READ_UNCOMMITTED", "READ_COMMITTED"),
-            without_effect="queries always read committed state: what a turn has not committed is in its worker alone"),
+            without_effect="queries always read committed state: what a batch has not committed is in its worker alone"),
         key("default.client.supplier", Type.CLASS, None, _LOW,
             "Makes the Kafka clients: a KafkaClientSupplier, its class, or its import path."),
         key("log.summary.interval.ms", Type.DURATION, 120_000, _LOW, "How often a summary is logged; negative: never."),
@@ -395,16 +394,19 @@ def _keys() -> tuple[ConfigKey, ...]:
             "The serde of the keys inside where default.key.serde is TimeWindowedSerde or SessionWindowedSerde."),
         # penstock's own
         key("repartition.transport", Type.STRING, "auto", _MEDIUM,
-            "How records cross a repartition: auto, always by Spark's shuffle, or always by the topic.",
-            one_of("auto", "shuffle", "topic")),
+            "Earlier releases could send repartitions through Spark's shuffle.", one_of("auto", "shuffle", "topic"),
+            without_effect="records cross a repartition in memory within a stream thread, and through the topic otherwise"),
         key("repartition.transport.delay.ms", Type.DURATION, 60_000, _LOW,
-            "Under repartition.transport=auto: how long an instance is alone before it goes back from topics to the shuffle.",
-            at_least(0)),
+            "Earlier releases could send repartitions through Spark's shuffle.", at_least(0),
+            without_effect="records cross a repartition in memory within a stream thread, and through the topic otherwise"),
+        key("repartition.format", Type.STRING, "blocks", _MEDIUM,
+            "How records are written to a repartition topic: in blocks, many records in one of Kafka's; or records, as Kafka "
+            "Streams writes them, which a Java application can read.", one_of("blocks", "records")),
         key("task.spread", Type.STRING, "auto", _MEDIUM,
-            "Where tasks run: auto, together in one stream thread while that has time to spare and over all when it has not;"
-            " always, over all stream threads from the start.",
+            "Where tasks run if num.stream.threads is not set: auto, together in one stream thread while that has time to spare "
+            "and nothing fails; always, over all stream threads from the start.",
             one_of("auto", "always")),
-        key("batch.max.records", Type.LONG, 500_000, _MEDIUM, "The most records one turn takes.", at_least(1)),
+        key("batch.max.records", Type.LONG, 500_000, _MEDIUM, "The most records one batch takes.", at_least(1)),
         key("application.server.token", Type.STRING, None, _MEDIUM,
             "The token callers of the query server must send, and instances prove to each other that they know."),
         key("sasl.oauthbearer.token.provider", Type.FUNCTION, None, _MEDIUM,

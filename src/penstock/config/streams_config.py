@@ -92,7 +92,8 @@ class StreamsConfig(ConfigConstants, Mapping[str, Any]):
             raise ConfigError(f"missing configuration {' and '.join(missing)}: {' '.join(KEYS[key].doc for key in missing)}")
         for key in self._originals:
             if key in KEYS and KEYS[key].without_effect:
-                _log.info("%s has no effect here: %s", key, KEYS[key].without_effect)
+                level = logging.WARNING if self._originals[key] == "shuffle" else logging.INFO
+                _log.log(level, "%s has no effect here: %s", key, KEYS[key].without_effect)
         for key in _unknown(self._originals):
             message = _unknown_message(key)
             _log.warning(message)

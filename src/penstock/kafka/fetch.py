@@ -100,6 +100,10 @@ class StuckPartitionsError(BrokerError):
         self.short = dict(short or {})
 
 
+class OffsetOutOfRangeError(BrokerError):
+    """Positions that are not in their logs (any more): offsets are read anew, and the reset policy decides."""
+
+
 class RangeFetcher:
     """Reads offset ranges; keeps its consumers open from call to call.
 
@@ -361,7 +365,7 @@ class _Reader:
         partitions = list(zip(map(Message.partition, messages), map(Message.topic, messages)))
         start = 0
         while start < len(messages):
-            stop = _end_of_run(partitions, start)
+            stop = end_of_run(partitions, start)
             index, topic = partitions[start]
             partition, run = TopicPartition(topic, index), messages[start:stop]
             self._take_run(partition, run if plain else self._without_errors(partition, run), ends, missing, found)
@@ -495,7 +499,7 @@ def offsets_of(messages: Sequence[Message]) -> Sequence[int]:
     return list(map(Message.offset, messages))
 
 
-def _end_of_run(partitions: Sequence[tuple[int, str]], start: int) -> int:
+def end_of_run(partitions: Sequence[tuple[int, str]], start: int) -> int:
     """Where the entries that equal the one at `start` end; runs are long, so steps double while they stay inside."""
     first, stop, step = partitions[start], start + 1, 1
     while partitions[stop : stop + step] == [first] * step:

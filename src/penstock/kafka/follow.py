@@ -1,33 +1,34 @@
 """Follow the ends of topic partitions: what is written to them is here a moment later, without anybody asking where they end.
 
-`fetch.py` reads ranges that somebody has planned. Who stays where records arrive reads whatever has come, and says afterwards
-how far that was.
+`fetch.py` reads ranges of offsets. A stream thread reads whatever has come, and knows afterwards how far that was.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from penstock.columns.columns import RawColumns
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import close_within
 from penstock.kafka.client_metrics import ClientMetrics
-from penstock.kafka.clients import open_client
-from penstock.kafka.fetch import FetchRange, append_messages, offsets_of
+from penstock.kafka.clients import open_client, refused
+from penstock.kafka.fetch import FetchRange, append_messages, end_of_run, offsets_of
 
 # Brokers answer as soon as there is a record. Where there is none, the end of a partition is told when they answer in vain.
 _SETTINGS = {
-    "queued.min.messages": 2_000,
+    "queued.min.messages": 100_000,
+    "queued.max.messages.kbytes": 16 << 10,
     "fetch.wait.max.ms": 100,
     "fetch.queue.backoff.ms": 1,
-    "fetch.message.max.bytes": 1 << 20,
+    "fetch.message.max.bytes": 4 << 20,
 }
-_AT_ONCE = 20_000
+_AT_ONCE = 10_000
 
 
 class Taken(NamedTuple):
@@ -56,32 +57,41 @@ class Follower:
         self._at: dict[TopicPartition, int] = {}
         self._messages: dict[TopicPartition, list[Message]] = {}
         self._ends: dict[TopicPartition, int] = {}
-        self.trouble = ""
-        """Why it does not go on, where something is wrong with a partition: whoever plans ranges finds out what to do."""
+        self.trouble: dict[TopicPartition, str] = {}
+        """Partitions that it cannot read on, and why: a batch that cannot be read, an offset that is not in the log."""
 
     def follow(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read on from these positions; what has been fetched meanwhile is kept where they are those that were reached."""
         if self._at == positions and not self.trouble:
             return
-        self.rest()
         self._consumer = self._consumer or open_client("consumer", Consumer, self._config)
+        new = {partition: at for partition, at in positions.items() if partition not in self._at}
+        if self._at and not self.trouble and all(positions.get(p) == at for p, at in self._at.items()):
+            self._at |= new
+            self._consumer.incremental_assign([ClientPartition(*partition, at) for partition, at in new.items()])
+            return
+        self.rest()
         self._at = dict(positions)
         self._consumer.assign([ClientPartition(*partition, at) for partition, at in positions.items()])
 
-    def wait(self, seconds: float) -> None:
-        """Until something has come, or so long; what has come together is taken in together."""
-        assert self._consumer is not None
+    def wait(self, seconds: float, most: int = _AT_ONCE) -> None:
+        """Until something has come, or so long; what has come together is taken in together, about `most` records of it."""
+        if self._consumer is None:
+            time.sleep(seconds)
+            return
         first = self._consumer.poll(seconds)
-        if first is not None:
-            # Not `consume` alone: it waits until it has as many as it was asked for.
-            for message in (first, *self._consumer.consume(_AT_ONCE, 0)):
-                self._take_in(message)
+        if first is None:
+            return
+        self._take_in(first)
+        # Not `consume` alone: it waits until it has as many as it was asked for.
+        while self.waiting < most and (more := self._consumer.consume(_AT_ONCE, 0)):
+            self._take_in_all(more)
 
-    def wait_apart(self, seconds: float, sleep: Callable[[float], object] = time.sleep) -> None:
+    def wait_apart(self, seconds: float, sleep: Callable[[float], object] = time.sleep, most: int = _AT_ONCE) -> None:
         """So long, whatever comes, and then take it in: to wake up for each record costs more than to wait for some."""
         if seconds > 0:
             sleep(seconds)
-        self.wait(0)
+        self.wait(0, most)
 
     @property
     def waiting(self) -> int:
@@ -131,11 +141,23 @@ class Follower:
         """How far each partition has been taken."""
         return self._at
 
+    @property
+    def lags(self) -> dict[TopicPartition, int]:
+        """How many records brokers have beyond what was taken, by their last answer; without partitions they did not tell of."""
+        found: dict[TopicPartition, int] = {}
+        if self._consumer is None:
+            return found
+        for partition, at in self._at.items():
+            known = self._consumer.get_watermark_offsets(ClientPartition(*partition), cached=True)
+            if partition in self._ends or (known is not None and known[1] >= 0):
+                found[partition] = max(0, max(self._ends.get(partition, 0), known[1] if known is not None else 0) - at)
+        return found
+
     def rest(self) -> None:
         """Fetch nothing until it is told where to follow."""
         if self._consumer is not None and self._at:
             self._consumer.unassign()
-        self._at, self._messages, self._ends, self.trouble = {}, {}, {}, ""
+        self._at, self._messages, self._ends, self.trouble = {}, {}, {}, {}
 
     def serve(self) -> None:
         """Let a consumer that rests tell its statistics; one that follows does it by itself."""
@@ -149,8 +171,28 @@ class Follower:
         self._consumer = None
         self._at, self._messages, self._ends = {}, {}, {}
 
+    def _take_in_all(self, messages: Sequence[Message]) -> None:
+        """Take in messages run by run: a broker answers with many of one partition together."""
+        if any(map(Message.error, messages)):
+            for message in messages:
+                self._take_in(message)
+            return
+        partitions = list(zip(map(Message.partition, messages), map(Message.topic, messages)))
+        start = 0
+        while start < len(messages):
+            stop = end_of_run(partitions, start)
+            partition = TopicPartition(partitions[start][1], partitions[start][0])
+            if messages[start].offset() >= self._at.get(partition, math.inf):
+                self._messages.setdefault(partition, []).extend(messages[start:stop])
+                self._ends.pop(partition, None)
+            start = stop
+
     def _take_in(self, message: Message) -> None:
         error = message.error()
+        if message.topic() is None:  # of the connection: librdkafka goes on by itself, unless the client is of no use any more
+            if error is not None and error.fatal():
+                raise refused("reading the input topics", error) from KafkaException(error)
+            return
         partition = TopicPartition(message.topic(), message.partition())
         if error is None:
             if message.offset() >= self._at.get(partition, message.offset() + 1):
@@ -159,4 +201,4 @@ class Follower:
         elif error.code() == KafkaError._PARTITION_EOF:
             self._ends[partition] = message.offset()
         elif error.fatal() or not error.retriable():
-            self.trouble = f"{partition}: {error.str()}"
+            self.trouble[partition] = error.str()

@@ -356,6 +356,11 @@ class LaneProducer:
         """The position after the last record this turn wrote to a partition; None where it wrote none."""
         return self._ends.get(partition)
 
+    @property
+    def ends(self) -> dict[TopicPartition, int]:
+        """The positions behind the last records that were written to partitions since the transaction began."""
+        return dict(self._ends)
+
     # -- acknowledgements ----------------------------------------------------------------------------------------------
 
     def _reported(self, error: KafkaError | None, message: Message) -> None:

@@ -245,6 +245,19 @@ class PartitionGroup:
         for partition, raw in whole.items():
             self._queues[partition].add(raw.rows(at[partition], len(raw)))
 
+    def withdraw(self, partition: TopicPartition, offset: int) -> RawColumns:
+        """Take out the records of a partition that wait from an offset on; the others stay."""
+        queue = self.queue(partition)
+        waiting = queue.take_all()
+        others = [other for other in self._non_empty if other is not queue]
+        self._non_empty.clear()
+        for other in others:
+            self._non_empty.offer(other.head_timestamp, other)
+        kept = bisect_left(waiting.offsets, offset)
+        if kept:
+            self.add_raw_records(partition, waiting.rows(0, kept))
+        return waiting.rows(kept, len(waiting))
+
     def update_lags(self, lags: Mapping[TopicPartition, int]) -> None:
         """Tell how many records the brokers still have of each partition; a partition left out is not known."""
         if self._max_task_idle_ms != MAX_TASK_IDLE_MS_DISABLED:

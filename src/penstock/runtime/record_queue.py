@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from penstock.columns.columns import RawColumns, UnreadableBatch
@@ -89,6 +89,13 @@ class RecordQueue:
     def head_offset(self) -> int | None:
         """The offset of the next record; None where there is none."""
         return None if self.head is None else self.head[1].offset
+
+    def count_at_head(self) -> int:
+        """How many of the records that wait have the offset of the first one: rows of one block."""
+        if self.head is None:
+            return 0
+        offsets = (raw.offset for raw in self._fifo) if self._columns is None else islice(self._columns.offsets, 1, None)
+        return 1 + sum(1 for _ in takewhile(self.head[1].offset.__eq__, offsets))
 
     def add(self, records: Iterable[RawRecord] | RawColumns) -> int:
         """Add records as they come, one by one or as columns; returns how many there are now."""

@@ -236,6 +236,13 @@ class StreamTask:
             records = queue.without_bombs(records, self._largest_record)
         return self.partition_group.add_raw_records(partition, records)
 
+    def withdraw(self, partition: TopicPartition, offset: int) -> RawColumns | None:
+        """Take back the records of a partition that wait from an offset on; None if there are none."""
+        if self.partition_group.queue(partition).head is None:
+            return None
+        taken = self.partition_group.withdraw(partition, offset)
+        return taken if len(taken) else None
+
     def update_next_offset(self, partition: TopicPartition, offset: int) -> None:
         """Tell the consumer's position of a partition; it may be ahead of the last record (control records)."""
         if offset != self._next_offsets.get(partition):

@@ -23,12 +23,12 @@ from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark import RDD, SparkContext, cloudpickle
 from pyspark.core.rdd import _prepare_for_python_RDD
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
-from pyspark.serializers import NoOpSerializer, PickleSerializer, pack_long
+from pyspark.serializers import NoOpSerializer, PickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.context import SQLContext
 
@@ -436,34 +436,6 @@ def anchor(spark: SparkContext, rows: RDD[int], place: str) -> bool:
     return str(spark._jsc.sc().getPreferredLocs(rows._jrdd.rdd(), 0).mkString(",")) == place
 
 
-def yielding_bytes(rows: RDD[Any], function: Callable[[Iterator[Any]], Iterable[bytes]]) -> RDD[bytes]:
-    """`mapPartitions` with a function whose bytes nobody pickles, and nobody unpickles: Spark only tells where they end.
-
-    The RDD's serializer is private. Without it what workers say would be unpickled in the driver, and pickled twice on its way.
-    """
-    mapped: RDD[bytes] = rows.mapPartitions(function)
-    mapped._jrdd_deserializer = NoOpSerializer()
-    return mapped
-
-
-def keyed_bytes(partition: int, data: bytes) -> Iterator[bytes]:
-    """What `shuffled_by_key` takes: a key as Spark writes a long, then what belongs to it."""
-    yield pack_long(partition)
-    yield data
-
-
-def shuffled_by_key(keyed: RDD[bytes], partitions: int) -> RDD[bytes]:
-    """The values of `keyed_bytes`, each in the partition that is its key: the JVM's half of `partitionBy`.
-
-    The Python half pickles pairs in batches, and unpickles them. Without it blobs of records are copied twice more.
-    """
-    spark: Any = keyed.ctx
-    jvm = jvm_of(spark)
-    pairs = jvm.PairwiseRDD(keyed._jrdd.rdd()).asJavaPairRDD()
-    partitioner = jvm.PythonPartitioner(partitions, 0)  # the keys are the partitions; the number tells equal ones from others
-    return RDD(jvm.PythonRDD.valueOfPair(pairs.partitionBy(partitioner)), spark, NoOpSerializer())
-
-
 def worker_environment(spark: SparkContext, own: Mapping[str, str]) -> Any:
     """The environment that Spark gives the workers of this session, and `own`: a copy, in the JVM.
 
@@ -478,7 +450,7 @@ def worker_environment(spark: SparkContext, own: Mapping[str, str]) -> Any:
 
 
 def bytes_in_environment(rows: RDD[Any], function: Callable[[Iterator[Any]], Iterable[bytes]], environment: Any) -> Any:
-    """`yielding_bytes` in a worker of this environment, for `first_of_partition`.
+    """An RDD whose function runs in a worker of this environment and yields bytes, for `first_of_partition`.
 
     It is what pyspark does when an RDD is asked for its JVM side, which takes the session's environment and no other. Without it
     a lane could have a worker of its own only by changing the session's environment under the user's jobs.
@@ -502,39 +474,13 @@ def _on_partition(function: Callable[[Iterator[Any]], Iterable[bytes]], _: int, 
     return function(rows)
 
 
-def first_of_partition(spark: SparkContext, java_rdd: Any, partition: int | None = None) -> bytes:
-    """Run a job over one partition, and give the first thing it yields; None where there is only one.
+def first_of_partition(java_rdd: Any) -> bytes:
+    """Run a job over an RDD of one partition, and give the first thing it yields.
 
     All of it is Spark's public Java API. pyspark's own way (`PythonRDD.runJob`) has a thread and a socket for each job, and has
     Spark look for `return` in the bytecode of `PythonRDD` and of `SparkContext`: 3 to 4 ms more of CPU in the JVM, of about 15.
     """
-    if partition is not None:
-        java_rdd = _only_partition(spark, java_rdd, partition)
     return bytes(java_rdd.collectAsync().get().get(0))
-
-
-def all_of_partition(spark: SparkContext, rows: RDD[bytes], partition: int, seconds: float) -> list[bytes]:
-    """Run a job over one partition of what nobody pickles, in the JVM alone, and give all that is in it.
-
-    TimeoutError where it takes longer than so many seconds; it is ended then. Without it a stage before a shuffle could be run
-    only by whoever takes a part of it.
-    """
-    job = _only_partition(spark, rows._jrdd, partition).collectAsync()
-    try:
-        found = job.get(int(seconds * 1000), jvm_of(spark).java.util.concurrent.TimeUnit.MILLISECONDS)
-    except Py4JJavaError as exc:
-        if "TimeoutException" not in str(exc.java_exception.getClass().getName()):
-            raise
-        job.cancel(True)
-        raise TimeoutError(f"a job has not ended within {seconds:.0f} s") from None
-    return [bytes(found.get(index)) for index in range(found.size())]
-
-
-def _only_partition(spark: SparkContext, java_rdd: Any, partition: int) -> Any:
-    """An RDD that has one partition of another, and runs no other. Without it a job over one partition would run all of them."""
-    kept = _kept(spark)
-    # A set is a function that tells what is in it: which partitions to keep.
-    return kept.pruned.create(java_rdd.rdd(), kept.set_of_one(partition)).toJavaRDD()
 
 
 class _Kept:
@@ -544,8 +490,6 @@ class _Kept:
         jvm = jvm_of(spark)
         self.python_function = jvm.SimplePythonFunction
         self.python_rdd = jvm.PythonRDD
-        self.pruned = jvm.org.apache.spark.rdd.PartitionPruningRDD
-        self.set_of_one = getattr(jvm.scala.collection.immutable, "Set$Set1")
         self.nothing = jvm.java.util.ArrayList()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -17,16 +16,14 @@ from penstock.client.assignment.assignor import (
     assign,
 )
 from penstock.client.assignment.custom_assignment import ask
-from penstock.client.assignment.holdings import in_units
 from penstock.client.assignment.task_assignor import resolve_task_assignor
-from penstock.client.scheduling.repartition_transports import Transports
-from penstock.client.scheduling.units import Units, partitions_of, tasks_in, units_of
+from penstock.client.scheduling.units import Units, tasks_in, units_of
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import StreamsError
 from penstock.ids import TaskId, TopicPartition, UnitId
 from penstock.kafka.admin import Admin
 from penstock.kafka.membership import MemberInfo, Shares
-from penstock.spark.plan import Plan
+from penstock.spark.plan import Plan, partitions_of
 
 _log = logging.getLogger(__name__)
 
@@ -60,23 +57,20 @@ def member_tags(config: StreamsConfig) -> dict[str, str]:
 class GroupAssignor:
     """Deals out the units of a plan over the instances of the group; called where this instance leads it."""
 
-    def __init__(self, config: StreamsConfig, admin: Admin, plan: Callable[[], Plan], transports: Transports) -> None:
+    def __init__(self, config: StreamsConfig, admin: Admin, plan: Callable[[], Plan]) -> None:
         self._config = config
         self._own = resolve_task_assignor(config["task.assignor.class"], config)
         self._settings = settings_of(config)
         self._committed_only = config.eos_enabled
         self._admin = admin
-        self._plan, self._transports = plan, transports
+        self._plan = plan
 
     def __call__(self, infos: Sequence[MemberInfo]) -> Shares:
-        """Who gets what, from what all members have told, and which way repartitions go."""
-        whole = self._plan()
-        shuffled = self._transports.choose(whole, infos)
-        plan = whole.shuffling(shuffled)
+        """Who gets what, from what all members have told."""
+        plan = self._plan()
         units = units_of(plan)
         by_task = self._ends(plan)
         ends = {name: _sum(by_task, tasks) for name, tasks in units.items() if any(task in by_task for task in tasks)}
-        held = in_units(infos, units, {**units_of(whole.shuffling(())), **units_of(whole), **units}, by_task)
         members = [
             Member(
                 info.process_id,
@@ -87,7 +81,7 @@ class GroupAssignor:
                 lags=_lags(info.offsets, ends),
                 rack=info.tags.get(RACK_TAG, ""),
             )
-            for info in held
+            for info in infos
         ]
         racks = self._racks(plan, units, members)
         named = [
@@ -101,8 +95,7 @@ class GroupAssignor:
         _log.info("work by instance: %s%s", dict(found.active), ", warm-ups are under way" if found.probing else "")
         read = {member: partitions_of(plan, tasks_in(units, names)) for member, names in found.active.items()}
         copies = {member: found.copies(member) for member in found.active}
-        pipelines = {name: Counter(task.subtopology for task in tasks) for name, tasks in units.items() if name != str(tasks[0])}
-        return Shares(found.active, copies, found.probing, read, tuple(sorted(shuffled)), pipelines)
+        return Shares(found.active, copies, found.probing, read)
 
     def _racks(self, plan: Plan, units: Units, members: Sequence[Member]) -> Mapping[TopicPartition, frozenset[str]]:
         """Where what is read is, and where changelogs are; nothing where racks do not count or not all are known."""

@@ -1,4 +1,4 @@
-"""All metrics of an application: the client's own, those of its threads and turns, and what the lanes tell of their tasks."""
+"""All metrics of an application: the client's own, those of its threads and batches, and what threads report of their tasks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from penstock.client.metrics.batch_metrics import BatchMetrics
 from penstock.client.metrics.state_updater_metrics import StateUpdaterMetrics
 from penstock.client.metrics.thread_metrics import ThreadMetrics
-from penstock.client.metrics.turn_metrics import TurnMetrics
 from penstock.client.replicas.local_replicas import LocalReplicas
-from penstock.client.scheduling.conductor import Conductor
-from penstock.client.scheduling.turns import Turn
+from penstock.client.scheduling.event_loop import EventLoop
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads
 from penstock.config.streams_config import StreamsConfig
@@ -19,12 +18,12 @@ from penstock.ids import TaskId
 from penstock.kafka.client_metrics import ADMIN, ClientMetrics
 from penstock.metrics.registry import CLIENT_GROUP, Metric, MetricName, Metrics
 from penstock.metrics.transfer import MetricsReceiver
-from penstock.spark.messages import LaneAnswer, RestoreProgress
+from penstock.spark.messages import BatchReport, RestoreProgress, ThreadReport
 from penstock.spark.worker.standby_worker import Loaded
 
 
 class ApplicationMetrics:
-    """What `KafkaStreams.metrics()` shows. Written by the conductor's thread, read by anybody.
+    """What `KafkaStreams.metrics()` shows. Written by the event loop's thread, read by anybody.
 
     `stateful` tells which tasks with changelogs the group has given to this instance.
     """
@@ -38,21 +37,21 @@ class ApplicationMetrics:
         describe: Callable[[], str],
         state: Callable[[], State],
         threads: StreamThreads,
-        conductor: Callable[[], Conductor | None],
+        loop: Callable[[], EventLoop | None],
         stateful: Callable[[], Iterable[TaskId]] = tuple,
     ) -> None:
         self._config = config
         self._process_id = process_id
         self._threads = threads
         self._registry = Metrics.from_config(config)
-        self._turns = TurnMetrics(self._registry, client_id, self._waiting_for_core)
-        self._conductor = conductor
+        self._batches = BatchMetrics(self._registry, client_id, self._waiting_for_core)
+        self._loop = loop
         self._stateful = stateful
         self._updater = StateUpdaterMetrics(
             self._registry, client_id, self._standbys, self._threads_of_tasks, unrestored=self._unrestored
         )
         self._of_threads: dict[int, tuple[StreamThread, ThreadMetrics]] = {}
-        self._of_lanes: dict[int, MetricsReceiver] = {}
+        self._of_workers: dict[int, MetricsReceiver] = {}
         self._tags = {"client-id": client_id}
         self._lock = threading.RLock()
         self._admin = ClientMetrics(self._registry, ADMIN, f"{client_id}-admin", deferred=True)
@@ -88,29 +87,28 @@ class ApplicationMetrics:
         return self._admin
 
     def _waiting_for_core(self) -> int:
-        conductor = self._conductor()
-        return 0 if conductor is None else len(conductor.waiting_for_core)
+        loop = self._loop()
+        return 0 if loop is None else len(loop.waiting_for_core)
 
-    def answered(self, answers: Mapping[int, LaneAnswer]) -> None:
-        """What lanes have said, in any kind of turn."""
+    def reported(self, reports: Mapping[int, ThreadReport]) -> None:
+        """Take in what threads have reported of their tasks and clients."""
         with self._lock:
-            for lane, answer in answers.items():
-                thread = self._of_thread(lane)
+            for index, report in reports.items():
+                thread = self._of_thread(index)
                 if thread is not None:
-                    thread.opened(answer)
-                if answer.lost:
-                    self._of_lanes.pop(lane, None)
-                elif answer.metrics is not None:
-                    self._receiver(lane).take(answer.metrics)
+                    thread.opened(report)
+                if report.lost:
+                    self._of_workers.pop(index, None)
+                for update in report.metrics:
+                    self._receiver(index).take(update)
 
-    def turned(self, turn: Turn, answers: Mapping[int, LaneAnswer], seconds: float) -> None:
-        """A turn is over."""
+    def batch_done(self, index: int, batch: BatchReport) -> None:
+        """A batch of a thread is committed."""
         with self._lock:
-            self._turns.turned(turn, answers, seconds)
-            for lane, answer in answers.items():
-                thread = self._of_thread(lane)
-                if thread is not None:
-                    thread.turned(answer)
+            self._batches.batch_done(batch)
+            thread = self._of_thread(index)
+            if thread is not None:
+                thread.batch_done(batch)
             self._registry.roll()
 
     def restored(self, progress: RestoreProgress, what: str) -> None:
@@ -139,26 +137,26 @@ class ApplicationMetrics:
             alive = {thread.index for thread in self._threads.all()}
             for lane in {*alive, *self._of_threads}:
                 self._of_thread(lane)
-            self._of_lanes = {lane: receiver for lane, receiver in self._of_lanes.items() if lane in alive}
+            self._of_workers = {lane: receiver for lane, receiver in self._of_workers.items() if lane in alive}
             self._updater.follow()
             self._admin.read_pending()
             found = {**self._registry.metrics(), **self._updater.metrics()}
-            for receiver in self._of_lanes.values():
+            for receiver in self._of_workers.values():
                 found.update(receiver.metrics())
             return found
 
     def _standbys(self) -> LocalReplicas | None:
-        conductor = self._conductor()
-        return None if conductor is None else conductor.standbys
+        loop = self._loop()
+        return None if loop is None else loop.standbys
 
     def _unrestored(self) -> list[TaskId]:
-        conductor = self._conductor()
-        return [] if conductor is None else [task for task in self._stateful() if not conductor.is_ready(task)]
+        loop = self._loop()
+        return [] if loop is None else [task for task in self._stateful() if not loop.is_ready(task)]
 
     def _threads_of_tasks(self) -> dict[TaskId, str]:
-        conductor = self._conductor()
+        loop = self._loop()
         names = {thread.index: thread.name for thread in self._threads.all()}
-        owners = {} if conductor is None else conductor.owners
+        owners = {} if loop is None else loop.owners
         return {task: names[lane] for task, lane in owners.items() if lane in names}
 
     def _of_thread(self, lane: int) -> ThreadMetrics | None:
@@ -175,10 +173,10 @@ class ApplicationMetrics:
         return made
 
     def _receiver(self, lane: int) -> MetricsReceiver:
-        if lane not in self._of_lanes:
+        if lane not in self._of_workers:
             samples, window = self._config["metrics.num.samples"], self._config["metrics.sample.window.ms"]
-            self._of_lanes[lane] = MetricsReceiver(samples, window)
-        return self._of_lanes[lane]
+            self._of_workers[lane] = MetricsReceiver(samples, window)
+        return self._of_workers[lane]
 
     def _gauge(self, name: str, description: str, read: Callable[[], Any], tags: Mapping[str, str] | None = None) -> None:
         metric_name = self._registry.metric_name(name, CLIENT_GROUP, description, {**(tags or {}), **self._tags})

@@ -16,7 +16,7 @@ from penstock.metrics.registry import (
     measure_total,
     measure_total_rate,
 )
-from penstock.spark.messages import LaneAnswer
+from penstock.spark.messages import BatchReport, ThreadReport
 
 _RATIO = "The ratio, over a rolling measurement window, of the time this thread spent {} to the total elapsed time in that window"
 _RATIOS = {
@@ -51,24 +51,24 @@ class ThreadMetrics:
             lambda: self._blocked_ns,
         )
 
-    def opened(self, answer: LaneAnswer) -> None:
+    def opened(self, report: ThreadReport) -> None:
         """Tasks came and went."""
-        _count(self._created, answer.created)
-        _count(self._closed, answer.closed)
+        _count(self._created, report.created)
+        _count(self._closed, report.closed)
 
-    def turned(self, answer: LaneAnswer) -> None:
-        """A turn is over."""
-        seconds = answer.seconds
+    def batch_done(self, batch: BatchReport) -> None:
+        """A batch is committed."""
+        seconds = batch.seconds
         fetch, commit = seconds.get("fetch", 0.0), seconds.get("commit", 0.0) + seconds.get("store", 0.0)
         punctuate = seconds.get("punctuate", 0.0)
         self._latency["poll"].record(fetch * 1000)
         self._latency["process"].record(max(0.0, seconds.get("process", 0.0) - punctuate) * 1000)
         self._latency["commit"].record(commit * 1000)
-        for _ in range(answer.punctuated):
-            self._latency["punctuate"].record(punctuate * 1000 / answer.punctuated)
-        self._processed.record(answer.processed)
-        self._records["poll"].record(answer.records)
-        self._records["process"].record(answer.processed)
+        for _ in range(batch.punctuated):
+            self._latency["punctuate"].record(punctuate * 1000 / batch.punctuated)
+        self._processed.record(batch.processed)
+        self._records["poll"].record(batch.records)
+        self._records["process"].record(batch.processed)
         self._blocked_ns += int((fetch + commit) * 1e9)
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from penstock.client.scheduling.conductor import Conductor
+from penstock.client.scheduling.event_loop import EventLoop
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import InvalidStateStoreError, StreamsRebalancingError, UnknownStateStoreError
 from penstock.ids import TaskId
@@ -40,10 +40,10 @@ class LocalPartition:
 class LocalStores:
     """Reads the stores of one instance, wherever their lanes keep them."""
 
-    def __init__(self, config: StreamsConfig, lane_jobs: LaneJobs, conductor: Conductor) -> None:
+    def __init__(self, config: StreamsConfig, lane_jobs: LaneJobs, loop: EventLoop) -> None:
         self._config = config
         self._lane_jobs = lane_jobs
-        self._conductor = conductor
+        self._loop = loop
         self._folder = state_dir_here(config["state.dir"]) / config["application.id"]
         self._logs = ScratchFolder("penstock-readers-")
         self._stores: dict[str, ReadableStore | OwnStore] = {}
@@ -101,7 +101,7 @@ class LocalStores:
 
     def owned(self, name: str) -> set[TaskId]:
         """Those of them that are active here, whether they can be read yet or not."""
-        return self._conductor.owners.keys() & self.tasks_of(name)
+        return self._loop.owners.keys() & self.tasks_of(name)
 
     # -- which partitions are here -------------------------------------------------------------------------------------
 
@@ -109,22 +109,22 @@ class LocalStores:
         """The partition of a task (None: of a global store), where it is active here: what a point read needs to know."""
         if task is None:
             return self.partitions(name)[0]
-        lane = self._conductor.owners.get(task)
+        lane = self._loop.owners.get(task)
         if lane is None:
             return None
-        return LocalPartition(self._reader(self.store(name), task, lane), True, self._conductor.is_ready(task))
+        return LocalPartition(self._reader(self.store(name), task, lane), True, self._loop.is_ready(task))
 
     def partitions(self, name: str) -> list[LocalPartition]:
         """The partitions of a store that are here, active and standby."""
         store = self.queryable(name)
         if self.is_global(name):
-            lane = min(self._conductor.owners.values(), default=0)
-            return [LocalPartition(self._reader(store, GLOBAL_TASK_ID, lane), True, self._conductor.has_globals(lane))]
+            lane = min(self._loop.owners.values(), default=0)
+            return [LocalPartition(self._reader(store, GLOBAL_TASK_ID, lane), True, self._loop.has_globals(lane))]
         tasks = self.tasks_of(name)
-        owners, is_ready = self._conductor.owners, self._conductor.is_ready
+        owners, is_ready = self._loop.owners, self._loop.is_ready
         found = [LocalPartition(self._reader(store, t, owners[t]), True, is_ready(t)) for t in tasks if t in owners]
         if isinstance(store, ReadableStore) and store.on_disk:
-            copies = {t: host for t, host in self._conductor.standby_hosts.items() if t in tasks and t not in owners}
+            copies = {t: host for t, host in self._loop.standby_hosts.items() if t in tasks and t not in owners}
             readers = [self._copy(store, task, host) for task, host in copies.items()]
             found += [LocalPartition(reader, False, False) for reader in readers if reader is not None]
         return sorted(found, key=lambda local: local.reader.task_id)
@@ -137,16 +137,14 @@ class LocalStores:
     def sources(self, name: str) -> list[StoreSource]:
         """Where Spark's tasks read the active partitions of a store that are here."""
         store = self.store(name)
-        owners = self._conductor.owners
+        owners = self._loop.owners
         placed = (
             {GLOBAL_TASK_ID: min(owners.values(), default=0)}
             if self.is_global(name)
             else {task: owners[task] for task in self.tasks_of(name) if task in owners}
         )
-        ready = (
-            map(self._conductor.has_globals, placed.values()) if self.is_global(name) else map(self._conductor.is_ready, placed)
-        )
-        if not self._conductor.owners or not all(ready):
+        ready = map(self._loop.has_globals, placed.values()) if self.is_global(name) else map(self._loop.is_ready, placed)
+        if not self._loop.owners or not all(ready):
             raise StreamsRebalancingError(f"store {name} cannot be read now: its tasks are being opened; ask again later")
         return [
             StoreSource(
@@ -167,7 +165,7 @@ class LocalStores:
             reader = self._readers.get(key)
             if reader is None:
                 reader = self._readers[key] = LanePartition(
-                    store, task_id, self._lane_jobs.application, self._address(lane), self._conductor.reopen
+                    store, task_id, self._lane_jobs.application, self._address(lane), self._loop.reopen
                 )
             return reader
 

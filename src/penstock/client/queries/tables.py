@@ -18,7 +18,7 @@ from penstock.spark.driver.session_use import SessionUse
 from penstock.spark.queries.data_source import register
 from penstock.spark.queries.located_source import LocatedTables
 from penstock.spark.queries.store_locator import StoreLocator, StoreSource
-from penstock.spark.worker.lane_worker import packed
+from penstock.spark.worker.residency import packed
 
 
 class StateTables:

@@ -15,7 +15,7 @@ from penstock.client.assignment.assignor import LATEST_OFFSET
 from penstock.client.assignment.group_assignment import settings_of
 from penstock.client.metadata import TaskMetadata
 from penstock.client.replicas.local_replicas import LocalReplicas, StandbyEvents, hosts_of
-from penstock.client.scheduling.lane_placement import KnownState, Placement, keep_bound, place
+from penstock.client.scheduling.placement import KnownState, Placement, keep_bound, place
 from penstock.client.scheduling.units import Units, tasks_in
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError
@@ -76,10 +76,6 @@ class StateReplicas:
         """Other topics than before: nothing is restored first under the new plan yet."""
         self._plan, self._units = plan, units
         self.restoring = set()
-
-    def go_by(self, plan: Plan, units: Units) -> None:
-        """Repartitions go another way: copies are of the same tasks, in other units of work."""
-        self._plan, self._units = plan, units
 
     # -- what the group is told ----------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What the conductor tells the client; called on the conductor's thread."""
+"""What the event loop tells the client; called on the event loop's thread."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.client.replicas.local_replicas import StandbyEvents
-from penstock.client.scheduling.lane_loop import LaneState
-from penstock.client.scheduling.turns import Turn
-from penstock.spark.messages import LaneAnswer, RestoreProgress
+from penstock.client.scheduling.supervised_thread import ThreadPhase
+from penstock.spark.messages import BatchReport, RestoreProgress, ThreadReport
 
 
 @dataclass
@@ -18,11 +17,11 @@ class Events:
     on_running: Callable[[], None] = lambda: None
     on_rebalancing: Callable[[], None] = lambda: None
     on_assigned: Callable[[], None] = lambda: None
-    on_lane: Callable[[int, LaneState], None] = lambda lane, state: None
-    on_failure: Callable[[BaseException, int | None], bool] = lambda error, lane: False
+    on_thread: Callable[[int, ThreadPhase], None] = lambda thread, phase: None
+    on_failure: Callable[[BaseException, int | None], bool] = lambda error, thread: False
     on_restore: Callable[[RestoreProgress, str], None] = lambda progress, what: None
     on_housekeeping: Callable[[], None] = lambda: None
-    on_answers: Callable[[Mapping[int, LaneAnswer]], None] = lambda answers: None
-    on_account: Callable[[Turn, Mapping[int, LaneAnswer], float], None] = lambda turn, answers, seconds: None
-    on_turn: Callable[[Turn, Mapping[int, LaneAnswer], float], None] = lambda turn, answers, seconds: None
+    on_reports: Callable[[Mapping[int, ThreadReport]], None] = lambda reports: None
+    on_batch: Callable[[int, BatchReport, ThreadReport], None] = lambda thread, batch, report: None
+    """A batch of a thread, with the report that it came with."""
     standbys: StandbyEvents = field(default_factory=StandbyEvents)

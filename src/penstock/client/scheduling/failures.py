@@ -1,4 +1,4 @@
-"""Failures of lanes: which pass by themselves, and how they become exceptions again."""
+"""Failures of stream threads: which pass by themselves, and how they become exceptions again."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from penstock.spark.driver.placement import NoExecutorsError, SessionStoppedErro
 from penstock.spark.messages import Failure
 
 
-class LaneLostError(StreamsError):
-    """The worker or the executor of a lane died."""
+class ThreadLostError(StreamsError):
+    """The worker or the executor of a stream thread died."""
 
 
-_TRANSIENT = (BrokerError, LockError, TaskMigratedError, TaskCorruptedError, LaneLostError, NoExecutorsError)
+_TRANSIENT = (BrokerError, LockError, TaskMigratedError, TaskCorruptedError, ThreadLostError, NoExecutorsError)
 
 
 def is_transient(error: BaseException) -> bool:
@@ -29,9 +29,9 @@ def is_transient(error: BaseException) -> bool:
 
 
 def error_of(failure: Failure) -> BaseException:
-    """The exception a lane met; the user's own stays visible as its cause, and the last cause tells the lane's traceback."""
-    if failure.kind == "LaneLost":
-        return LaneLostError(f"the worker of a lane is gone: {failure.message}")
+    """The exception a thread met; the user's own stays visible as its cause, and the last cause has the thread's traceback."""
+    if failure.kind == "ThreadLost":
+        return ThreadLostError(f"the worker of a stream thread is gone: {failure.message}")
     if failure.kind == "SessionStopped":
         return SessionStoppedError()
     told, known = failure.error, _error_class(failure.kind)

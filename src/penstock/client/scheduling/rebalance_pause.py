@@ -1,4 +1,4 @@
-"""A short pause between two turns while the group joins, so that no turn is refused for its generation."""
+"""A short pause of all threads while the group rebalances, so that no commit is refused for its generation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _SECONDS = 1.5
 
 
 class RebalancePause:
-    """Under exactly-once: the turn that runs is waited for before joining, and none is begun until the new generation is there.
+    """Under exactly-once: batches that run are waited for before joining, and none begins until the new generation is there.
 
-    A turn that is under way when the generation changes is refused, and everything has to be opened again for it. Where a turn
-    or the join takes long, turns go on and the broker refuses what comes too late: a hold is never longer than a moment.
+    A commit under an old generation is refused, and its tasks have to be opened again. If a batch or the join takes long,
+    threads go on, and the broker refuses what comes too late: a pause is never longer than a moment.
 
     >>> import threading
     >>> idle = threading.Event()
@@ -41,9 +41,9 @@ class RebalancePause:
 
     @property
     def is_on(self) -> bool:
-        """Whether no turn is to be begun now."""
+        """Whether no batch is to begin now."""
         return self._now() < self._until
 
     def is_set(self) -> bool:
-        """Whether this member may join: no turn runs, or it takes too long."""
+        """Whether this member may join: no thread processes, or it takes too long."""
         return self._idle.is_set() or not self.is_on

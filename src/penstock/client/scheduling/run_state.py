@@ -1,63 +1,85 @@
-"""Whether an instance works, and how it ends: what it was told from outside, and what has become of it."""
+"""The state of an instance's run: whether it may process, and how it ends.
+
+ACTIVE ──► PAUSED ──► ACTIVE
+  │  └──────┬──┘
+  │         ├── HALTED ────────── it waits for the group to tell all instances to stop
+  ▼         ▼        ▼
+STOPPING: threads finish their batches, commit, and close
+  │
+FAILED or SHUT_DOWN: nothing more begins
+"""
 
 from __future__ import annotations
 
-from penstock.client.scheduling.group_words import GroupWords
-from penstock.client.scheduling.notes import Notes
+import enum
+from collections.abc import Mapping
+
+from penstock.client.scheduling.assignments import Assignments
+from penstock.client.scheduling.event_queue import EventQueue
+
+
+class RunPhase(enum.Enum):
+    """What an instance was told to do, or what has become of it."""
+
+    ACTIVE = "it processes"
+    PAUSED = "it processes and restores nothing until it is resumed"
+    HALTED = "it processes nothing, and waits for the group to tell all instances to stop"
+    STOPPING = "it was closed"
+    SHUT_DOWN = "a member asked all instances of the application to stop"
+    FAILED = "there was a failure that the client does not want to survive"
+
+
+_P = RunPhase
+_ENDS = frozenset({_P.STOPPING, _P.SHUT_DOWN, _P.FAILED})
+_ALLOWED: Mapping[RunPhase, frozenset[RunPhase]] = {
+    _P.ACTIVE: frozenset({_P.PAUSED, _P.HALTED, *_ENDS}),
+    _P.PAUSED: frozenset({_P.ACTIVE, _P.HALTED, *_ENDS}),
+    _P.HALTED: _ENDS,
+    _P.STOPPING: frozenset({_P.FAILED}),
+    _P.SHUT_DOWN: frozenset({_P.STOPPING, _P.FAILED}),
+    _P.FAILED: frozenset({_P.STOPPING}),
+}
 
 
 class RunState:
-    """Orders are given by anybody; what follows from them is known to the conductor's thread."""
+    """Orders are given by any thread; the event loop follows them."""
 
-    def __init__(self, words: GroupWords, notes: Notes) -> None:
-        self._words, self._lock = words, notes.lock
-        self.is_closing = False
-        """Whether it ends when the turns that run are over, and all tasks behind a shuffle are level."""
-        self.is_level = False
-        """Whether they are, or cannot be brought there."""
-        self.is_paused = False
-        self.is_halted = False
-        """Whether it waits for the group's word that all instances stop."""
-        self.is_to_shut_down = False
-        """Whether a member wants the whole application to stop."""
-        self.has_failed = False
-        """Whether there was a failure that the client does not want to survive."""
+    def __init__(self, assignments: Assignments, queue: EventQueue) -> None:
+        self._assignments, self._lock = assignments, queue.lock
+        self.phase = RunPhase.ACTIVE
         self.told_running = False
-        """What the client was told last: that all works."""
+        """What the client was told last: that all tasks work."""
 
-    # -- orders --------------------------------------------------------------------------------------------------------
-
-    def stop(self) -> None:
-        """End when the turns that run are over."""
+    def become(self, phase: RunPhase) -> bool:
+        """Change the phase, if the table allows it; whether it was changed."""
         with self._lock:
-            self.is_closing = True
+            if phase not in _ALLOWED[self.phase]:
+                return False
+            self.phase = phase
             self._lock.notify_all()
+            return True
 
-    def pause(self, paused: bool) -> None:
-        """Start no turns, and restore nothing, while paused."""
-        with self._lock:
-            self.is_paused = paused
-            self._lock.notify_all()
+    @property
+    def is_closing(self) -> bool:
+        """Whether the instance was closed."""
+        return self.phase is RunPhase.STOPPING
 
-    def halt(self) -> None:
-        """Start no more turns."""
-        with self._lock:
-            self.is_halted = True
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is processed or restored until the instance is resumed."""
+        return self.phase is RunPhase.PAUSED
 
-    def shut_down(self) -> None:
-        """End at once, as far as turns that run allow."""
-        with self._lock:
-            self.is_to_shut_down = True
-            self._lock.notify_all()
-
-    # -- what follows --------------------------------------------------------------------------------------------------
+    @property
+    def is_halted(self) -> bool:
+        """Whether it waits for the group to tell all instances to stop."""
+        return self.phase is RunPhase.HALTED
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is begun."""
-        return (self.is_closing and self.is_level) or self.is_to_shut_down or self.has_failed
+        """Whether nothing more begins."""
+        return self.phase in _ENDS
 
     @property
-    def may_work(self) -> bool:
-        """Whether turns may be started."""
-        return not (self.is_paused or self.is_halted or self.is_over) and self._words.allow_turns
+    def may_process(self) -> bool:
+        """Whether records may be processed."""
+        return self.phase is RunPhase.ACTIVE and self._assignments.allow_processing

@@ -95,7 +95,7 @@ class TaskSpread:
         self._since = self._gathered_at = -_LONGEST_PATIENCE * _DEAR
         self._patience = _IDLE_WINDOW
         self.is_spread = always
-        self.reason = "task.spread = always" if always else "nothing is known of the load yet"
+        self.reason = "num.stream.threads or task.spread = always is set" if always else "nothing is known of the load yet"
         """Why it is as it is."""
 
     def turned(
@@ -150,8 +150,14 @@ class TaskSpread:
             self._turn_to(True, now)
         return self.is_spread
 
+    def pin(self, reason: str) -> None:
+        """Spread the tasks for good: a slow or failing task concerns its own thread only."""
+        if not self._always:
+            self._always = self.is_spread = True
+            self.reason = reason
+
     def forget(self) -> None:
-        """Nothing is spread any more, for a reason that lies outside: there is only one lane left."""
+        """Nothing is spread any more, for a reason that lies outside: there is only one thread left."""
         if not self._always:
             self.is_spread = False
 

@@ -89,7 +89,7 @@ class Answers:
         }
 
     def _host_of(self, name: str, task: TaskId) -> HostInfo:
-        """Where a task is: here as the conductor knows it, elsewhere as the group has told."""
+        """Where a task is: here as the loop knows it, elsewhere as the group has told."""
         return self._here if task in self._queries.stores.owned(name) else self._queries.locations.host_of(task)
 
     def key(self, name: str, text: str, parameters: Parameters, forwarded: bool) -> Json:

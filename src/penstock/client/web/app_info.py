@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
 from typing import Any
 
-from penstock.client.repartition_reasons import transports
-from penstock.client.scheduling.owned_tasks import Lags
+from penstock.client.scheduling.task_manager import Lags
 from penstock.client.web.edges import Edges
 from penstock.client.web.history import History
 from penstock.client.web.running import RunningApplication
@@ -29,10 +27,10 @@ class AppInfo:
     def __init__(self, config: StreamsConfig, here: HostInfo, running: RunningApplication, history: History) -> None:
         self._config, self._here = config, here
         self._running = running
-        self._conductor, self._lane_jobs = running.conductor, running.lane_jobs
+        self._loop, self._lane_jobs = running.loop, running.lane_jobs
         self._history = history
         self._topology = topology_json(running.description)
-        self._drawn: tuple[Mapping[str, str], str] | None = None
+        self._drawn: str | None = None
         self._edges = Edges(running.description)
         self._started = time.time()
         self._lags = Lags({}, {})
@@ -63,7 +61,7 @@ class AppInfo:
                 {"host": str(m.host_info), "stores": sorted(m.state_store_names), "partitions": len(m.topic_partitions)}
                 for m in self._running.queries.locations.all()
             ],
-            "topology": {**self._topology, "repartitions": self._repartitions()},
+            "topology": self._topology,
             "picture": self._picture(),
             "rates": {**rates, "edges": self._edges.rates(rates["edges"], rates["topics"])},
             "minutes": history.minutes(),
@@ -74,30 +72,23 @@ class AppInfo:
 
     def places(self) -> dict[str, str]:
         """Where each task is, as one text that changes with it."""
-        owners, standbys = self._conductor.owners, self._conductor.standby_hosts
+        owners, standbys = self._loop.owners, self._loop.standby_hosts
         found = {str(task): f"standby {host}" for task, host in standbys.items()}
         return found | {str(task): f"active {lane}" for task, lane in owners.items()}
 
-    def _repartitions(self) -> dict[str, str]:
-        return transports(self._running.queries.stores.application.plan, self._config["application.id"])
-
     def _picture(self) -> str:
-        """The topology, drawn again only when a repartition goes another way than before."""
-        notes = self._repartitions()
-        if self._drawn is None or self._drawn[0] != notes:
-            self._drawn = (
-                notes,
-                draw_topology(self._running.description, self._config["application.id"], with_ends=True, notes=notes),
-            )
-        return self._drawn[1]
+        """The topology as a picture, drawn once."""
+        if self._drawn is None:
+            self._drawn = draw_topology(self._running.description, self._config["application.id"], with_ends=True)
+        return self._drawn
 
     def _threads(self) -> list[dict[str, Any]]:
-        owners, states, waiting = self._conductor.owners, self._running.thread_states(), self._conductor.waiting_for_core
+        owners, states, waiting = self._loop.owners, self._running.thread_states(), self._loop.waiting_for_core
         return [
             {
                 "name": lane.name,
                 "executor": lane.executor or "local",
-                "state": states.get(lane.name) or ("RUNNING" if self._conductor.is_open else "STARTING"),
+                "state": states.get(lane.name) or ("RUNNING" if self._loop.is_open else "STARTING"),
                 "waiting_for_core_seconds": round(waiting[lane.name], 1) if lane.name in waiting else None,
                 "tasks": [str(task) for task, owner in sorted(owners.items()) if owner == index],
             }
@@ -105,7 +96,7 @@ class AppInfo:
         ]
 
     def _tasks(self, lags: Lags) -> list[dict[str, Any]]:
-        owners, standbys, locations = self._conductor.owners, self._conductor.standby_hosts, self._running.queries.locations
+        owners, standbys, locations = self._loop.owners, self._loop.standby_hosts, self._running.queries.locations
         plan = locations.plan  # with the tasks there are in this generation of the group
         restoring = {progress["task"] for progress in self._history.restoring()}
         found = []
@@ -113,7 +104,7 @@ class AppInfo:
             active, standby = task in owners, task in standbys
             subtopology = plan.subtopologies[task.subtopology]
             lane = self._lane_jobs.lanes.get(owners[task]) if active else None
-            ready = self._conductor.is_ready(task) and str(task) not in restoring
+            ready = self._loop.is_ready(task) and str(task) not in restoring
             host = self._here if active else locations.host_of(task)
             found.append(
                 {
@@ -127,7 +118,7 @@ class AppInfo:
                     if standby
                     else None,
                     "host": None if host == HostInfo.unavailable() else str(host),
-                    "lag": self._conductor.standbys.lag(task) if standby and not active else lags.tasks.get(task),
+                    "lag": self._loop.standbys.lag(task) if standby and not active else lags.tasks.get(task),
                     "inputs": [f"{t}-{task.partition}" for t in subtopology.source_topics if task.partition < plan.partitions[t]],
                     "stores": sorted(subtopology.stores),
                 }
@@ -150,7 +141,7 @@ class AppInfo:
 
     def _ask_for_lags(self) -> None:
         try:
-            self._lags = self._conductor.tasks.lags(self._running.ends)
+            self._lags = self._loop.tasks.lags(self._running.ends)
         except Exception as exc:  # noqa: BLE001 - brokers may be away: the last that was known is shown
             _log.debug("the lag cannot be told now: %s", exc)
         with self._lag_lock:

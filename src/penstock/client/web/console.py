@@ -37,7 +37,7 @@ class Console:
         replays: bool = False,
     ) -> None:
         self._running = running
-        self._conductor = running.conductor
+        self._loop = running.loop
         self._info = info
         self._history = history
         self._watcher = watcher
@@ -112,10 +112,10 @@ class Console:
         """What an application that does not run yet waits for, in plain words."""
         if self._running.state() not in (State.CREATED, State.REBALANCING):
             return []
-        if not self._conductor.has_begun:
+        if not self._loop.has_begun:
             count = len(app["threads"])
             return [f"Spark to start {count} worker process{'es' if count != 1 else ''}, one for each stream thread"]
-        if self._conductor.membership is None:
+        if self._loop.membership is None:
             return ["the other instances of the group, and the leader's word on who does what"]
         mine = [task for task in app["tasks"] if task["role"] == "active"]
         open_tasks = [task for task in mine if task["state"] == "RUNNING"]

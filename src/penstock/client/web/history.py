@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from penstock.client.scheduling.turns import Turn
 from penstock.client.web.log_book import LogBook
 from penstock.clock import wall_time
 from penstock.dead_letters import DeadLetter
-from penstock.runtime.flow import Edge, Flow
-from penstock.spark.messages import LaneAnswer, RestoreProgress
+from penstock.runtime.flow import Edge
+from penstock.spark.messages import BatchReport, RestoreProgress, ThreadReport
 from penstock.usage import Usage
 
 BUCKET_SECONDS = 5
@@ -92,38 +91,41 @@ class History:
         self._usage: dict[int, tuple[str, Usage]] = {}
         self.log = LogBook()
 
-    def turn(self, turn: Turn, answers: Mapping[int, LaneAnswer], seconds: float) -> None:
-        """A turn was committed."""
+    def batch(self, thread: int, batch: BatchReport) -> None:
+        """A batch of a thread was committed."""
         now = self._clock()
-        records = turn.records
-        produced = sum(answer.produced for answer in answers.values())
-        commit = max((a.seconds.get("commit", 0.0) + a.seconds.get("store", 0.0) for a in answers.values()), default=0.0)
-        flow = Flow()
-        for answer in answers.values():
-            if answer.flow is not None:
-                flow.add(answer.flow)
-        topics: Counter[str] = Counter()
-        for read in turn.told_ranges:
-            topics[read.topic] += read.end - read.start
-        ages = Counter(_size(max(0, round(now * 1000) - timestamp)) for timestamp in flow.timestamps if timestamp >= 0)
+        commit = batch.seconds.get("commit", 0.0) + batch.seconds.get("store", 0.0)
         with self._lock:
             bucket = self._bucket(now)
             bucket.turns += 1
-            bucket.records += records
-            bucket.produced += produced
-            bucket.slowest = max(bucket.slowest, seconds)
-            bucket.total += seconds
+            bucket.records += batch.records
+            bucket.produced += batch.produced
+            bucket.slowest = max(bucket.slowest, batch.took)
+            bucket.total += batch.took
             bucket.commit += commit
-            bucket.ages.update(ages)
-            self._recent.append(_Recent(now, topics, flow.edges, flow.busy, records, produced))
-            self._totals.update({"records": records, "produced": produced, "turns": 1, "dead_letters": flow.dead})
-            self._failed.update(flow.failed)
-            self._dead_letters.extend(flow.dead_letters)
-            for letter in flow.dead_letters:
-                self._count(letter)
-            for lane, answer in answers.items():
-                if answer.usage is not None:
-                    self._usage[lane] = answer.worker, Usage(*answer.usage)
+            self._recent.append(_Recent(now, Counter(batch.read), records=batch.records, produced=batch.produced))
+            self._totals.update({"records": batch.records, "produced": batch.produced, "turns": 1})
+            self._forget(now)
+
+    def reported(self, reports: Mapping[int, ThreadReport]) -> None:
+        """Threads have reported what went through their nodes, and what their workers take."""
+        now = self._clock()
+        with self._lock:
+            for thread, report in reports.items():
+                if report.usage is not None:
+                    self._usage[thread] = report.worker, Usage(*report.usage)
+                if report.flow is None:
+                    continue
+                flow = report.flow
+                self._bucket(now).ages.update(
+                    _size(max(0, round(now * 1000) - timestamp)) for timestamp in flow.timestamps if timestamp >= 0
+                )
+                self._recent.append(_Recent(now, edges=flow.edges, busy=flow.busy))
+                self._totals.update({"dead_letters": flow.dead})
+                self._failed.update(flow.failed)
+                self._dead_letters.extend(flow.dead_letters)
+                for letter in flow.dead_letters:
+                    self._count(letter)
             self._forget(now)
 
     def sample(self, lag: int | None, usage: Mapping[str, tuple[float, int]]) -> None:

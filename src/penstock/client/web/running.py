@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from penstock.client.queries.queries import Queries
-from penstock.client.scheduling.conductor import Conductor
+from penstock.client.scheduling.event_loop import EventLoop
 from penstock.client.state import State
 from penstock.ids import TopicPartition
 from penstock.spark.driver.lane_jobs import LaneJobs
@@ -20,7 +20,7 @@ class RunningApplication:
     queries: Queries
     description: TopologyDescription
     lane_jobs: LaneJobs
-    conductor: Conductor
+    loop: EventLoop
     state: Callable[[], State]
     failure: Callable[[], BaseException | None]
     ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]]

@@ -73,12 +73,12 @@ class WebService:
         letters: Topics | None = None,
     ) -> None:
         """Answer from now on."""
-        queries, lane_jobs, conductor = running.queries, running.lane_jobs, running.conductor
+        queries, lane_jobs, loop = running.queries, running.lane_jobs, running.loop
         answers = Answers(queries, self.host, self._forwarder)
         info = AppInfo(self._config, self.host, running, self.history)
-        watcher = self._watcher = Watcher(self.history, conductor.tasks.known_lags, info.places, lambda: lane_jobs.jvm_pid)
+        watcher = self._watcher = Watcher(self.history, loop.tasks.lags, info.places, lambda: lane_jobs.jvm_pid)
         watcher.start()
-        stores = StateInfo(queries.stores, lane_jobs, conductor, self.history, readings)
+        stores = StateInfo(queries.stores, lane_jobs, loop, self.history, readings)
         replays = self._token is not None and letters is not None
         console = Console(running, info, self.history, watcher, stores, self.url.partition(":")[0], replays)
         found = None if letters is None else Letters(letters, self._letter_topics, lambda: _inputs(lane_jobs))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.client.queries.local_stores import LocalStores
-from penstock.client.scheduling.conductor import Conductor
+from penstock.client.scheduling.event_loop import EventLoop
 from penstock.client.web.history import History
 from penstock.metrics.registry import STATE_GROUP, Metric, MetricName
 from penstock.spark.driver.lane_jobs import LaneJobs
@@ -22,20 +22,20 @@ class StateInfo:
     """Gathers what workers measure of their stores; nothing is opened or asked for."""
 
     def __init__(
-        self, stores: LocalStores, lane_jobs: LaneJobs, conductor: Conductor, history: History, readings: Readings = dict
+        self, stores: LocalStores, lane_jobs: LaneJobs, loop: EventLoop, history: History, readings: Readings = dict
     ) -> None:
         self._stores = stores
         self._lane_jobs = lane_jobs
-        self._conductor = conductor
+        self._loop = loop
         self._history = history
         self._readings = readings
 
     def __call__(self) -> list[dict[str, Any]]:
         """One row for each store of each task that is here, active or as a copy."""
         plan, measured = self._lane_jobs.application.plan, self._measured()
-        owners, copies = self._conductor.owners, self._conductor.standby_hosts
+        owners, copies = self._loop.owners, self._loop.standby_hosts
         restoring = {(found["task"], found["store"]): found for found in self._history.restoring()}
-        behind = {(str(copy.task_id), copy.store): max(0, copy.end - copy.offset) for copy in self._conductor.standbys.copies()}
+        behind = {(str(copy.task_id), copy.store): max(0, copy.end - copy.offset) for copy in self._loop.standbys.copies()}
         rows = []
         for task in plan.tasks():
             if task not in owners and task not in copies:
@@ -51,7 +51,7 @@ class StateInfo:
                         "task": str(task),
                         "partition": task.partition,
                         "role": "active" if active else "standby",
-                        "state": "restoring" if restored or (active and not self._conductor.is_ready(task)) else "ready",
+                        "state": "restoring" if restored or (active and not self._loop.is_ready(task)) else "ready",
                         "changelog": subtopology.store_to_changelog.get(store),
                         "changelog_lag": lag if store in subtopology.store_to_changelog else None,
                         "entries": _first(found, _ENTRIES),

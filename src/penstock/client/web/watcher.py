@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from penstock.client.scheduling.owned_tasks import Lags
+from penstock.client.scheduling.task_manager import Lags
 from penstock.client.web.history import BUCKET_SECONDS, History
 from penstock.clock import wall_time
 from penstock.ids import TopicPartition

@@ -25,9 +25,9 @@ from pyspark import SparkContext
 
 from penstock.errors import StreamsError
 from penstock.kafka.guard import GuardedProcess
-from penstock.spark.driver.lanes import Lane, close_lanes, shuffled_bytes
+from penstock.spark.driver.lanes import Lane, close_lanes
 from penstock.spark.driver.session import class_archive, make_context
-from penstock.spark.internals import all_of_partition, end_gateway, running_gateway
+from penstock.spark.internals import end_gateway, running_gateway
 
 # A JVM that writes an archive takes some seconds longer to start and to end; far longer where others have the cores.
 _SECONDS: Final = 600.0
@@ -71,9 +71,6 @@ def main() -> None:
     )
     lane = Lane(context, "penstock-warm-up")
     lane.submit(_said, "warm up", bytes).result(_SECONDS)
-    rows = shuffled_bytes(context.parallelize(range(2), 2), _sent, 2)
-    all_of_partition(context, rows, 1, _SECONDS)
-    lane.submit_partition(rows, 0, _said, "warm up", bytes).result(_SECONDS)
     _lose_a_row(context)
     close_lanes([lane], _SECONDS)
     gateway = running_gateway()
@@ -105,11 +102,6 @@ def step_aside() -> None:
 
 def _said(rows: Iterator[object]) -> Iterator[bytes]:
     yield str(len(list(rows))).encode()
-
-
-def _sent(rows: Iterator[int]) -> Iterator[tuple[int, bytes]]:
-    for row in rows:
-        yield row, b"sent"
 
 
 if __name__ == "__main__":

@@ -1,40 +1,29 @@
-"""All lanes of an application, and the stages before a shuffle: each turn of a lane is a Spark job, and so is each stage.
+"""The stream threads of an application on Spark: each residency of a thread is a Spark job in the thread's own worker process.
 
-Nothing here waits: what is asked for is a future, so that each lane goes at its own pace.
+Nothing here waits: what is asked for is a future, so that each thread goes at its own pace.
 """
 
 from __future__ import annotations
 
 import logging
 import shutil
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import NamedTuple
 
-from pyspark import RDD, SparkContext
+from pyspark import SparkContext
 
-from penstock.errors import TaskMigratedError
-from penstock.ids import TaskId, TopicPartition
-from penstock.kafka.clients import max_poll_seconds
-from penstock.log_lines import LogLine
-from penstock.runtime.carry_over import OffsetAndMetadata
-from penstock.spark.answers import read_answer
-from penstock.spark.blobs import read_blobs
+from penstock.ids import TaskId
 from penstock.spark.driver.allocation import Allocation, request_executor
 from penstock.spark.driver.core_sharing import POOL, CoreWaits
-from penstock.spark.driver.lanes import Lane, close_lanes, shuffled_bytes
+from penstock.spark.driver.lanes import Lane, close_lanes
 from penstock.spark.driver.placement import NoExecutorsError, SessionStoppedError, choose_places, executors, wait_for_executors
 from penstock.spark.driver.state_updaters import StateUpdaters
 from penstock.spark.hosts import host_of, is_local
 from penstock.spark.internals import (
     UNANSWERED,
-    all_of_partition,
     anybody_waits,
     executor_ids,
     groups_waiting,
@@ -42,22 +31,11 @@ from penstock.spark.internals import (
     is_cut_off,
     jvm_pid,
     split_place,
-    yielding_bytes,
 )
-from penstock.spark.messages import (
-    Application,
-    Committed,
-    Failure,
-    LaneAnswer,
-    OpenTurn,
-    ProcessTurn,
-    Stay,
-    TaskWork,
-    UpstreamWork,
-    even_shares,
-)
-from penstock.spark.queries.query_client import ask_doing, ask_progress, ask_to_leave
-from penstock.spark.worker.lane_worker import close_lane, packed, run_stage, run_turn, warm_stage
+from penstock.spark.messages import Application, Failure, Residency, TaskStart, ThreadReport
+from penstock.spark.queries.query_client import ask_doing, ask_report, ask_to_leave
+from penstock.spark.reports import read_report
+from penstock.spark.worker.residency import close_thread, packed, run_residency
 from penstock.state.directory import site_here
 
 _log = logging.getLogger(__name__)
@@ -65,44 +43,12 @@ _log = logging.getLogger(__name__)
 # How long it may take a lane to close.
 _RESTART_SECONDS = 10.0
 
-# Of each pipeline at most two stages run: one for the tasks at the front, one for those behind it.
-_STAGES_AT_ONCE = 8
 # From a new session to its first executor, in the place of one that has ended.
 _RENEW_SECONDS = 60.0
 
 
-# With a local master a Spark task takes about 16 ms of the JVM's CPU, whatever it does: no more than keep the cores busy.
-_STAGE_TASKS_PER_CORE = 2
-
 # What Spark says where a worker could not even begin: no use to try it again.
 _BROKEN_PYTHON = ("ModuleNotFoundError", "ImportError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
-
-
-@dataclass(frozen=True)
-class LaneWork:
-    """What a turn of a lane is to do, and what the lane has to know for it."""
-
-    tasks: Mapping[TaskId, TaskWork]
-    group_metadata: bytes
-    upstream: Sequence[UpstreamWork] = ()
-    stages: Mapping[TaskId, int] = field(default_factory=dict)
-    """The tasks before a shuffle whose records come through it, with the checksums of what they sent."""
-    read: Mapping[TopicPartition, int] = field(default_factory=dict)
-    global_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
-    with_metrics: bool = True
-    restore_seconds: float = 0.0
-    description: str = "timers"
-    stay: Stay | None = None
-
-
-class Staged(NamedTuple):
-    """A stage before a shuffle that has run: where lanes find what it has for them, or what went wrong."""
-
-    rows: RDD[bytes]
-    failure: Failure | None = None
-    logs: tuple[LogLine, ...] = ()
-    checksums: Mapping[TaskId, int] = MappingProxyType({})
-    """Of what each task before the shuffle has sent: a second computation has to give the same."""
 
 
 class LaneJobs:
@@ -119,27 +65,13 @@ class LaneJobs:
         places = choose_places([None] * len(names), executors(self._spark))
         self.lanes = {index: self._lane(index, name, place) for index, (name, place) in enumerate(zip(names, places))}
         self.updaters = StateUpdaters(self._spark, application, self._packed)
-        self._stages = ThreadPoolExecutor(_STAGES_AT_ONCE, thread_name_prefix=f"{application.client_id}-shuffle")
-        self._answered: dict[int, LaneAnswer] = {}
+        self._answered: dict[int, ThreadReport] = {}
         self._sockets: set[Path] = set()
 
     @property
     def jvm_pid(self) -> int | None:
         """The process of the driver's JVM; None where others have started it."""
         return jvm_pid(self._spark)
-
-    def warm_up(self) -> None:
-        """Start the workers that run what comes before a shuffle, beside all else there is to do at the start."""
-        if self._application.plan.shuffled:
-            threading.Thread(target=self._warm_up, name=f"{self._application.client_id}-warm-up", daemon=True).start()
-
-    def _warm_up(self) -> None:
-        workers = max(1, int(self._spark.defaultParallelism))
-        self._spark.setLocalProperty("spark.job.description", f"{self._application.client_id}: warm up")
-        try:
-            yielding_bytes(self._spark.parallelize(range(workers), workers), partial(warm_stage, self._packed)).collect()
-        except Exception as exc:  # noqa: BLE001 - what is wrong shows when there is work to do
-            _log.debug("workers could not be started in advance: %s", exc)
 
     def _lane(self, index: int, name: str, place: str | None) -> Lane:
         return Lane(self._spark, name, place, f"{self._application.config['application.id']}-{index + 1}", self._pool)
@@ -163,7 +95,7 @@ class LaneJobs:
         A worker of its own would have to be started and to import everything, at the cost of all who run beside it.
         """
         lane = self.take_lane(index)
-        closing = lane.submit(partial(close_lane, self._application.key, index), f"{lane.name}: close", bytes)
+        closing = lane.submit(partial(close_thread, self._application.key, index), f"{lane.name}: close", bytes)
         lane.name = name
         self.lanes = {**self.lanes, successor: lane}
         return closing
@@ -171,7 +103,7 @@ class LaneJobs:
     def end_lane(self, index: int, lane: Lane, timeout: float = _RESTART_SECONDS) -> None:
         """Close what a lane keeps open, then the lane; waits for that."""
         with suppress(Exception):  # a worker that is gone has nothing left to close
-            lane.submit(partial(close_lane, self._application.key, index), f"{lane.name}: close", bytes).result(timeout)
+            lane.submit(partial(close_thread, self._application.key, index), f"{lane.name}: close", bytes).result(timeout)
         close_lanes([lane], timeout)
 
     def replace_application(self, application: Application) -> None:
@@ -267,76 +199,66 @@ class LaneJobs:
         if lane.executor == place:
             return
         _log.info("%s moves from %s to %s", lane.name, lane.executor, place)
-        lane.submit(partial(close_lane, self._application.key, index), f"{lane.name}: close", bytes)
+        lane.submit(partial(close_thread, self._application.key, index), f"{lane.name}: close", bytes)
         lane.move(place)
 
-    def open(self, lane: int, tasks: Mapping[TaskId, Committed], seconds: float = 2.0) -> Future[LaneAnswer]:
-        """Let a lane own exactly these tasks, and restore for so long; called again until nothing is restoring.
+    def reside(
+        self,
+        thread: int,
+        number: int,
+        tasks: Mapping[TaskId, TaskStart],
+        group_metadata: bytes,
+        *,
+        seconds: float,
+        idle_seconds: float,
+        commit_seconds: float,
+        max_records: int,
+    ) -> Future[ThreadReport]:
+        """Run a residency of a thread; the future is its last report.
 
-        With dynamic allocation a lane that has nothing, and is to have nothing, is not asked: it would keep an executor, or have
-        Spark ask for one. Its worker may be gone with its executor, but has left nothing open.
+        With dynamic allocation a thread that has nothing, and is to have nothing, is not asked: it would keep an executor, or
+        have Spark ask for one. Its worker may be gone with its executor, but has left nothing open.
         """
-        if self._is_elastic and not tasks and lane in self._empty:
-            nothing: Future[LaneAnswer] = Future()
-            nothing.set_result(LaneAnswer("nobody"))
+        if self._is_elastic and not tasks and not seconds and thread in self._empty:
+            nothing: Future[ThreadReport] = Future()
+            nothing.set_result(ThreadReport(held=()))
             return nothing
-        found = self.lanes[lane]
-        turn = OpenTurn(self._application.key, lane, dict(tasks), self._packed, seconds, found.executor)
-        opening = found.submit(
-            partial(run_turn, turn), f"{found.name}: open {', '.join(map(str, tasks)) or 'nothing'}", read_answer
+        found = self.lanes[thread]
+        residency = Residency(
+            self._application.key,
+            thread,
+            number,
+            dict(tasks),
+            group_metadata,
+            seconds,
+            idle_seconds,
+            commit_seconds,
+            max_records,
+            self._packed,
+            found.executor,
         )
-        opening.add_done_callback(partial(self._opened, lane, not tasks))
-        return opening
+        what = "process" if seconds else "open"
+        description = f"{found.name}: {what} {', '.join(map(str, sorted(tasks))) or 'nothing'}"
+        running = found.submit(partial(run_residency, residency), description, read_report)
+        running.add_done_callback(partial(self._resided, thread, not tasks))
+        return running
 
-    def _opened(self, lane: int, empty: bool, opening: Future[LaneAnswer]) -> None:
-        answer = None if opening.cancelled() or opening.exception(0) is not None else opening.result(0)
-        if answer is None or answer.failure is not None or answer.lost:
-            self._empty.discard(lane)
+    def _resided(self, thread: int, empty: bool, running: Future[ThreadReport]) -> None:
+        report = None if running.cancelled() or running.exception(0) is not None else running.result(0)
+        if report is None or report.failure is not None or report.lost:
+            self._empty.discard(thread)
             return
-        self._answered[lane] = answer
-        (self._empty.add if empty else self._empty.discard)(lane)
-        if isinstance(answer.query_address, str):
-            self._sockets.add(Path(answer.query_address))
+        self._answered[thread] = report
+        (self._empty.add if empty else self._empty.discard)(thread)
+        if isinstance(report.query_address, str):
+            self._sockets.add(Path(report.query_address))
 
-    def process(self, lane: int, work: LaneWork, rows: RDD[bytes] | None = None) -> Future[LaneAnswer]:
-        """Run one turn of a lane; `rows` are where it finds what a stage has brought."""
-        turn = ProcessTurn(
-            *(self._application.key, lane, dict(work.tasks), tuple(work.upstream), work.group_metadata, dict(work.global_ends)),
-            *(work.with_metrics, dict(work.stages), work.read, work.restore_seconds, work.stay),
-        )
-        found, name = self.lanes[lane], f"{self.lanes[lane].name}: {work.description}"
-        if rows is None:
-            return found.submit(partial(run_turn, turn), name, read_answer)
-        return found.submit_partition(rows, lane, partial(run_turn, turn), name, read_answer)
-
-    def stage(self, upstream: Sequence[UpstreamWork], targets: Mapping[TopicPartition, int], name: str) -> Future[Staged]:
-        """Run a stage before a shuffle; `targets` are the lanes of the partitions that it feeds, and of no others.
-
-        It is done when all of it has been read: lanes take their part when they are free. A failure is told here, to nobody else.
-        """
-        return self._stages.submit(self._stage, upstream, targets, name)
-
-    def _stage(self, upstream: Sequence[UpstreamWork], targets: Mapping[TopicPartition, int], name: str) -> Staged:
-        here = max(self.lanes, default=0) + 1
-        here = max(here, *(lane + 1 for lane in targets.values()))
-        self._spark.setJobGroup(f"{self._application.client_id}-shuffle", name)
-        self._spark.setLocalProperty(POOL, self._pool)
-        stage = partial(_run_stage, self._packed, dict(targets), here)
-        shares = even_shares(upstream, _STAGE_TASKS_PER_CORE * max(1, int(self._spark.defaultParallelism)))
-        rows = shuffled_bytes(self._spark.parallelize(shares, len(shares)), stage, here + 1)
-        told = read_blobs(all_of_partition(self._spark, rows, here, max_poll_seconds(self._application.config)))
-        if told.failure is None and (missing := {TaskId(w.subtopology, w.partition) for w in upstream} - told.ended.keys()):
-            raise TaskMigratedError(
-                f"a stage has ended without a word of {', '.join(map(str, sorted(missing)))}: it is run again"
-            )
-        return Staged(rows, told.failure, told.flow.logs, told.checksums)
-
-    def answer(self, turn: Future[LaneAnswer]) -> LaneAnswer:
-        """What a lane said that has answered; a job that failed as a whole (a worker or an executor died) is a lost lane."""
+    def answer(self, residency: Future[ThreadReport]) -> ThreadReport:
+        """The last report of a residency; if its job failed as a whole (a worker or an executor died), the thread is lost."""
         try:
-            return turn.result(0)
+            return residency.result(0)
         except Exception as exc:  # noqa: BLE001 - Spark reports a dead worker as one of many exceptions
-            return LaneAnswer("gone", lost=True, failure=self.failure(exc))
+            return ThreadReport("gone", lost=True, failure=self.failure(exc))
 
     def failure(self, error: BaseException) -> Failure:
         """What it means that a job has failed as a whole."""
@@ -380,15 +302,15 @@ class LaneJobs:
         told = None if address is None else ask_doing(address, self._application)
         return None if told is None else str(told)
 
-    def call_back(self, lane: int, stay: int) -> bool:
-        """Have a lane that stays give way, at once and in between two turns; whether it has heard it. Waits for that."""
-        address = self.query_address(lane)
-        return address is not None and ask_to_leave(address, self._application, stay)
+    def call_back(self, thread: int, residency: int) -> bool:
+        """Have a resident thread leave its Spark task between two batches; whether it has heard it. Waits for that."""
+        address = self.query_address(thread)
+        return address is not None and ask_to_leave(address, self._application, residency)
 
-    def progress(self, lane: int, stay: int) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The offsets of the turns that a lane has done in a stay so far. Waits for its answer."""
-        address = self.query_address(lane)
-        return {} if address is None else ask_progress(address, self._application, stay)
+    def report(self, thread: int, residency: int) -> ThreadReport | None:
+        """What a resident thread has done since its last report; None if it does not answer. Waits for that."""
+        address = self.query_address(thread)
+        return None if address is None else ask_report(address, self._application, residency)
 
     def cancel(self, lane: int, reason: str) -> None:
         """End the job that runs in a lane, with its worker: see `Lane.cancel`. Its tasks have to be opened again."""
@@ -446,7 +368,6 @@ class LaneJobs:
     def close(self, timeout: float | None = None) -> None:
         """Close what the lanes keep open, then the lanes."""
         self.updaters.close(timeout)
-        self._stages.shutdown(wait=False)
         self._close_lanes(list(self.lanes), timeout)
         close_lanes(self.lanes.values(), timeout)
         self._remove_sockets()
@@ -458,7 +379,9 @@ class LaneJobs:
 
     def _close_lanes(self, indices: Iterable[int], timeout: float | None) -> None:
         closing = [
-            self.lanes[index].submit(partial(close_lane, self._application.key, index), f"{self.lanes[index].name}: close", bytes)
+            self.lanes[index].submit(
+                partial(close_thread, self._application.key, index), f"{self.lanes[index].name}: close", bytes
+            )
             for index in indices
         ]
         for future in closing:
@@ -468,18 +391,10 @@ class LaneJobs:
                 continue
 
 
-def _run_stage(
-    application: bytes, targets: Mapping[TopicPartition, int], here: int, rows: Iterator[Sequence[UpstreamWork]]
-) -> Iterator[tuple[int, bytes]]:
-    for share in rows:
-        for work in share:
-            yield from run_stage(application, targets, here, work)
-
-
 def _failure_of_job(text: str, interpreter: str) -> Failure:
     broken = next((line.strip() for line in text.splitlines() if any(sign in line for sign in _BROKEN_PYTHON)), None)
     if broken is None:
-        return Failure("LaneLost", text.splitlines()[0], text)
+        return Failure("ThreadLost", text.splitlines()[0], text)
     advice = "install penstock-streams for it, or name another one by PYSPARK_PYTHON before the session is made"
     message = f"the executors' Python, {interpreter}, cannot run penstock: {broken}; {advice} (running-on-a-cluster.md)"
     return Failure("StreamsError", message, text)

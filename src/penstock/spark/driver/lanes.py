@@ -4,8 +4,7 @@ Spark hands a Python task to any idle worker of the same environment. A lane's f
 own, which differs from the session's in one variable, so Spark gives each lane its own worker and always that one, and nobody
 else. At most one job runs in a lane at a time.
 
-What a lane's functions yield is bytes, and comes to the driver as they are: Spark only tells where they begin and end. So do the
-blobs of a shuffle from worker to worker.
+What a lane's functions yield is bytes, and comes to the driver as they are: Spark only tells where they begin and end.
 """
 
 from __future__ import annotations
@@ -31,11 +30,8 @@ from penstock.spark.internals import (
     bytes_in_environment,
     first_of_partition,
     group_runs,
-    keyed_bytes,
-    shuffled_by_key,
     stop_workers,
     worker_environment,
-    yielding_bytes,
 )
 from penstock.spark.worker.lane_process import (
     VARIABLE,
@@ -67,18 +63,6 @@ _ENDED_WITHIN = 10.0
 
 T = TypeVar("T")
 LaneFunction = Callable[[Iterator[Any]], Iterable[bytes]]
-
-
-def shuffled_bytes(
-    rows: RDD[Any], function: Callable[[Iterator[Any]], Iterable[tuple[int, bytes]]], partitions: int
-) -> RDD[bytes]:
-    """Have `function` give bytes and the partition they go to: `partitionBy` without pickling pairs of them."""
-    return shuffled_by_key(yielding_bytes(rows, partial(_with_keys, function)), partitions)
-
-
-def _with_keys(function: Callable[[Iterator[Any]], Iterable[tuple[int, bytes]]], rows: Iterator[Any]) -> Iterator[bytes]:
-    for partition, data in function(rows):
-        yield from keyed_bytes(partition, data)
 
 
 class LaneCancelledError(StreamsError):
@@ -145,16 +129,7 @@ class Lane:
 
     def submit(self, function: LaneFunction, description: str, read: Callable[[bytes], T]) -> Future[T]:
         """Run `function` as one Spark job of one task in this lane's worker; the future holds the first thing it yields, read."""
-        return self._thread.submit(self._run, self._base, function, None, description, read)
-
-    def submit_partition(
-        self, rows: RDD[bytes], partition: int, function: LaneFunction, description: str, read: Callable[[bytes], T]
-    ) -> Future[T]:
-        """The same over one partition of an RDD; the map stage of a shuffle that lanes share runs once."""
-        # The product with the lane's one row has the same partitions, and prefers the lane's place; no Python comes in between.
-        placed = rows if self.executor is None else self._base.cartesian(rows)
-        unplaced = function if self.executor is None else partial(_without_place, function)
-        return self._thread.submit(self._run, placed, unplaced, partition, description, read)
+        return self._thread.submit(self._run, self._base, function, description, read)
 
     def close(self) -> Future[None]:
         """Take no more jobs; those there are run to their end, and then the worker is ended, with the daemon it comes from."""
@@ -203,9 +178,7 @@ class Lane:
             end_left(self._worker_name, self._process)
         give_back(self._worker_name)
 
-    def _run(
-        self, rows: RDD[Any], function: LaneFunction, partition: int | None, description: str, read: Callable[[bytes], T]
-    ) -> T:
+    def _run(self, rows: RDD[Any], function: LaneFunction, description: str, read: Callable[[bytes], T]) -> T:
         self.last_used = time.monotonic()
         job = self._job = _Job(self.name, description)
         # Not to be interrupted where it is cancelled: then Spark would let go of the worker, and leave it running.
@@ -214,7 +187,7 @@ class Lane:
         in_lane = partial(run_in_lane, self._worker_name, self._process, function)
         try:
             java_rdd = bytes_in_environment(rows, in_lane, self._environment)
-            self._process, ended, said = read_from_lane(first_of_partition(self._spark, java_rdd, partition))
+            self._process, ended, said = read_from_lane(first_of_partition(java_rdd))
             job.is_done = True
         except Exception as exc:
             self._loosen()
@@ -334,7 +307,7 @@ class Lane:
             if executor not in executors(self._spark):
                 return
             rows = bytes_in_environment(located(self._spark, executor), ending, environment)
-            if first_of_partition(self._spark, rows) == b"ended":
+            if first_of_partition(rows) == b"ended":
                 return
 
 
@@ -348,7 +321,3 @@ def close_lanes(lanes: Iterable[Lane], timeout: float | None) -> None:
         except FutureTimeoutError:
             _log.warning("%s has not closed in %.0f s: its worker is ended", lane.name, timeout)
             lane.abandon()
-
-
-def _without_place(function: LaneFunction, rows: Iterator[tuple[int, Any]]) -> Iterable[bytes]:
-    return function(row for _, row in rows)

@@ -17,7 +17,7 @@ from penstock.errors import InvalidStateStoreError, PenstockError, StateStoreNot
 from penstock.ids import TaskId
 from penstock.query.own_queries import answer_of_store
 from penstock.runtime.queries.partition import Lease
-from penstock.spark.worker.lane_tasks import LaneTasks
+from penstock.spark.worker.active_tasks import ActiveTasks
 from penstock.state.parts import PartReader
 from penstock.state.reading import bytes_below_cache, part_reader
 
@@ -32,7 +32,7 @@ R = TypeVar("R")
 class LiveStore(Lease):
     """The open store of a task, as a lease for one reader."""
 
-    def __init__(self, tasks: LaneTasks, task_id: TaskId, store_name: str, turn: threading.Lock) -> None:
+    def __init__(self, tasks: ActiveTasks, task_id: TaskId, store_name: str, turn: threading.Lock) -> None:
         self._find = tasks.live_store
         self._task_id, self._name, self._turn = task_id, store_name, turn
         self.store = self

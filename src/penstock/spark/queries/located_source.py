@@ -69,7 +69,7 @@ class LocatedTable:
     def batches(self, partition: int, read: TableRead, columns: Columns) -> Iterator[pa.RecordBatch]:
         """What is asked for of a partition."""
         from penstock.spark.queries.state_tables import located_batches
-        from penstock.spark.worker.lane_worker import unpacked
+        from penstock.spark.worker.residency import unpacked
 
         return located_batches(unpacked(self.application), self.store, self.tasks[partition], columns, self.guide, read)
 

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import PenstockError, StateStoreNotAvailableError
-from penstock.ids import TaskId, TopicPartition
+from penstock.ids import TaskId
 from penstock.query.own_queries import result_of, tell_query
 from penstock.query.position import Position, PositionBound
 from penstock.query.queries import Query
 from penstock.query.result import QueryResult
-from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.queries.opening import OwnStore, ReadableStore
 from penstock.runtime.queries.partition import Lease, StorePartition
 from penstock.runtime.queries.patience import current
-from penstock.spark.messages import Application
+from penstock.spark.messages import Application, ThreadReport
 from penstock.spark.queries.channel import GONE, Address, Channel, answer_of, connect
 from penstock.spark.queries.entry_forms import entries_of
 from penstock.spark.queries.query_listener import CODEC
+from penstock.spark.reports import read_report
 from penstock.spark.worker.current_work import Doing
 from penstock.state.engines.key_value_bytes import prefix_bytes
 from penstock.state.iterators import PeekingIterator
@@ -231,24 +231,24 @@ def ask_doing(address: Address, application: Application, seconds: float = _DOIN
         return None
 
 
-def ask_to_leave(address: Address, application: Application, stay: int, seconds: float = _DOING_SECONDS) -> bool:
-    """Call a lane back from a stay; False where it does not answer: then it leaves by itself when its time is up."""
+def ask_to_leave(address: Address, application: Application, residency: int, seconds: float = _DOING_SECONDS) -> bool:
+    """Call a thread back from a residency; False if it does not answer: then it leaves by itself when its time is up."""
     try:
-        _ask_once(address, application, seconds, "leave", stay)
+        _ask_once(address, application, seconds, "leave", residency)
     except (*GONE, PenstockError):
         return False
     return True
 
 
-def ask_progress(
-    address: Address, application: Application, stay: int, seconds: float = _DOING_SECONDS
-) -> dict[TopicPartition, OffsetAndMetadata]:
-    """How far a lane that stays has come, by the turns that it has done; empty where it does not answer, or stays no more."""
+def ask_report(
+    address: Address, application: Application, residency: int, seconds: float = _DOING_SECONDS
+) -> ThreadReport | None:
+    """What a resident thread has done since its last report; None if it does not answer, or the residency is over."""
     try:
-        told = _ask_once(address, application, seconds, "progress", stay)
+        said = _ask_once(address, application, seconds, "report", residency)
+        return read_report(said) if said else None
     except (*GONE, PenstockError):
-        return {}
-    return {TopicPartition(topic, number): OffsetAndMetadata(at, text) for topic, number, at, text in told}
+        return None
 
 
 def _ask_once(address: Address, application: Application, seconds: float, *request: Any) -> Any:

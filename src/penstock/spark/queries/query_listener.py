@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.errors import InvalidStateStoreError, PenstockError, UnknownStateStoreError
@@ -23,13 +23,14 @@ from penstock.runtime.global_context import GLOBAL_TASK_ID
 from penstock.runtime.queries.opening import OwnStore, ReadableStore, own_kind, queryable_store
 from penstock.runtime.queries.partition import Lease, StorePartition
 from penstock.scratch import ScratchFolder
-from penstock.spark.messages import Application, Committed
+from penstock.spark.messages import Application, ThreadReport
 from penstock.spark.queries.channel import Channel, send_error
 from penstock.spark.queries.entry_forms import parts_of
 from penstock.spark.queries.listening import Listening
 from penstock.spark.queries.live_store import LiveStore
+from penstock.spark.reports import write_report
+from penstock.spark.worker.active_tasks import ActiveTasks
 from penstock.spark.worker.current_work import CurrentWork
-from penstock.spark.worker.lane_tasks import LaneTasks
 from penstock.state.store import ValueAndTimestamp, VersionedRecord
 from penstock.wire import Codec
 
@@ -74,18 +75,23 @@ class QueryListener:
     `host` is the lane's, as the driver reaches it; None where the driver is on this one.
     """
 
-    def __init__(self, application: Application, tasks: LaneTasks, host: str | None, work: CurrentWork | None = None) -> None:
+    def __init__(
+        self,
+        application: Application,
+        tasks: ActiveTasks,
+        host: str | None,
+        work: CurrentWork | None = None,
+        report: Callable[[], ThreadReport] = ThreadReport,
+    ) -> None:
         self._application = application
         self._tasks = tasks
         self._work = work or CurrentWork()
-        self.turn = threading.Lock()
-        """Held while a turn runs: in-memory stores then hold what is not committed."""
-        self.called_back = 0
-        """The number of the last stay that the driver has called the lane back from."""
+        self._report = report
+        self.batch = threading.Lock()
+        """Held while a batch runs: in-memory stores then hold what is not committed."""
         self.leave = threading.Event()
-        """Set when the lane is called back: it need not wait any longer for its next turn."""
-        self.progress: tuple[int, Committed] = (0, {})
-        """The stay that the lane is in, and the offsets of the turns that it has done there."""
+        """Set when the thread is called back: it need not wait any longer."""
+        self._number, self._called_back = 0, 0
         self._disk: dict[tuple[TaskId, str], StorePartition] = {}
         self._disk_lock = threading.Lock()
         self._scratch = ScratchFolder("penstock-q-", _folder_of_spark())
@@ -99,6 +105,16 @@ class QueryListener:
             identity=None if host is None else application.identity,
         )
         self.address = self._listening.address
+
+    def begin(self, number: int) -> None:
+        """The residency of this number begins; the driver may have called it back already."""
+        self._number = number
+        if self._called_back < number:
+            self.leave.clear()
+
+    def is_called_back(self, number: int) -> bool:
+        """Whether the driver has called the thread back from a residency."""
+        return self._called_back >= number
 
     def close(self) -> None:
         """Answer no more readers, and leave no file behind."""
@@ -125,13 +141,12 @@ class QueryListener:
                     elif request == "query" and isinstance(lease, LiveStore):
                         channel.send("value", lease.query(*arguments))
                     elif request == "leave":
-                        self.called_back = max(self.called_back, int(*arguments))
-                        if self.called_back >= self.progress[0]:  # else that stay is over
+                        self._called_back = max(self._called_back, int(*arguments))
+                        if self._called_back >= self._number:  # else that residency is over
                             self.leave.set()
                         channel.send("value", None)
-                    elif request == "progress":
-                        stay, offsets = self.progress
-                        found = [(*p, o.offset, o.metadata) for p, o in offsets.items()] if [stay] == arguments else []
+                    elif request == "report":
+                        found = write_report(self._report()) if arguments == [self._number] else b""
                         channel.send("value", found)
                     elif request == "doing":
                         channel.send("value", tuple(self._work.now()))
@@ -150,7 +165,7 @@ class QueryListener:
             raise InvalidStateStoreError(f"{task_id!r} is not a task")  # it becomes the name of a folder
         if on_disk:
             return _Below(self._on_disk(task_id, store_name).lease())
-        return LiveStore(self._tasks, task_id, store_name, self.turn)
+        return LiveStore(self._tasks, task_id, store_name, self.batch)
 
     def _on_disk(self, task_id: TaskId, store_name: str) -> StorePartition:
         with self._disk_lock:

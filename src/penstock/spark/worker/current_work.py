@@ -63,10 +63,10 @@ class Doing(NamedTuple):
         >>> str(Doing("commit", function="flush", file="/elsewhere/produce.py", line=284))
         'commit, at flush() (/elsewhere/produce.py:284)'
         >>> str(Doing())
-        'nothing: it waits for Spark, or for the records of a shuffle'
+        'nothing: it waits for records, or for Spark'
         """
         if not self.step:
-            return "nothing: it waits for Spark, or for the records of a shuffle"
+            return "nothing: it waits for records, or for Spark"
         task = f"task {self.task}" if self.task else ""
         if self.task == str(GLOBAL_TASK_ID):
             task = "the global tables"
@@ -154,7 +154,7 @@ def _place(frame: FrameType) -> tuple[str, str, int]:
 
 def _is_frame_of_turn(frame: FrameType) -> bool:
     """The steps of a turn: further out is what began it."""
-    return frame.f_globals.get("__name__") == "penstock.spark.worker.lane_worker"
+    return frame.f_globals.get("__name__") == "penstock.spark.worker.stream_thread"
 
 
 def _is_standard(frame: FrameType) -> bool:

@@ -33,7 +33,7 @@ from penstock.spark.internals import is_executor, own_executor_id
 from penstock.spark.messages import Application, Failure
 from penstock.spark.raised import Raised
 from penstock.spark.worker import step_sizes
-from penstock.spark.worker.lane_worker import unpacked
+from penstock.spark.worker.residency import unpacked
 from penstock.state.cache import RecordCache
 from penstock.state.directory import StateDirectory, state_dir_here
 from penstock.state.engines.rocksdb_files import delete_folder

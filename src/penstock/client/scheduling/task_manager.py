@@ -1,0 +1,601 @@
+"""The tasks of this instance: the state of each, which thread should own it, and which thread has it open.
+
+      the group assigns it                    offsets read                a thread is told to open it
+    ──────────────────────► UNREAD ──► READING ──► READY ──────────────────────────► OPENING
+                              ▲  ▲        │  ▲       ▲                                  │ it is open
+                              │  │        ▼  │       │ the thread has closed it         ▼
+                              │  │  RESTORING_ASIDE  └──────────────── CLOSING ◄── RESTORING ──► RUNNING
+                              │  │  (a copy, while other tasks run)       ▲                         │
+                              │  └── its thread has failed ───────────────│─────────────────────────┤
+                              └──── another member had it meanwhile       └── it moves, or is read anew
+
+`TaskManager` alone changes the table. Other modules ask it: which tasks a thread should own (`wanted`, `to_own`), what they begin
+with (`starts`), how far they have come. Every batch ends in a commit, so a task can move between any two batches.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+import math
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+from penstock.client.metadata import TaskMetadata
+from penstock.client.replicas.state_replicas import StateReplicas
+from penstock.client.scheduling.events import Events
+from penstock.client.scheduling.placement import Placement
+from penstock.client.scheduling.supervised_thread import SupervisedThread, ThreadPhase
+from penstock.client.scheduling.task_offsets import TaskOffsets
+from penstock.client.scheduling.task_spread import TaskSpread
+from penstock.client.scheduling.units import Units, tasks_in
+from penstock.config.streams_config import StreamsConfig
+from penstock.errors import StreamsError, TaskMigratedError
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.admin import Admin
+from penstock.kafka.clients import consumer_config, reads_committed
+from penstock.kafka.membership import Membership
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.spark.messages import RestoreProgress, TaskStart, ThreadReport
+from penstock.spark.plan import Plan
+
+_log = logging.getLogger(__name__)
+
+_PLACED_EVERY, _LOOKED_AT_EVERY = 1.0, 0.1
+_HIDDEN_EVERY = 10.0
+
+
+class TaskState(enum.Enum):
+    """What is done with a task of this instance."""
+
+    UNREAD = "its offsets are not known"
+    READING = "its offsets are being read"
+    RESTORING_ASIDE = "its state is restored as a copy, while other tasks run"
+    READY = "its offsets are known, and no thread has it open"
+    OPENING = "a thread was told to open it"
+    RESTORING = "a thread has it open and restores its state"
+    RUNNING = "a thread processes its records"
+    CLOSING = "a thread has it open that has to close it"
+
+
+_S = TaskState
+_ALLOWED: Mapping[TaskState, frozenset[TaskState]] = {
+    _S.UNREAD: frozenset({_S.READING}),
+    _S.READING: frozenset({_S.UNREAD, _S.READY, _S.RESTORING_ASIDE}),
+    _S.RESTORING_ASIDE: frozenset({_S.UNREAD}),
+    _S.READY: frozenset({_S.UNREAD, _S.OPENING}),
+    _S.OPENING: frozenset({_S.UNREAD, _S.RESTORING, _S.RUNNING, _S.CLOSING}),
+    _S.RESTORING: frozenset({_S.UNREAD, _S.RUNNING, _S.CLOSING}),
+    _S.RUNNING: frozenset({_S.UNREAD, _S.RESTORING, _S.CLOSING}),
+    _S.CLOSING: frozenset({_S.UNREAD, _S.READY}),
+}
+_HELD = frozenset({_S.OPENING, _S.RESTORING, _S.RUNNING, _S.CLOSING})
+
+
+@dataclass
+class _Task:
+    """One row of the table."""
+
+    state: TaskState = TaskState.UNREAD
+    owner: int | None = None
+    """The thread where it should be."""
+    holder: int | None = None
+    """The thread that has it open, or was told to open it."""
+    assignment: int = 0
+    """The number of the assignment under which its offsets were read."""
+    reading: int = 0
+    is_stale: bool = False
+    """Whether its offsets have to be read again once nobody has it open."""
+    committed: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
+    loaded: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Where its partitions were to be read from when its offsets were read."""
+    positions: dict[TopicPartition, int] = field(default_factory=dict)
+    lags: dict[TopicPartition, int] = field(default_factory=dict)
+    timer: int | None = None
+    idle_until: int | None = None
+
+    def become(self, task: TaskId, new: TaskState) -> None:
+        if new is not self.state and new not in _ALLOWED[self.state]:
+            raise StreamsError(f"task {task} cannot become {new.name}: it is {self.state.name}")
+        self.state = new
+
+    @property
+    def start(self) -> TaskStart:
+        offsets = {p: self.committed[p].offset if p in self.committed else at for p, at in self.loaded.items()}
+        return TaskStart(dict(self.committed), offsets)
+
+
+class Lags(NamedTuple):
+    """How many records each task has still to read, and how many there are to read in each partition."""
+
+    tasks: Mapping[TaskId, int]
+    partitions: Mapping[TopicPartition, int]
+    reached: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})
+    """How far each partition is read, and where it ends."""
+
+    @property
+    def total(self) -> int:
+        """How many records there are to read."""
+        return sum(self.partitions.values())
+
+
+class Reading(NamedTuple):
+    """Tasks whose offsets are being read, and those that are new here among them."""
+
+    number: int
+    tasks: tuple[TaskId, ...]
+    new: frozenset[TaskId]
+    beside_others: bool
+
+
+class Read(NamedTuple):
+    """What came of a reading: where tasks begin, and which of them are restored first, as copies."""
+
+    reading: Reading
+    starts: Mapping[TaskId, TaskStart]
+    restored_first: frozenset[TaskId]
+    backlog: int
+    to_restore: int
+
+
+class TaskManager:
+    """Used by the event loop's thread; other threads read `owners` and what is derived from it."""
+
+    def __init__(
+        self,
+        config: StreamsConfig,
+        plan: Plan,
+        jobs: LaneJobs,
+        admin: Admin,
+        offsets: TaskOffsets,
+        units: Units,
+        events: Events,
+        spread: TaskSpread,
+    ) -> None:
+        self._config, self._jobs, self._admin, self._events = config, jobs, admin, events
+        self.plan, self.offsets, self.units, self.spread = plan, offsets, units, spread
+        self.committed_only = reads_committed(consumer_config(config, "input"))
+        """Whether input topics end at their last stable offsets: that is all the consumers see of them."""
+        self.copies = StateReplicas(config, plan, units, jobs, admin, events.standbys)
+        self.threads: dict[int, SupervisedThread] = {}
+        self.leaving: set[int] = set()
+        """Threads that are about to go, or to be on another executor."""
+        self.adopted: Membership | None = None
+        self._tasks: dict[TaskId, _Task] = {}
+        self._owners: dict[TaskId, int] = {}
+        self._by_thread: tuple[dict[TaskId, int], dict[int, list[TaskId]]] = ({}, {})
+        self._number = 0
+        self._begun: dict[tuple[TaskId, str], RestoreProgress] = {}
+        self._told_hidden: dict[TopicPartition, float] = {}
+        self._placed_at = 0.0
+
+    # -- the table -----------------------------------------------------------------------------------------------------
+
+    @property
+    def owners(self) -> dict[TaskId, int]:
+        """The thread where each task should be; the mapping is replaced, never changed."""
+        return self._owners
+
+    def state_of(self, task: TaskId) -> TaskState | None:
+        """The state of a task; None if it is not this instance's."""
+        found = self._tasks.get(task)
+        return None if found is None else found.state
+
+    def _set_owners(self, owners: dict[TaskId, int]) -> None:
+        for task, found in self._tasks.items():
+            found.owner = owners.get(task)
+            if found.state in (_S.OPENING, _S.RESTORING, _S.RUNNING) and found.holder != found.owner:
+                found.become(task, _S.CLOSING)
+        self._owners = owners
+
+    def _in(self, *states: TaskState) -> list[TaskId]:
+        return [task for task, found in self._tasks.items() if found.state in states]
+
+    def wanted(self, thread: SupervisedThread) -> list[TaskId]:
+        """All tasks that should be in a thread."""
+        owners, by_thread = self._by_thread
+        if owners is not self._owners:  # asked for each thread with every step
+            by_thread = {}
+            for task, index in self._owners.items():
+                by_thread.setdefault(index, []).append(task)
+            self._by_thread = self._owners, by_thread
+        return by_thread.get(thread.index, [])
+
+    def to_own(self, thread: SupervisedThread) -> frozenset[TaskId]:
+        """What a thread should have open now: what is wanted of it, can be opened, and no other thread has open."""
+        return frozenset(
+            task
+            for task in self.wanted(thread)
+            if self._tasks[task].state in (_S.OPENING, _S.RESTORING, _S.RUNNING)
+            or (self._tasks[task].state is _S.READY and not self.copies.standbys.is_letting_go(task))
+        )
+
+    def starts(self, tasks: Iterable[TaskId]) -> dict[TaskId, TaskStart]:
+        """What tasks begin with."""
+        return {task: self._tasks[task].start for task in tasks}
+
+    def is_ready(self, task: TaskId) -> bool:
+        """Whether a task is open and restored in the thread where it belongs: what it has committed can be read."""
+        return self.state_of(task) is _S.RUNNING
+
+    @property
+    def are_running(self) -> bool:
+        """Whether all that the group has given to this instance works."""
+        assigned = () if self.adopted is None else tasks_in(self.units, self.adopted.units)
+        return (
+            self.adopted is not None
+            and self._tasks.keys() >= set(assigned)
+            and all(found.state is _S.RUNNING for found in self._tasks.values())
+            and all(thread.phase is ThreadPhase.RUNNING for thread in list(self.threads.values()) if not thread.ends)
+        )
+
+    @property
+    def are_held(self) -> bool:
+        """Whether any thread has a task open."""
+        return any(found.state in _HELD for found in self._tasks.values())
+
+    # -- what is asked about tasks -------------------------------------------------------------------------------------
+
+    def metadata(self, task: TaskId) -> TaskMetadata:
+        """A task as it is now."""
+        found, inputs = self._tasks.get(task, _Task()), self.plan.inputs(task)
+        idle = max(0, int(self._config["max.task.idle.ms"]))
+        return TaskMetadata(
+            task,
+            frozenset(inputs),
+            {p: found.committed[p].offset if p in found.committed else -1 for p in inputs},
+            {p: found.positions[p] + found.lags[p] if p in found.lags and p in found.positions else -1 for p in inputs},
+            None if found.idle_until is None else found.idle_until - idle,
+        )
+
+    def changelogs(self) -> dict[TopicPartition, str]:
+        """The changelog of each store that a task here has."""
+        return {partition: store for task in self._owners for partition, store in self.plan.changelogs(task).items()}
+
+    def restoring_positions(self) -> dict[TopicPartition, int]:
+        """How far the stores are that are being restored."""
+        restoring = [progress for thread in list(self.threads.values()) for progress in dict(thread.restoring).values()]
+        return {progress.partition: progress.position for progress in restoring}
+
+    def committed(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What is committed for the partitions of all tasks."""
+        return {p: some for found in list(self._tasks.values()) for p, some in dict(found.committed).items()}
+
+    def positions(self) -> dict[TopicPartition, int]:
+        """How far the partitions of all tasks are read."""
+        return {p: at for found in list(self._tasks.values()) for p, at in {**found.loaded, **found.positions}.items()}
+
+    def positions_of(self, thread: SupervisedThread) -> dict[TopicPartition, int]:
+        """How far the partitions of a thread's tasks are read."""
+        return {
+            partition: at
+            for task in thread.holds
+            if (found := self._tasks.get(task)) is not None
+            for partition, at in {**found.loaded, **found.positions}.items()
+        }
+
+    def lags(self, ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]] | None = None) -> Lags:
+        """How many records are still to be read: as brokers told the threads last, or given where the topics end."""
+        tasks: dict[TaskId, int] = {}
+        partitions: dict[TopicPartition, int] = {}
+        reached: dict[TopicPartition, tuple[int, int]] = {}
+        known = {} if ends is None else ends([p for task in self._owners for p in self.plan.inputs(task)])
+        for task in self._owners:
+            found = self._tasks.get(task)
+            if found is None:
+                continue
+            at = {**found.loaded, **found.positions}
+            behind = {
+                p: max(0, known[p] - at[p]) if p in known else found.lags[p]
+                for p in self.plan.inputs(task)
+                if p in at and (p in known or p in found.lags)
+            }
+            tasks[task] = sum(behind.values())
+            partitions |= behind
+            reached |= {p: (at[p], at[p] + lag) for p, lag in behind.items()}
+        return Lags(tasks, partitions, reached)
+
+    def timers_due(self, thread: SupervisedThread, now_ms: int) -> bool:
+        """Whether a task of a thread wants to run without input."""
+        return any((at := self._tasks[task].timer) is not None and at <= now_ms for task in thread.running if task in self._tasks)
+
+    @property
+    def has_timers(self) -> bool:
+        """Whether a task has a wall-clock punctuator."""
+        return any(found.timer is not None for found in self._tasks.values())
+
+    # -- from assignment to assignment ---------------------------------------------------------------------------------
+
+    def replace_plan(self, plan: Plan, offsets: TaskOffsets, units: Units) -> None:
+        """Other topics than before: everything is read and opened anew."""
+        self._tasks, self._owners, self.adopted = {}, {}, None
+        self.plan, self.offsets, self.units = plan, offsets, units
+        self.copies.replace_plan(plan, units)
+
+    def adopt(self, membership: Membership, elsewhere: Mapping[TaskId, int]) -> None:
+        """Go from one assignment to the next: give up what is not this instance's any more, and leave the rest alone.
+
+        `elsewhere` is the number of the last assignment in which another member had a task: offsets read before are old.
+        """
+        unknown = [unit for unit in membership.units if unit not in self.units]
+        if unknown:
+            raise TaskMigratedError(f"the group has work that this instance does not know yet ({', '.join(unknown)})")
+        tasks = set(tasks_in(self.units, membership.units))
+        self.give_up(t for t, found in self._tasks.items() if t not in tasks or elsewhere.get(t, 0) > found.assignment)
+        if membership is not self.adopted:
+            self.adopted = membership
+            self.copies.expect(membership)
+            _log.info(
+                "generation %d: this instance has %d of %d tasks: %s; on %d threads",
+                *(membership.generation, len(membership.units), len(self.units), ", ".join(map(str, sorted(tasks))) or "none"),
+                len(self._jobs.lanes),
+            )
+        for task in tasks:
+            self._tasks.setdefault(task, _Task())
+        self.copies.keep(membership, self._owners)
+
+    def give_up(self, tasks: Iterable[TaskId]) -> None:
+        """These tasks are another member's, or were: threads that have them open close them next."""
+        given = set(tasks)
+        if not given:
+            return
+        for task in given:
+            found = self._tasks[task]
+            self.offsets.note_given_up(found.committed, found.loaded)
+            if found.state in _HELD:
+                found.become(task, _S.CLOSING)
+                found.is_stale = True
+            else:
+                del self._tasks[task]
+        self._set_owners({task: thread for task, thread in self._owners.items() if task not in given})
+
+    def next_reading(self, assignment: int) -> Reading | None:
+        """The tasks whose offsets are to be read: new ones, and those of a thread that has failed.
+
+        Producers come first. A thread that begins ends the transaction that one of its name has left open, which would hide
+        offsets and might yet be committed. So nothing is read before all threads have begun. What a failed thread had is read
+        when that thread has begun anew, or was fenced.
+        """
+        if self.adopted is None or not self._jobs.lanes or any(thread.is_to_begin for thread in self.threads.values()):
+            return None
+        asked = [
+            task
+            for task in self._in(_S.UNREAD)
+            if (owner := self._owners.get(task)) is None or owner not in self.threads or self.threads[owner].is_open
+        ]
+        if not asked:
+            return None
+        self._number += 1
+        for task in asked:
+            found = self._tasks[task]
+            found.become(task, _S.READING)
+            found.reading, found.assignment, found.is_stale = self._number, assignment, False
+        new = frozenset(task for task in asked if task not in self._owners)
+        return Reading(self._number, tuple(asked), new, self.are_held)
+
+    def read(self, reading: Reading) -> Read:
+        """Read what is committed for tasks, and how much they have to restore; asks brokers, so never on the event loop."""
+        restored_first = frozenset(self.copies.to_restore_first(reading.new) if reading.beside_others else ())
+        tasks = [task for task in reading.tasks if task not in restored_first]
+        starts = self.offsets.read(tasks)
+        at = {p: offset for start in starts.values() for p, offset in start.offsets.items()}
+        ends = self._admin.reachable_ends(list(at), self.committed_only) if at else {}
+        backlog = sum(max(0, end - at[partition]) for partition, end in ends.items())
+        if self.is_over_hosts:
+            self.copies.look_at_changelogs(tasks)
+        return Read(reading, starts, restored_first, backlog, self.copies.to_restore(reading.new - restored_first))
+
+    def take(self, read: Read) -> None:
+        """Go on from what was read, except for what has been given up meanwhile, and put what is new on threads."""
+        for task in read.reading.tasks:
+            found = self._tasks.get(task)
+            if found is None or found.state is not _S.READING or found.reading != read.reading.number:
+                continue
+            if task in read.restored_first:
+                found.become(task, _S.RESTORING_ASIDE)
+                self.copies.restoring.add(task)
+                continue
+            start = read.starts[task]
+            found.committed, found.loaded = dict(start.committed), start.offsets
+            found.positions, found.lags, found.timer, found.idle_until = {}, {}, None, None
+            found.become(task, _S.READY)
+        self.place(read.backlog, read.to_restore)
+
+    def failed_to_read(self, reading: Reading) -> None:
+        """It is tried again."""
+        for task in reading.tasks:
+            found = self._tasks.get(task)
+            if found is not None and found.state is _S.READING and found.reading == reading.number:
+                found.become(task, _S.UNREAD)
+
+    def take_back(self, tasks: Iterable[TaskId]) -> None:
+        """The copies of tasks that were restored first have caught up: they are read and opened like others."""
+        ready = self.copies.restoring.intersection(tasks)
+        self.copies.take_back(ready)
+        for task in ready:
+            if self.state_of(task) is _S.RESTORING_ASIDE:
+                self._tasks[task].become(task, _S.UNREAD)
+
+    # -- from thread to thread -----------------------------------------------------------------------------------------
+
+    def place(self, backlog: int = 0, to_restore: int = 0) -> None:
+        """Put all tasks whose offsets are known on threads; a task keeps its thread unless the load asks for another one."""
+        known = self._in(_S.READY)
+        tasks = [*self._owners, *(task for task in known if task not in self._owners)]
+        if tasks and self._jobs.lanes.keys() - self.leaving:
+            self._take_placement(self._placement(tasks, spread=self._wants_spread(backlog, to_restore)))
+        elif self.adopted is not None:
+            self.copies.keep(self.adopted, self._owners)
+
+    def follow_load(self) -> None:
+        """Move tasks if the load asks for it; called often."""
+        over_hosts, now = self.is_over_hosts, time.monotonic()
+        # Over hosts the changelogs are looked at, and copies catch up slowly.
+        if (
+            not self._owners
+            or not self._jobs.lanes.keys() - self.leaving
+            or now - self._placed_at < (_PLACED_EVERY if over_hosts else _LOOKED_AT_EVERY)
+        ):
+            return
+        self._placed_at = now
+        spread = self._wants_spread(self.lags().total)
+        placement = self._placement(list(self._owners), spread=spread)
+        self._take_placement(placement, f"{'over all threads' if spread else 'together'} ({self.spread.reason})")
+
+    def _wants_spread(self, backlog: int, to_restore: int = 0) -> bool:
+        return self.spread.wants(backlog, to_restore=to_restore, moves_are_dear=self.is_over_hosts, has_timers=self.has_timers)
+
+    @property
+    def is_over_hosts(self) -> bool:
+        """Whether there are threads on several hosts: state is on one of them."""
+        return len(set(self._jobs.hosts.values())) > 1
+
+    def leave_thread(self, index: int) -> None:
+        """Have the other threads take what a thread has, if there are any."""
+        if self._owners and self._jobs.lanes.keys() - self.leaving - {index}:
+            self._take_placement(self._placement(list(self._owners), index), f"away from thread {index + 1}")
+
+    def stay_away(self, index: int, *, away: bool) -> bool:
+        """Have the other threads take what a thread has, and keep it until the thread is back; whether there are others."""
+        if not away:
+            self.leaving.discard(index)
+            return False
+        if others := bool(self._jobs.lanes.keys() - self.leaving - {index}):
+            self.leaving.add(index)
+            self.leave_thread(index)
+        return others
+
+    def leave_for_good(self, index: int) -> None:
+        """The same for a thread that is removed; without others its tasks have no thread until one comes."""
+        self.leaving.add(index)
+        self.leave_thread(index)
+        self.lose_thread(index)
+
+    def _placement(self, tasks: Sequence[TaskId], without: int | None = None, *, spread: bool | None = None) -> Placement:
+        away = self.leaving if without is None else {*self.leaving, without}
+        return self.copies.placement(tasks, self.spread.is_spread if spread is None else spread, self._owners, away)
+
+    def lose_thread(self, index: int, successor: int | None = None) -> None:
+        """A thread is gone; its tasks are opened in its successor, or wherever there is a thread."""
+        kept = {task: thread for task, thread in self._owners.items() if thread != index}
+        if successor is not None:
+            kept |= {task: successor for task, thread in self._owners.items() if thread == index}
+        self._set_owners(kept)
+
+    def _take_placement(self, placement: Placement, where: str = "") -> None:
+        moved = [task for task, thread in placement.owners.items() if self._owners.get(task, thread) != thread]
+        if moved:
+            _log.info("moving %d of %d tasks %s: %s", len(moved), len(placement.owners), where, ", ".join(map(str, moved)))
+        self._set_owners(placement.owners)
+        # Before tasks are opened: whoever keeps a copy has to let it go first.
+        self.copies.choose(placement, self.adopted)
+        if self.adopted is not None:
+            self.copies.keep(self.adopted, self._owners)
+
+    # -- what threads do -----------------------------------------------------------------------------------------------
+
+    def opening(self, thread: SupervisedThread, tasks: Iterable[TaskId]) -> None:
+        """A thread is told to own these: nobody else may open them from now on."""
+        for task in tasks:
+            found = self._tasks[task]
+            if found.state is _S.READY:
+                found.become(task, _S.OPENING)
+            found.holder = thread.index
+
+    def reported(self, thread: SupervisedThread, report: ThreadReport) -> None:
+        """Take in what a thread has reported: which tasks it has open, and how far they have come."""
+        if report.held is not None:
+            self._closed([task for task, found in self._tasks.items() if self._has_let_go(thread, task, found, report.held)])
+            thread.holds = frozenset(report.held)
+            thread.running = frozenset(report.opened)
+            self._opened(thread)
+        thread.restoring = {progress.partition: progress for progress in report.restoring}
+        self._tell_restored(report)
+        for task in thread.holds:
+            found = self._tasks.get(task)
+            if found is None:
+                continue
+            for partition in self.plan.inputs(task):
+                if partition in report.offsets:
+                    found.committed[partition] = report.offsets[partition]
+                if partition in report.positions:
+                    found.positions[partition] = report.positions[partition]
+                if partition in report.lags:
+                    found.lags[partition] = report.lags[partition]
+            if task in report.timers:
+                found.timer, found.idle_until = report.timers[task], report.idle_until.get(task)
+
+    @staticmethod
+    def _has_let_go(thread: SupervisedThread, task: TaskId, found: _Task, held: Collection[TaskId]) -> bool:
+        return found.holder == thread.index and found.state is _S.CLOSING and task not in held
+
+    def _opened(self, thread: SupervisedThread) -> None:
+        new = {}
+        for task in thread.holds:
+            found = self._tasks.get(task)
+            if found is None or found.holder != thread.index or found.state not in (_S.OPENING, _S.RESTORING, _S.RUNNING):
+                continue
+            works = task in thread.running
+            if works and found.state is not _S.RUNNING:
+                new[task] = thread.index
+            found.become(task, _S.RUNNING if works else _S.RESTORING)
+        if new:
+            self.copies.opened(new)
+
+    def _closed(self, tasks: Collection[TaskId]) -> None:
+        """No thread has these open any more. A task that is still ours goes on from its last commit."""
+        for task in tasks:
+            found = self._tasks[task]
+            found.holder, found.positions, found.lags, found.timer, found.idle_until = None, {}, {}, None, None
+            ours = self.adopted is not None and task in set(tasks_in(self.units, self.adopted.units))
+            if ours:
+                found.become(task, _S.UNREAD if found.is_stale else _S.READY)
+            else:
+                del self._tasks[task]
+        for store, progress in [(store, p) for store, p in self._begun.items() if store[0] in tasks]:
+            del self._begun[store]
+            self._events.on_restore(replace(progress, restored=0), "suspended")
+        self.copies.closed([task for task in tasks if task not in self._owners])
+
+    def failed(self, thread: SupervisedThread) -> None:
+        """A thread begins anew: offsets of its tasks are read again, since it may have committed unheard.
+
+        Its tasks are free when the thread is known to have nothing open any more (`release`).
+        """
+        for task, found in self._tasks.items():
+            if found.holder == thread.index:
+                found.is_stale = True
+                if found.state is not _S.CLOSING:
+                    found.become(task, _S.CLOSING)
+            elif found.owner == thread.index and found.state in (_S.READY, _S.READING):
+                found.become(task, _S.UNREAD)
+
+    def release(self, thread: int) -> None:
+        """A thread has nothing open any more."""
+        self._closed([task for task, found in self._tasks.items() if found.holder == thread and found.state is _S.CLOSING])
+
+    def _tell_restored(self, report: ThreadReport) -> None:
+        for what, all_progress in (("batch", report.restoring), ("end", report.restored)):
+            for progress in all_progress:
+                store = progress.task_id, progress.store
+                if store not in self._begun:
+                    self._events.on_restore(progress, "start")
+                self._events.on_restore(progress, what)
+                if what == "batch":
+                    self._begun[store] = progress
+                else:
+                    self._begun.pop(store, None)
+        now = time.monotonic()
+        for progress in report.restoring:
+            if progress.hidden_from is not None and now - self._told_hidden.get(progress.partition, -math.inf) > _HIDDEN_EVERY:
+                self._told_hidden[progress.partition] = now
+                _log.warning(
+                    "task %s: store %s waits for a transaction that is open on its changelog %s at offset %d: records up to "
+                    "offset %d may have been committed behind it. It ends when its producer is fenced, or by its timeout "
+                    "(transaction.timeout.ms)",
+                    *(progress.task_id, progress.store, progress.partition, progress.hidden_from, progress.end),
+                )

@@ -1,0 +1,131 @@
+"""Where tasks begin to read: what the group has committed, or what the reset policy says where nothing valid is committed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from penstock.clock import Clock
+from penstock.errors import StreamsError
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.admin import Admin
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.spark.messages import TaskStart
+from penstock.spark.plan import Plan
+from penstock.topology.builder import InternalTopologyBuilder
+from penstock.topology.offset_reset import AutoOffsetReset
+
+_log = logging.getLogger(__name__)
+
+ReadCommitted = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, OffsetAndMetadata]]
+
+
+class TaskOffsets:
+    """Reads offsets from Kafka, in the background. With `committed_only` records of open transactions do not count."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        group: str,
+        admin: Admin,
+        committed: ReadCommitted,
+        builder: InternalTopologyBuilder,
+        default_reset: str,
+        clock: Clock,
+        *,
+        committed_only: bool,
+    ) -> None:
+        self.plan, self.admin, self.read_committed = plan, admin, committed
+        self._group, self._builder, self._default_reset = group, builder, default_reset
+        self._clock, self._committed_only = clock, committed_only
+        self._acknowledged: dict[TopicPartition, int] = {}
+        """What this instance has committed for partitions that were given up, or are read anew."""
+
+    def read(self, tasks: Iterable[TaskId]) -> dict[TaskId, TaskStart]:
+        """What is committed for tasks, and where their partitions are read from.
+
+        An offset that is not in its log (any more) counts as not committed: the reset policy decides.
+        """
+        tasks = list(tasks)
+        inputs = {task: self.plan.inputs(task) for task in tasks}
+        partitions = [partition for some in inputs.values() for partition in some]
+        committed = dict(self.read_committed(partitions)) if partitions else {}
+        self._warn_of_forgotten(partitions, committed)
+        self._fit(committed)
+        begins = self.starts([partition for partition in partitions if partition not in committed])
+        begins |= {partition: some.offset for partition, some in committed.items()}
+        return {
+            task: TaskStart({p: committed[p] for p in some if p in committed}, {p: begins[p] for p in some})
+            for task, some in inputs.items()
+        }
+
+    def note_given_up(self, committed: Mapping[TopicPartition, OffsetAndMetadata], loaded: Mapping[TopicPartition, int]) -> None:
+        """Remember what was committed here for a task that is given up."""
+        # Without a commit since it was loaded, an offset may be where the reset policy has put it.
+        self._acknowledged.update({p: some.offset for p, some in committed.items() if some.offset > loaded.get(p, some.offset)})
+
+    def _warn_of_forgotten(
+        self, partitions: Iterable[TopicPartition], committed: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        """Commits may be gone: nothing is done about it, as in any consumer, but whoever finds results twice should find why."""
+        for partition in partitions:
+            known, had = committed.get(partition), self._acknowledged.pop(partition, None)
+            if had is not None and (known is None or known.offset < had):
+                _log.warning(
+                    "%s: this instance has committed offset %d, and the brokers tell %s: they have forgotten it, or somebody has "
+                    "moved it back or made the topic anew. What was committed since then is processed again",
+                    *(partition, had, "none" if known is None else known.offset),
+                )
+
+    def _fit(self, committed: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        """Compare committed offsets with their logs; the reset policy replaces those that are not in them."""
+        lost = {}
+        for partition, log in self.admin.log_bounds(list(committed), False, reachable=True).items() if committed else ():
+            reason = log.misfit(committed[partition].offset)
+            if reason is not None:
+                lost[partition] = f"offset {committed[partition].offset} is committed for {partition}, but {reason}"
+        for partition, start in self.starts(lost, lost).items():
+            _log.warning("%s; it is read from offset %d on", lost[partition], start)
+            times = committed[partition].metadata.partition("|")[0]
+            committed[partition] = OffsetAndMetadata(start, times)
+
+    def starts(
+        self, partitions: Iterable[TopicPartition], reasons: Mapping[TopicPartition, str] | None = None
+    ) -> dict[TopicPartition, int]:
+        """Where the reset policies have partitions read from; `reasons` tell why what was committed for them does not count."""
+        by_policy: dict[AutoOffsetReset, list[TopicPartition]] = {}
+        for partition in partitions:
+            by_policy.setdefault(self._policy(partition.topic), []).append(partition)
+        found: dict[TopicPartition, int] = {}
+        for policy, asked in by_policy.items():
+            found |= self._start(policy, asked, reasons or {})
+        return found
+
+    def _policy(self, topic: str) -> AutoOffsetReset:
+        if topic in self.plan.repartition_topics:
+            return AutoOffsetReset.earliest()  # what the application wrote for itself is never skipped
+        return self._builder.offset_reset_strategy(topic, self._group) or _default(self._default_reset)
+
+    def _start(
+        self, policy: AutoOffsetReset, asked: list[TopicPartition], reasons: Mapping[TopicPartition, str]
+    ) -> Mapping[TopicPartition, int]:
+        if policy == AutoOffsetReset.earliest():
+            return self.admin.log_starts(asked)
+        if policy == AutoOffsetReset.latest():
+            # An open transaction may still be committed. Its records come after the last stable offset.
+            return self.admin.log_ends(asked, self._committed_only)
+        if policy == AutoOffsetReset.none():
+            nothing = [partition for partition in asked if partition not in reasons]
+            told = [reasons[partition] for partition in asked if partition in reasons]
+            if nothing:
+                told.append(f"no offset is committed for {', '.join(map(str, nothing))}")
+            raise StreamsError(
+                f"Where to read from is not known, and the offset reset policy is none: {'; '.join(told)}. Commit offsets for "
+                f"the group {self._group}, or choose earliest or latest."
+            )
+        since = self._clock.now_ms() - (policy.duration_ms or 0)
+        return self.admin.offsets_at(asked, since, self._committed_only)
+
+
+def _default(text: str) -> AutoOffsetReset:
+    return {"earliest": AutoOffsetReset.earliest(), "latest": AutoOffsetReset.latest()}.get(text, AutoOffsetReset.none())

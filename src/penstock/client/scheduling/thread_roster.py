@@ -1,0 +1,107 @@
+"""Stream threads that are added, removed, replaced after a failure, moved to another executor, and ended."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from penstock.client.scheduling.event_queue import Background
+from penstock.client.scheduling.supervised_thread import SupervisedThread, ThreadPhase
+from penstock.client.scheduling.task_manager import TaskManager
+from penstock.client.scheduling.thread_changes import ThreadChange, ThreadChanges
+from penstock.config.streams_config import StreamsConfig
+from penstock.errors import PenstockError
+from penstock.kafka.clients import producer_config
+from penstock.kafka.produce import fence
+from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.spark.driver.lanes import Lane
+
+_log = logging.getLogger(__name__)
+
+
+class ThreadRoster:
+    """Changes which threads there are; changes are asked for by any thread, and done by the event loop's."""
+
+    def __init__(self, config: StreamsConfig, tasks: TaskManager, jobs: LaneJobs, background: Background) -> None:
+        self._config, self._tasks, self._jobs, self._background = config, tasks, jobs, background
+        self._changes = ThreadChanges()
+
+    def ask(self, change: ThreadChange) -> None:
+        """Ask for a thread to be added or removed."""
+        with self._background.queue.lock:
+            self._changes.put(change)
+            self._background.queue.lock.notify_all()
+
+    def change(self) -> None:
+        """Add and remove threads as asked for; the tasks of a thread that goes move to the others."""
+        while (change := self._changes.take()) is not None:
+            if change.name is not None:
+                self._add(change.index, change.name)
+                change.on_done()
+            elif change.index in self._tasks.threads:
+                self._remove(change.index, change.on_done)
+            else:
+                change.on_done()
+
+    def _add(self, index: int, name: str) -> None:
+        self._jobs.add_lane(index, name)
+        self._tasks.threads[index] = SupervisedThread(index)
+        self._tasks.place()
+
+    def _remove(self, index: int, on_done: Callable[[], None]) -> None:
+        if len(self._jobs.lanes) < 3:
+            self._tasks.spread.forget()
+        thread = self._tasks.threads[index]
+        thread.on_left = on_done
+        self._tasks.leave_for_good(index)
+
+    def replace(self, old: int, new: int, name: str, on_done: Callable[[], None]) -> None:
+        """Put a new thread in the place of one that failed, in its worker; it begins when the other would have begun anew."""
+        failed = self._tasks.threads[old]
+        self._tasks.threads[new] = SupervisedThread.after(failed, new)
+        self._tasks.lose_thread(old, successor=new)
+        failed.become(ThreadPhase.CLOSING)
+        # Both, where it was about to be removed.
+        told = [on_done] if failed.on_left is None else [on_done, failed.on_left]
+        end = partial(self._end_in_background, failed, partial(self.fence, old), lambda: [tell() for tell in told])
+        self._jobs.pass_on(old, new, name).add_done_callback(lambda _: self._background.queue.put(end))
+
+    def move(self, thread: SupervisedThread, place: str) -> None:
+        """Have a thread that has nothing open begin anew on another executor."""
+        self._jobs.move_lane(thread.index, place)
+        thread.goes_to = None
+        thread.begin_anew()
+        self._tasks.stay_away(thread.index, away=False)
+
+    def end(self, thread: SupervisedThread, on_done: Callable[[], None]) -> None:
+        """End the worker of a thread."""
+        thread.become(ThreadPhase.CLOSING)
+        self._end_in_background(thread, partial(self._end_worker, thread.index, self._jobs.take_lane(thread.index)), on_done)
+
+    def _end_worker(self, index: int, worker: Lane) -> None:
+        self._jobs.end_lane(index, worker)
+        self.fence(index)
+
+    def _end_in_background(self, thread: SupervisedThread, end: Callable[[], None], on_done: Callable[[], object]) -> None:
+        """End a thread in the background; what it held is free when that is done."""
+        self._background.then(self._background.submit(end), lambda _: self._ended(thread, on_done))
+
+    def _ended(self, thread: SupervisedThread, on_done: Callable[[], object]) -> None:
+        thread.become(ThreadPhase.CLOSED)
+        self._tasks.failed(thread)
+        self._tasks.release(thread.index)
+        thread.forget()
+        if self._tasks.threads.get(thread.index) is thread:
+            del self._tasks.threads[thread.index]
+        self._tasks.leaving.discard(thread.index)
+        on_done()
+
+    def fence(self, index: int) -> None:
+        """A thread that does not come back may have died in the middle of a batch: end the transaction that it has left open."""
+        if self._config.eos_enabled:
+            application = self._jobs.application
+            try:
+                fence(producer_config(self._config, f"{application.client_id}-fence"), application.transactional_id(index))
+            except PenstockError as exc:
+                _log.warning("what thread %d may have left open ends by transaction.timeout.ms: %s", index + 1, exc)

@@ -1,0 +1,444 @@
+"""Submits the residencies of stream threads, takes their reports, and decides what follows from failures.
+
+    CREATED ── placed on an executor ──► a residency without tasks: the producer is opened
+    free    ── tasks to open, records to read, a timer due ──► a residency: the thread's loop runs in one Spark task
+    resident ─ reports about once a second; called back when something else is to be done in the thread
+    failed  ── backs off, begins anew from the last commits; what does not pass by itself the client decides
+
+Threads share nothing: each goes at its own pace, and each fails alone. Nothing here waits: requests to threads and brokers run in
+the background, and what comes of them is a callback in the event queue.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+
+from penstock.client.scheduling.assignments import Assignments
+from penstock.client.scheduling.backoff import Backoff
+from penstock.client.scheduling.event_queue import TICK, Background
+from penstock.client.scheduling.events import Events
+from penstock.client.scheduling.failures import ThreadLostError, error_of, is_transient
+from penstock.client.scheduling.run_state import RunPhase, RunState
+from penstock.client.scheduling.supervised_thread import Job, SupervisedThread, ThreadPhase
+from penstock.client.scheduling.task_manager import TaskManager
+from penstock.client.scheduling.thread_roster import ThreadRoster
+from penstock.clock import SystemClock
+from penstock.config.streams_config import StreamsConfig
+from penstock.errors import PenstockError, TaskMigratedError
+from penstock.ids import TaskId, TopicPartition
+from penstock.kafka.clients import max_poll_seconds
+from penstock.spark.driver.lane_jobs import LaneJobs
+from penstock.spark.driver.placement import SessionStoppedError
+from penstock.spark.messages import BatchReport, ThreadReport
+
+_log = logging.getLogger(__name__)
+
+# How long a residency lasts, and how long if other Spark jobs wait for its core. Between two residencies lies a Spark job of
+# 50 to 200 ms. A thread that has had nothing to read for a while gives its core back.
+_LONGEST, _GIVE_WAY_AFTER, _IDLE_SECONDS = 30.0, 2.0, 5.0
+# How soon a resident thread is asked what it has open, and how often what it has done.
+_FIRST_REPORT, _REPORT_EVERY = 0.05, 1.0
+# Spark ends workers that are idle for a minute, and with them what they hold in memory.
+_ALIVE_EVERY = 40.0
+# A thread that has lost its executor waits so long if others take what it had: its new worker would cost them their cores.
+OTHERS_FIRST = 5.0
+# A record that takes longer than this is a slow call: its neighbours get threads of their own.
+_SLOW_RECORD = 0.1
+
+
+class ThreadSupervisor:
+    """Used by the event loop's thread."""
+
+    def __init__(
+        self,
+        config: StreamsConfig,
+        tasks: TaskManager,
+        jobs: LaneJobs,
+        events: Events,
+        assignments: Assignments,
+        run: RunState,
+        background: Background,
+        roster: ThreadRoster,
+    ) -> None:
+        self._config, self._tasks, self._jobs, self._events = config, tasks, jobs, events
+        self._assignments, self._run, self._background, self._roster = assignments, run, background, roster
+        self._commit_seconds = config["commit.interval.ms"] / 1000
+        self._hangs_after = max_poll_seconds(config)
+        self._longest = min(_LONGEST, self._hangs_after / 4)
+        self._timeout = config["task.timeout.ms"] / 1000
+        self._poll_seconds = config["poll.ms"] / 1000
+        self._most_records = config["batch.max.records"]
+        self._clock = SystemClock()
+        self._number = 0
+        self._backoff, self._rests_until = Backoff(), 0.0
+        self.globals: list[TopicPartition] = []
+        """The partitions of global topics: threads keep copies of them, also without input."""
+        self.on_begun: Callable[[], None] = lambda: None
+        """Called when the worker of a thread is there: another thread may wait for it to be in its place."""
+
+    def guarded(self, thread: SupervisedThread | None, step: Callable[[], None]) -> None:
+        """Do a step; what goes wrong in it concerns its thread, or the instance."""
+        try:
+            step()
+        except Exception as exc:  # noqa: BLE001 - whatever it was, the client decides
+            if thread is None:
+                self._instance_failed(exc)
+            else:
+                self.thread_failed(thread, exc)
+
+    # -- the next step of a thread -------------------------------------------------------------------------------------
+
+    def step(self, thread: SupervisedThread) -> None:
+        """Bring a thread a step further towards what is wanted of it."""
+        self._update_phase(thread)
+        if thread.job is not None:
+            self._look_after(thread, thread.job)
+        elif not thread.ends:
+            self._begin_next(thread)
+
+    def _begin_next(self, thread: SupervisedThread) -> None:
+        if thread.on_left is not None and not thread.holds:
+            self._roster.end(thread, thread.on_left)
+            return
+        if thread.phase is ThreadPhase.BACKING_OFF:
+            if thread.backoff.rests:
+                return
+            thread.become(ThreadPhase.CREATED)
+        if thread.phase is ThreadPhase.CREATED:
+            if self._jobs.place_lane(thread.index):
+                thread.goes_to = None
+                self._tasks.place()
+            self._submit(thread, frozenset(), -1, processes=False)
+            return
+        wanted = self._tasks.to_own(thread)
+        if thread.goes_to is not None and self._may_leave(thread):
+            self._roster.move(thread, thread.goes_to)
+        elif self._has_work(thread, wanted):
+            self._process(thread, wanted)
+        elif wanted != thread.holds or thread.is_doubted or self._needs_sign_of_life(thread):
+            self._submit(thread, wanted, -1, processes=False)
+
+    def _has_work(self, thread: SupervisedThread, wanted: frozenset[TaskId]) -> bool:
+        """Whether the loop is to run: tasks to restore, or something to read unless the thread was idle a moment ago."""
+        if not self._run.may_process or not (wanted or self.globals):
+            return False
+        if not thread.is_idle or wanted != thread.holds or not thread.running >= thread.holds:
+            return True
+        return self._tasks.timers_due(thread, self._clock.now_ms())
+
+    def _process(self, thread: SupervisedThread, wanted: frozenset[TaskId]) -> None:
+        with self._assignments.lock:  # nobody may take the work away between the question and the start
+            membership = self._assignments.membership
+            if membership is None or not self._run.may_process:
+                return
+            self._submit(thread, wanted, membership.generation, processes=True, group_metadata=membership.group_metadata)
+
+    def _submit(
+        self,
+        thread: SupervisedThread,
+        wanted: frozenset[TaskId],
+        generation: int,
+        *,
+        processes: bool,
+        group_metadata: bytes = b"",
+    ) -> None:
+        self._number += 1
+        self._tasks.opening(thread, wanted)
+        thread.is_doubted = thread.is_idle = thread.gives_way = False
+        job = thread.job = Job(self._number, wanted, generation, processes)
+        job.report_at = job.started + _FIRST_REPORT
+        future = self._jobs.reside(
+            thread.index,
+            self._number,
+            self._tasks.starts(wanted),
+            group_metadata,
+            seconds=self._longest if processes else 0.0,
+            idle_seconds=_IDLE_SECONDS,
+            commit_seconds=self._commit_seconds,
+            max_records=min(self._most_records, thread.most_records or self._most_records),
+        )
+        self._background.then(future, self._answered, thread, job)
+
+    def _may_leave(self, thread: SupervisedThread) -> bool:
+        """Whether a thread that goes to another executor has nothing any more, and others work on what it had."""
+        if thread.holds or self._tasks.wanted(thread):
+            return False
+        waited = time.monotonic() - thread.free_since
+        return waited > OTHERS_FIRST or all(self._tasks.is_ready(task) for task in self._tasks.owners)
+
+    def _needs_sign_of_life(self, thread: SupervisedThread) -> bool:
+        return bool(thread.holds) and time.monotonic() - self._jobs.lanes[thread.index].last_used > _ALIVE_EVERY
+
+    def _update_phase(self, thread: SupervisedThread) -> None:
+        if thread.update_phase(self._tasks.wanted(thread)):
+            self._events.on_thread(thread.index, thread.phase)
+
+    # -- while a residency runs ----------------------------------------------------------------------------------------
+
+    def _look_after(self, thread: SupervisedThread, job: Job) -> None:
+        now = time.monotonic()
+        if not job.is_called_back and job.processes and self.is_wanted_back(thread, job):
+            job.is_called_back = True
+            self._background.submit(self._jobs.call_back, thread.index, job.number)
+        if job.processes and now >= job.report_at and (job.reporting is None or job.reporting.done()):
+            every = _REPORT_EVERY if self._config.eos_enabled else min(_REPORT_EVERY, max(TICK, self._commit_seconds))
+            job.report_at = now + (every if job.has_reported else _FIRST_REPORT)
+            job.reporting = self._background.submit(self._ask_report, thread, job)
+        waits = self._jobs.lanes.get(thread.index)
+        if waits is not None and waits.name in self._jobs.waits.seconds:
+            job.moved_at = now  # it waits for a core, and has not begun
+        if now - job.moved_at > self._hangs_after:
+            job.moved_at = now + self._hangs_after  # it is ended once
+            self._background.do(f"end residency {job.number}", partial(self._end_hanging, thread.index, str(job)))
+
+    def is_wanted_back(self, thread: SupervisedThread, job: Job) -> bool:
+        """Whether something else is to be done in a thread, or it is to be elsewhere."""
+        if thread.on_left is not None or thread.goes_to is not None or thread.is_doubted or thread.ends or thread.gives_way:
+            return True
+        membership = self._assignments.membership
+        if not self._run.may_process or membership is None or membership.generation != job.generation:
+            return True
+        return self._tasks.to_own(thread) != job.tasks
+
+    def call_back_all(self) -> None:
+        """Call back every thread that is resident: the instance ends."""
+        for thread in self._tasks.threads.values():
+            job = thread.job
+            if job is not None and job.processes and not job.is_called_back:
+                job.is_called_back = True
+                self._background.submit(self._jobs.call_back, thread.index, job.number)
+
+    def _end_hanging(self, thread: int, job: str) -> None:
+        if thread not in self._jobs.lanes:
+            return  # it was replaced or removed meanwhile
+        doing = self._jobs.doing(thread) or "its worker does not tell what it does"
+        reason = f"{job} has not moved for max.poll.interval.ms ({self._hangs_after:.0f} s): {doing}"
+        _log.error("stream thread %d is taken for lost, and its tasks are opened anew: %s", thread + 1, reason)
+        self._jobs.cancel(thread, reason)
+
+    def _ask_report(self, thread: SupervisedThread, job: Job) -> None:
+        """Ask a resident thread for a report, and commit what it has done under at-least-once; runs in the background."""
+        report = self._jobs.report(thread.index, job.number)
+        if report is None:
+            return
+        try:
+            if not self._config.eos_enabled and report.offsets:
+                self._assignments.commit(report.offsets, job.generation)
+        except PenstockError as exc:
+            _log.debug("what thread %d has done is committed later: %s", thread.index + 1, exc)
+            report.offsets = {}
+        self._background.queue.put(partial(self._reported, thread, job, report))
+
+    def _reported(self, thread: SupervisedThread, job: Job, report: ThreadReport) -> None:
+        if thread.job is job:
+            job.has_reported = job.has_reported or report.held is not None
+            if report.iterations != job.iterations:
+                job.iterations, job.moved_at = report.iterations, time.monotonic()
+            self.guarded(thread, partial(self._take_report, thread, report))
+
+    def _take_report(self, thread: SupervisedThread, report: ThreadReport) -> None:
+        self._tasks.reported(thread, report)
+        self._events.on_reports({thread.index: report})
+        for batch in report.batches:
+            self._take_batch(thread, batch, report)
+        self._update_phase(thread)
+
+    def _take_batch(self, thread: SupervisedThread, batch: BatchReport, report: ThreadReport) -> None:
+        now = time.monotonic() - (time.time() - batch.at)
+        spread = self._tasks.spread
+        spread.turned(now - batch.took, now, {thread.index: batch.work_seconds}, records=batch.records, left=batch.waiting)
+        if batch.processed and batch.seconds.get("process", 0.0) / batch.processed > _SLOW_RECORD:
+            spread.pin("a record took long")
+        thread.last_records = batch.records
+        if thread.most_records is not None:  # slowly back: each batch that is too large again costs its whole timeout
+            thread.most_records += max(1, thread.most_records // 10)
+        self._events.on_batch(thread.index, batch, report)
+
+    # -- the end of a residency ----------------------------------------------------------------------------------------
+
+    def _answered(self, thread: SupervisedThread, job: Job, future: Future[ThreadReport]) -> None:
+        if thread.job is not job:
+            return
+        if job.reporting is not None and not job.reporting.done():
+            # What was reported before is taken and committed first, or offsets would go back.
+            self._background.then(job.reporting, lambda _: self._answered(thread, job, future))
+            return
+        self.guarded(thread, partial(self._take_answer, thread, job, self._jobs.answer(future)))
+
+    def _take_answer(self, thread: SupervisedThread, job: Job, report: ThreadReport) -> None:
+        if job.processes and report.offsets and not self._config.eos_enabled:
+            # Only a member may commit, so the worker did not.
+            committing = self._background.submit(self._assignments.commit, report.offsets, job.generation)
+            self._background.then(committing, self._committed, thread, job, report)
+        else:
+            self._end(thread, job, report)
+
+    def _committed(self, thread: SupervisedThread, job: Job, report: ThreadReport, future: Future[None]) -> None:
+        def end() -> None:
+            future.result(0)
+            self._end(thread, job, report)
+
+        if thread.job is job:
+            self.guarded(thread, end)
+
+    def _end(self, thread: SupervisedThread, job: Job, report: ThreadReport) -> None:
+        """A residency is over: the thread is free for the next, or has failed."""
+        if report.failure is not None or report.lost:
+            report.held = None
+            self._take_report(thread, report)
+            self._tasks.failed(thread)
+            lost = TaskMigratedError("a stream thread has a new worker process; its tasks are opened again")
+            error = lost if report.failure is None else error_of(report.failure)
+            if not self._is_gone(thread, error):
+                self._tasks.release(thread.index)  # a worker that fails keeps nothing open
+            raise error
+        thread.job, thread.free_since = None, time.monotonic()
+        if not thread.ends:
+            if thread.phase is ThreadPhase.CREATED:
+                self._tasks.release(thread.index)
+                thread.become(ThreadPhase.OPENING)
+                thread.has_begun = True
+                self.on_begun()
+                if thread.on_left is None and thread.goes_to is None:
+                    self._tasks.stay_away(thread.index, away=False)
+            thread.is_idle = report.was_idle
+            thread.poll_at = thread.free_since
+            if job.processes:
+                thread.backoff.went_well()
+        self._take_report(thread, report)
+
+    # -- failures ------------------------------------------------------------------------------------------------------
+
+    def thread_failed(self, thread: SupervisedThread, error: BaseException) -> None:
+        """Only this thread begins anew, from its last commits; the others do not notice."""
+        job = thread.job
+        if thread.ends:
+            thread.job = None
+            return
+        self._tasks.failed(thread)
+        thread.failed()
+        self._events.on_thread(thread.index, thread.phase)
+        if isinstance(error, SessionStoppedError):
+            self._session_lost(error)
+            return
+        if self._is_gone(thread, error):
+            self._leave_lost(thread)
+        elif isinstance(error, ThreadLostError) and job is not None and job.processes and thread.last_records:
+            thread.most_records = max(1, thread.last_records // 2)
+            _log.warning("thread %d has lost its worker: its next batch has %d records", thread.index + 1, thread.most_records)
+        if isinstance(error, TaskMigratedError) and not self._assignments.is_adopted:
+            _log.info("a commit came too late for its generation of the group and is done again: %s", error)
+            return
+        if not isinstance(error, TaskMigratedError):
+            self._tasks.spread.pin("a task has failed")
+        thread.backoff.failed()
+        self._go_on_or_end(error, thread, thread.backoff.failing_seconds)
+
+    def _is_gone(self, thread: SupervisedThread, error: BaseException) -> bool:
+        """Whether a thread has failed because its executor is gone."""
+        return isinstance(error, ThreadLostError) and not self._jobs.is_alive(thread.index)
+
+    def _leave_lost(self, thread: SupervisedThread) -> None:
+        """Have the other threads take what was in a thread whose executor is gone.
+
+        That Spark has lost an executor does not mean that its host is down: the worker may live on, and commit its batch. So
+        under exactly-once its transactional id is fenced before anybody reads the offsets of its tasks.
+        """
+        if self._tasks.stay_away(thread.index, away=True):
+            thread.backoff.rest(OTHERS_FIRST)
+
+        def release() -> None:
+            if thread.phase in (ThreadPhase.BACKING_OFF, ThreadPhase.CREATED):  # else it has begun anew, and has fenced itself
+                self._tasks.release(thread.index)
+
+        if self._config.eos_enabled:
+            self._background.then(self._background.submit(self._roster.fence, thread.index), lambda _: release())
+        else:
+            release()
+
+    def take_lost(self, lost: Mapping[int, str]) -> None:
+        """Executors are gone. What ran there fails too, but Spark tries it elsewhere first."""
+        for index, executor in lost.items():
+            thread = self._tasks.threads.get(index)
+            if thread is None or thread.ends or thread.phase is ThreadPhase.BACKING_OFF:
+                continue
+            if self._jobs.lanes[index].executor == executor and (thread.job is not None or thread.is_open):
+                self.thread_failed(thread, ThreadLostError(f"{executor} is gone, where the worker of a stream thread was"))
+
+    @property
+    def rests(self) -> bool:
+        """Whether it is too early to read again what could not be read."""
+        return time.monotonic() < self._rests_until
+
+    def went_well(self) -> None:
+        """Offsets have been read."""
+        self._backoff.went_well()
+
+    def _instance_failed(self, error: BaseException) -> None:
+        """What concerns no single thread."""
+        if isinstance(error, SessionStoppedError):
+            self._session_lost(error)
+        elif is_transient(error):
+            self._rests_until = time.monotonic() + self._backoff.failed()
+            self._go_on_or_end(error, None, self._backoff.failing_seconds)
+        elif not self._events.on_failure(error, None):
+            self._run.become(RunPhase.FAILED)
+
+    def _session_lost(self, error: SessionStoppedError) -> None:
+        """Nothing runs any more; if the client has found another session, all threads begin anew on it."""
+        for thread in self._tasks.threads.values():
+            self._tasks.failed(thread)
+            thread.begin_anew()
+            thread.has_begun = False
+            self._tasks.release(thread.index)
+        self._run.told_running = False
+        self._events.on_rebalancing()
+        if not self._events.on_failure(error, None):
+            self._run.become(RunPhase.FAILED)
+
+    def _go_on_or_end(self, error: BaseException, thread: SupervisedThread | None, failing_seconds: float) -> None:
+        """What passes by itself is tried again, for as long as it may take; on the rest the client decides."""
+        if is_transient(error):
+            if failing_seconds < self._timeout:
+                _log.warning("processing failed and goes on from the last commit: %s", error)
+                return
+            _log.error("processing has failed for longer than task.timeout.ms: giving up")
+        if not self._events.on_failure(error, None if thread is None else thread.index):
+            self._run.become(RunPhase.FAILED)
+
+    # -- other Spark jobs ----------------------------------------------------------------------------------------------
+
+    def long_residents(self) -> list[SupervisedThread]:
+        """The threads that have been resident for long enough, if another Spark job wants their core."""
+        now = time.monotonic()
+        jobs = [(thread, thread.job) for thread in self._tasks.threads.values()]
+        return [thread for thread, job in jobs if job is not None and job.processes and now - job.started > _GIVE_WAY_AFTER]
+
+    def give_way(self, others_wait: bool) -> None:
+        """Call back threads that have been resident for long, if other Spark jobs wait for a core."""
+        if others_wait:
+            for thread in self.long_residents():
+                thread.gives_way = True
+
+    # -- idle threads --------------------------------------------------------------------------------------------------
+
+    def idle_threads(self) -> list[SupervisedThread]:
+        """Threads without a residency whose partitions are to be looked at now."""
+        now = time.monotonic()
+        return [
+            thread
+            for thread in self._tasks.threads.values()
+            if thread.job is None and thread.is_open and thread.is_idle and now >= thread.poll_at
+        ]
+
+    def wake(self, threads: list[SupervisedThread], ends: Mapping[TopicPartition, int], *, all_of_them: bool) -> None:
+        """Logs end there: threads whose partitions have something to read get a residency."""
+        now = time.monotonic()
+        for thread in threads:
+            at = self._tasks.positions_of(thread)
+            thread.is_idle = not all_of_them and all(ends.get(partition, reached) == reached for partition, reached in at.items())
+            thread.poll_at = now + self._poll_seconds

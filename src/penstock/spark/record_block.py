@@ -1,0 +1,246 @@
+"""A block of records for one partition of a repartition topic, and its bytes as one Kafka record.
+
+Stream threads hand blocks to their own tasks in memory. Between threads a block is the value of one Kafka record, marked by the
+header `penstock.block`. The value is an Arrow IPC stream of one record batch:
+
+    key, value      binary, may be null
+    timestamp       int64
+    headers         list<name: binary, value: binary>; only if a record has headers
+    weight          int64; only in blocks of counts: the number of records that a row stands for
+
+Nothing in a block is executed. Columns, types and lengths are checked before a row is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.columns.columns import ProducedColumns, RawColumns
+from penstock.errors import SerializationError
+from penstock.ids import TopicPartition
+from penstock.record import Headers, ProducedRecord
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Longs = npt.NDArray[np.int64]
+
+BLOCK_HEADER = "penstock.block"
+_VERSION = b"1"
+
+_HEADERS = pa.list_(pa.struct([pa.field("name", pa.binary()), pa.field("value", pa.binary())]))
+_REQUIRED = {"key": pa.binary(), "value": pa.binary(), "timestamp": pa.int64()}
+_OPTIONAL = {"headers": _HEADERS, "weight": pa.int64()}
+_NULLABLE = frozenset({"key", "value"})
+
+
+class RecordBlock:
+    """Keys, values, timestamps and headers of records in their order; `weights` if each row stands for several records."""
+
+    __slots__ = ("headers", "keys", "timestamps", "values", "weights")
+
+    def __init__(
+        self,
+        keys: pa.Array,
+        values: pa.Array,
+        timestamps: Longs,
+        headers: list[Headers] | None = None,
+        weights: Longs | None = None,
+    ) -> None:
+        self.keys = keys
+        self.values = values
+        self.timestamps = timestamps
+        self.headers = headers
+        self.weights = weights
+
+    @classmethod
+    def of_columns(cls, produced: ProducedColumns) -> RecordBlock:
+        """The records that a sink wrote as columns."""
+        return cls(_binary(produced.keys), _binary(produced.values), np.array(produced.timestamps, np.int64), produced.headers)
+
+    @classmethod
+    def of_records(cls, records: Sequence[ProducedRecord]) -> RecordBlock:
+        """The records that a sink wrote one by one."""
+        headers = [record.headers for record in records]
+        return cls(
+            pa.array([record.key for record in records], pa.binary()),
+            pa.array([record.value for record in records], pa.binary()),
+            np.array([record.timestamp for record in records], np.int64),
+            headers if any(headers) else None,
+        )
+
+    @classmethod
+    def concat(cls, blocks: Sequence[RecordBlock]) -> RecordBlock:
+        """The rows of all blocks, one block after the other."""
+        if len(blocks) == 1:
+            return blocks[0]
+        headers = None
+        if any(block.headers is not None for block in blocks):
+            headers = [some for block in blocks for some in block.headers or [()] * len(block)]
+        return cls(
+            pa.concat_arrays([block.keys for block in blocks]),
+            pa.concat_arrays([block.values for block in blocks]),
+            np.concatenate([block.timestamps for block in blocks]),
+            headers,
+            None if blocks[0].weights is None else np.concatenate([block.weights for block in blocks]),
+        )
+
+    @classmethod
+    def merged(cls, blocks: Sequence[RecordBlock]) -> RecordBlock:
+        """The rows of blocks from several tasks, as a task merges its inputs: the lowest head first, each block in its order.
+
+        That is a stable sort by the highest timestamp so far within each block: a late row follows the row before it.
+        """
+        whole = cls.concat(blocks)
+        if len(blocks) == 1:
+            return whole
+        latest = np.concatenate([np.maximum.accumulate(block.timestamps) for block in blocks])
+        if (np.diff(latest) >= 0).all():
+            return whole
+        return whole.take(np.argsort(latest, kind="stable"))
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+    @property
+    def records(self) -> int:
+        """The number of records that the rows stand for."""
+        return len(self) if self.weights is None else int(self.weights.sum())
+
+    def take(self, rows: Longs) -> RecordBlock:
+        """Some of the rows, in the given order."""
+        chosen = pa.array(rows)
+        return RecordBlock(
+            self.keys.take(chosen),
+            self.values.take(chosen),
+            self.timestamps[rows],
+            None if self.headers is None else [self.headers[row] for row in rows.tolist()],
+            None if self.weights is None else self.weights[rows],
+        )
+
+    def slice(self, start: int, stop: int) -> RecordBlock:
+        """Rows that follow each other, without copying them."""
+        return RecordBlock(
+            self.keys.slice(start, stop - start),
+            self.values.slice(start, stop - start),
+            self.timestamps[start:stop],
+            None if self.headers is None else self.headers[start:stop],
+            None if self.weights is None else self.weights[start:stop],
+        )
+
+    def by_partition(self, partitions: Longs) -> Iterator[tuple[int, RecordBlock]]:
+        """Each partition with its rows, in their order; `partitions` has the partition of each row."""
+        order = np.argsort(partitions, kind="stable")
+        ordered, sorted_partitions = self.take(order), partitions[order]
+        chosen, begins = np.unique(sorted_partitions, return_index=True)
+        for partition, (start, stop) in zip(chosen.tolist(), pairwise([*begins.tolist(), len(self)])):
+            yield partition, ordered.slice(start, stop)
+
+    def columns(self, partition: TopicPartition, offsets: Sequence[int]) -> RawColumns:
+        """The rows as a task reads them."""
+        keys, values = self.keys.to_pylist(), self.values.to_pylist()
+        return RawColumns(*partition, offsets, self.timestamps.tolist(), keys, values, self.headers)
+
+    def records_for(self, partition: TopicPartition, largest: int) -> list[ProducedRecord]:
+        """The block as Kafka records for a partition, each with at most about `largest` bytes unless one row has more."""
+        data = self.to_bytes()
+        if len(data) > largest and len(self) > 1:
+            half = len(self) // 2
+            parts = (self.slice(0, half), self.slice(half, len(self)))
+            return [record for part in parts for record in part.records_for(partition, largest)]
+        return [ProducedRecord(*partition, None, data, int(self.timestamps.max()), ((BLOCK_HEADER, _VERSION),))]
+
+    def to_bytes(self) -> bytes:
+        """One Arrow IPC stream."""
+        columns = {"key": self.keys, "value": self.values, "timestamp": pa.array(self.timestamps)}
+        if self.headers is not None:
+            columns["headers"] = _headers_column(self.headers)
+        if self.weights is not None:
+            columns["weight"] = pa.array(self.weights)
+        batch = pa.RecordBatch.from_pydict(columns)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        data: bytes = sink.getvalue().to_pybytes()
+        return data
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RecordBlock:
+        """What `to_bytes` wrote; SerializationError for anything else."""
+        columns = _checked_columns(data)
+        return cls(
+            columns["key"],
+            columns["value"],
+            columns["timestamp"].to_numpy(),
+            _headers_of(columns["headers"]) if "headers" in columns else None,
+            columns["weight"].to_numpy() if "weight" in columns else None,
+        )
+
+
+def is_block(headers: Headers) -> bool:
+    """Whether the headers of a record of a repartition topic mark it as a block."""
+    return any(name == BLOCK_HEADER for name, _ in headers)
+
+
+def block_of(value: bytes | None, headers: Headers) -> RecordBlock:
+    """The block that a Kafka record carries; SerializationError if it cannot be read."""
+    version = next(found for name, found in headers if name == BLOCK_HEADER)
+    if version != _VERSION or value is None:
+        raise SerializationError(f"a block of version {version!r} cannot be read: this release reads version {_VERSION!r}")
+    return RecordBlock.from_bytes(value)
+
+
+def _binary(column: Sequence[bytes | None]) -> pa.Array:
+    array = getattr(column, "array", None)  # text that is an Arrow array already
+    return pa.array(column, pa.binary()) if array is None else array.cast(pa.binary())
+
+
+def _checked_columns(data: bytes) -> dict[str, pa.Array]:
+    try:
+        batches = list(pa.ipc.open_stream(pa.py_buffer(data)))
+        for batch in batches:
+            batch.validate(full=True)  # 2 ns a row: no offset points beyond the bytes
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as exc:
+        raise SerializationError(f"a block of records cannot be read: {exc}") from exc
+    if len(batches) != 1:
+        raise SerializationError(f"a block of records has {len(batches)} Arrow batches instead of one")
+    names = batches[0].schema.names
+    columns = dict(zip(names, batches[0].columns))
+    expected = {name: kind for name, kind in {**_REQUIRED, **_OPTIONAL}.items() if name in columns or name in _REQUIRED}
+    if len(columns) != len(names) or {name: column.type for name, column in columns.items()} != expected:
+        raise SerializationError(f"a block of records has unexpected columns: {', '.join(names)}")
+    for name, column in columns.items():
+        if column.null_count and name not in _NULLABLE:
+            raise SerializationError(f"a block of records has nulls in its column {name}")
+    if not len(batches[0]):
+        raise SerializationError("a block of records is empty")
+    return columns
+
+
+def _headers_column(headers: Sequence[Headers]) -> pa.Array:
+    ends = np.cumsum([0, *map(len, headers)], dtype=np.int32)
+    flat = list(chain.from_iterable(headers))
+    names = pa.array([name.encode("utf-8", "surrogatepass") for name, _ in flat], pa.binary())
+    values = pa.array([value for _, value in flat], pa.binary())
+    entries = pa.StructArray.from_arrays([names, values], fields=list(_HEADERS.value_type))
+    return pa.ListArray.from_arrays(pa.array(ends), entries)
+
+
+def _headers_of(column: pa.Array) -> list[Headers]:
+    flat = column.flatten()
+    if flat.null_count or flat.field(0).null_count:
+        raise SerializationError("a block of records has a header without a name")
+    try:
+        encoded = flat.field(0).dictionary_encode()  # nearly all rows have the same few names
+        distinct = [name.decode("utf-8", "surrogatepass") for name in encoded.dictionary.to_pylist()]
+    except UnicodeDecodeError as exc:
+        raise SerializationError(f"a block of records has a header whose name is not UTF-8: {exc}") from exc
+    names = list(map(distinct.__getitem__, encoded.indices.to_numpy().tolist()))
+    pairs = tuple(zip(names, flat.field(1).to_pylist()))
+    ends = np.cumsum([0, *column.value_lengths().to_pylist()]).tolist()
+    return [pairs[start:end] for start, end in pairwise(ends)]
