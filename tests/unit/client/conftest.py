@@ -10,8 +10,5 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time of a simulated world, in seconds: it stands still unless it is moved."""
     now = [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(
-        "penstock.client.scheduling.lane_loop.PLANNED_SECONDS", 0.05
-    )  # or hardly any lane would stay where many fail
-    monkeypatch.setattr("penstock.client.scheduling.lane_roster.fence", lambda config, transactional_id: None)
+    monkeypatch.setattr("penstock.client.scheduling.thread_roster.fence", lambda config, transactional_id: None)
     return now

@@ -12,11 +12,10 @@ from penstock.client.replicas.local_replicas import StandbyEvents
 from penstock.client.replicas.state_replicas import StateReplicas
 from penstock.client.scheduling.units import units_of
 from penstock.config.streams_config import StreamsConfig
-from penstock.ids import TaskId, TopicPartition
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.ids import TaskId
 from penstock.spark.plan import Plan, StateBound
 from penstock.topology.specs import Subtopology
-from tests.unit.client.simulated import WORDS, World, make_plan
+from tests.unit.client.simulated import World, make_plan
 
 ORDERS = [TaskId(2, 0), TaskId(2, 1)]
 TASKS = [TaskId(0, partition) for partition in range(4)]
@@ -24,7 +23,7 @@ TASKS = [TaskId(0, partition) for partition in range(4)]
 
 def bound_world(clock: list[float], **settings: Any) -> World:
     """Three threads; the tasks of `orders` have a store in memory without a changelog."""
-    world = World(clock, lanes=3, plan=replace(make_plan(3, 4, 2), bound={2: StateBound.PROCESS}), **settings)
+    world = World(clock, threads=3, plan=replace(make_plan(3, 4, 2), bound={2: StateBound.PROCESS}), **settings)
     world.assign()
     world.settle()
     return world
@@ -32,26 +31,26 @@ def bound_world(clock: list[float], **settings: Any) -> World:
 
 def opened(world: World) -> dict[TaskId, Any]:
     """The open tasks of `orders`, each as its worker knows it since it was opened."""
-    return {task: worker.tasks[task] for worker in world.lane_jobs.workers.values() for task in ORDERS if task in worker.tasks}
+    return {task: worker.tasks[task] for worker in world.jobs_of.workers.values() for task in ORDERS if task in worker.tasks}
 
 
 def test_should_spread_tasks_that_cannot_move_from_the_start(clock: list[float]) -> None:
     world = bound_world(clock)
-    assert sorted(world.conductor.owners[task] for task in ORDERS) == [0, 1]
-    others = {lane for task, lane in world.conductor.owners.items() if task not in ORDERS}
+    assert sorted(world.loop.owners[task] for task in ORDERS) == [0, 1]
+    others = {lane for task, lane in world.loop.owners.items() if task not in ORDERS}
     assert len(others) == 1, "the others are together while one thread can carry the load"
 
 
 def test_should_not_move_a_task_with_the_load(clock: list[float]) -> None:
     world = bound_world(clock)
-    before, lanes = opened(world), {task: world.conductor.owners[task] for task in ORDERS}
+    before, lanes = opened(world), {task: world.loop.owners[task] for task in ORDERS}
     for spread in (True, False, True):
-        world.conductor.tasks.spread.wants = lambda *_, spread=spread, **__: spread  # type: ignore[method-assign]
+        world.loop.tasks.spread.wants = lambda *_, spread=spread, **__: spread  # type: ignore[method-assign]
         world.clock[0] += 6.0
         world.settle(50)
-        others = {lane for task, lane in world.conductor.owners.items() if task not in ORDERS}
+        others = {lane for task, lane in world.loop.owners.items() if task not in ORDERS}
         assert len(others) == (3 if spread else 1)
-        assert {task: world.conductor.owners[task] for task in ORDERS} == lanes
+        assert {task: world.loop.owners[task] for task in ORDERS} == lanes
     assert all(opened(world)[task] is before[task] for task in ORDERS), "it was never closed"
 
 
@@ -59,38 +58,27 @@ def test_should_not_move_a_lane_to_an_executor_that_has_come(clock: list[float])
     world = bound_world(clock)
     before = opened(world)
     moved: list[int] = []
-    world.lane_jobs.move_lane = lambda index, place: moved.append(index)  # type: ignore[method-assign]
-    world.lane_jobs.places = {0: "executor_host_7", 1: "executor_host_8"}
+    world.jobs_of.move_lane = lambda index, place: moved.append(index)  # type: ignore[method-assign]
+    world.jobs_of.places = {0: "executor_host_7", 1: "executor_host_8"}
     world.clock[0] += 6.0
     world.settle(50)
     assert not moved
     assert all(opened(world)[task] is before[task] for task in ORDERS)
 
 
-def test_should_stay_open_when_a_shuffle_begins_beside_it(clock: list[float]) -> None:
-    world = World(clock, lanes=3, plan=replace(make_plan(3, 4, 2), bound={2: StateBound.PROCESS}))
-    world.brokers.write(TopicPartition(WORDS, 0), TopicPartition("lines", 0), 0)
-    world.brokers.committed[TopicPartition("lines", 0)] = OffsetAndMetadata(1)
-    world.produce("lines", 0, 1)
-    world.assign()
-    world.settle()
-    readings = [[task for tasks in world.read for task in tasks].count(task) for task in (TaskId(1, 0), *ORDERS)]
-    assert readings == [2, 1, 1], "what was left in the repartition topic is read first, then its tasks are opened anew"
-
-
 def test_should_move_a_task_when_its_thread_is_removed(clock: list[float]) -> None:
     world = bound_world(clock)
-    lane = world.conductor.owners[ORDERS[0]]
-    world.conductor.tasks.leave_for_good(lane)
-    assert world.conductor.owners[ORDERS[0]] != lane
-    assert world.conductor.owners[ORDERS[1]] != lane
+    lane = world.loop.owners[ORDERS[0]]
+    world.loop.tasks.leave_for_good(lane)
+    assert world.loop.owners[ORDERS[0]] != lane
+    assert world.loop.owners[ORDERS[1]] != lane
 
 
 @pytest.fixture
 def on_disk() -> StateReplicas:
     """Tasks with a store on disk without a changelog."""
     counting = Subtopology(0, (), {}, (), {}, ("clicks",), (), {}, {})
-    plan = Plan({0: counting}, {"clicks": 4}, {}, bound={0: StateBound.HOST})
+    plan = Plan({0: counting}, {"clicks": 4}, bound={0: StateBound.HOST})
     config = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1"})
     lane_jobs: Any = SimpleNamespace(updaters=None, application=SimpleNamespace(client_id="client"), hosts={})
     admin: Any = SimpleNamespace(log_ends=lambda partitions, committed: {})

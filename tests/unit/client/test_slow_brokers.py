@@ -11,17 +11,16 @@ from typing import Any
 import pytest
 
 from penstock.client.replicas.state_replicas import StateReplicas
-from penstock.client.scheduling.lane_loop import LaneState
-from penstock.client.scheduling.lane_placement import Placement
+from penstock.client.scheduling.placement import Placement
 from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
 from penstock.spark.plan import Plan
-from tests.unit.client.simulated import Beside, Brokers, World, make_plan
+from tests.unit.client.simulated import Background, Brokers, World, make_plan
 
 QUESTIONS = ("reachable_ends", "log_ends", "log_starts", "log_bounds", "read_committed")
 
 
-class AskedBeside(Beside):
+class AskedInBackground(Background):
     """Knows whether it does something now; what is held back is not done until it is told to be."""
 
     def __init__(self) -> None:
@@ -44,10 +43,10 @@ class AskedBeside(Beside):
             self.works = False
 
 
-def world_that_asks_beside(clock: list[float], monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[World, AskedBeside]:
+def world_that_asks_in_background(clock: list[float], monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[World, AskedInBackground]:
     """A world whose brokers may be asked beside the loop alone."""
-    beside = AskedBeside()
-    monkeypatch.setattr("tests.unit.client.simulated.Beside", lambda: beside)
+    beside = AskedInBackground()
+    monkeypatch.setattr("tests.unit.client.simulated.Background", lambda: beside)
     plan = make_plan(3, 4, 2)
     brokers = Brokers(plan)
 
@@ -55,23 +54,23 @@ def world_that_asks_beside(clock: list[float], monkeypatch: pytest.MonkeyPatch, 
         ask = getattr(brokers, name)
 
         def asked(*arguments: Any, **named: Any) -> Any:
-            assert beside.works, f"{name} on the conductor's thread"
+            assert beside.works, f"{name} on the event loop's thread"
             return ask(*arguments, **named)
 
         return asked
 
     for name in QUESTIONS:
         setattr(brokers, name, guarded(name))
-    return World(clock, lanes=2, plan=plan, brokers=brokers, **settings), beside
+    return World(clock, threads=2, plan=plan, brokers=brokers, **settings), beside
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 @pytest.mark.parametrize("seed", range(3))
-def test_should_ask_no_broker_on_the_conductors_thread(
+def test_should_ask_no_broker_on_the_event_loops_thread(
     clock: list[float], monkeypatch: pytest.MonkeyPatch, seed: int, guarantee: str
 ) -> None:
-    world, _ = world_that_asks_beside(clock, monkeypatch, guarantee=guarantee, **{"task.spread": "always"})
-    world.on_failure = lambda error, lane: True
+    world, _ = world_that_asks_in_background(clock, monkeypatch, guarantee=guarantee, **{"task.spread": "always"})
+    world.on_failure = lambda error, thread: True
     world.assign()
     world.shake(random.Random(seed), 300, failures=0.1)
     world.settle()
@@ -79,36 +78,25 @@ def test_should_ask_no_broker_on_the_conductors_thread(
     assert not [error for error, _ in world.failures if isinstance(error, AssertionError)]
 
 
-def test_should_ask_beside_whether_a_log_that_ends_early_was_made_anew(
-    clock: list[float], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    world, _ = world_that_asks_beside(clock, monkeypatch)
-    world.assign()
-    world.produce("orders", 0, 9)
-    world.settle(50)
-    assert not world.failures
-    world.brokers.ends[TopicPartition("orders", 0)] = 3
-    world.until(lambda: any(lane.state is LaneState.HEALING for lane in world.conductor.tasks.lanes.values()))
-    assert "orders-0 ends at 3 and was read up to 9" in caplog.text
-    assert not world.failures
-
-
 def test_should_process_while_a_broker_takes_20_seconds_to_tell_of_open_transactions(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, beside = world_that_asks_beside(clock, monkeypatch)
-    copies, late, others = world.conductor.copies, TaskId(2, 1), TopicPartition("orders", 0)
+    world, beside = world_that_asks_in_background(clock, monkeypatch)
+    copies, late, others = world.loop.copies, TaskId(2, 1), TopicPartition("orders", 0)
     beside.holds_back = lambda function: getattr(function, "__name__", "") == "decided"
-    copies.restoring.add(late)
+    world.loop.copies.to_restore_first = lambda tasks: {late} & set(tasks) - copies._taken_back  # type: ignore[method-assign]
+    world.assign(*(unit for unit in world.units if unit != "2_1"))
+    world.settle(30)
     world.assign()
-    world.settle(20)
+    copies._is_back = lambda task: True  # type: ignore[method-assign]
+    world.settle(30)
     assert len(beside.held) == 1
     until, consumed = clock[0] + 20, 0
     while clock[0] < until:
         world.produce("orders", 0)
         world.settle(20)
         consumed += 1
-        assert sum(world.brokers.consumed[others, others, offset] for offset in range(consumed)) == consumed
+        assert sum(world.brokers.consumed[others, offset] for offset in range(consumed)) == consumed
     assert len(beside.held) == 1, "it is asked once"
     assert copies.restoring == {late}
     beside.pending.extend(beside.held)
@@ -121,7 +109,7 @@ def test_should_place_tasks_by_the_last_look_at_their_changelogs() -> None:
     changelog = {"store": "app-store-changelog"}
     subtopology = SimpleNamespace(id=0, source_topics=("in",), repartition_source_topics={}, store_to_changelog=changelog)
     subtopology.sink_topics, subtopology.stores = (), {}
-    plan = Plan({0: subtopology}, {"in": 2, "app-store-changelog": 2}, {})  # type: ignore[dict-item]
+    plan = Plan({0: subtopology}, {"in": 2, "app-store-changelog": 2})  # type: ignore[dict-item]
     asked: list[Any] = []
 
     def ends(partitions: Any, committed_only: bool) -> dict[TopicPartition, int]:

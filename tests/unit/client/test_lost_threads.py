@@ -7,8 +7,7 @@ import logging
 import pytest
 
 from penstock.ids import TaskId, TopicPartition
-from tests.unit.client.simulated import World
-from tests.unit.client.test_simulation import consumed_once
+from tests.unit.client.simulated import World, consumed_once
 
 GUARANTEES = pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 ORDERS = TaskId(2, 0), TaskId(2, 1)
@@ -16,11 +15,11 @@ ORDERS = TaskId(2, 0), TaskId(2, 1)
 
 def running_world(clock: list[float], guarantee: str, **settings: object) -> World:
     """Three lanes that work, with a task that reads by itself in two of them."""
-    world = World(clock, lanes=3, guarantee=guarantee, **{"task.spread": "always", **settings})
-    world.on_failure = lambda error, lane: True
+    world = World(clock, threads=3, guarantee=guarantee, **{"task.spread": "always", **settings})
+    world.on_failure = lambda error, thread: True
     world.assign()
     world.settle(50)
-    assert len({world.conductor.owners[task] for task in ORDERS}) == 2
+    assert len({world.loop.owners[task] for task in ORDERS}) == 2
     return world
 
 
@@ -31,7 +30,7 @@ def work_on(world: World, task: TaskId, seconds: float) -> None:
         world.produce("orders", task.partition)
         partition = TopicPartition("orders", task.partition)
         world.settle(30)
-        assert world.brokers.consumed[partition, partition, world.brokers.ends[partition] - 1] == 1
+        assert world.brokers.consumed[partition, world.brokers.ends[partition] - 1] == 1
 
 
 @GUARANTEES
@@ -39,17 +38,17 @@ def test_should_end_a_turn_that_takes_longer_than_max_poll_interval_and_say_what
     clock: list[float], guarantee: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = running_world(clock, guarantee, **{"max.poll.interval.ms": 5_000})
-    stuck, _ = (world.conductor.owners[task] for task in ORDERS)
-    world.lane_jobs.deaf = {stuck}
+    stuck, _ = (world.loop.owners[task] for task in ORDERS)
+    world.jobs_of.deaf = {stuck}
     world.produce("orders", 0, 3)
-    world.until(lambda: any(job.changes for job in world.lane_jobs.pending[stuck]))
-    work_on(world, ORDERS[1], 4.0)
-    assert not world.lane_jobs.cancelled
+    world.until(lambda: any(job.processes for job in world.jobs_of.pending[stuck]))
+    work_on(world, ORDERS[1], 3.0)
+    assert not world.jobs_of.cancelled
     with caplog.at_level(logging.ERROR):
         work_on(world, ORDERS[1], 4.0)
-    assert [lane for lane, _ in world.lane_jobs.cancelled] == [stuck]
-    said = world.lane_jobs.cancelled[0][1]
-    assert "orders-0[0..3)" in said
+    assert [lane for lane, _ in world.jobs_of.cancelled] == [stuck]
+    said = world.jobs_of.cancelled[0][1]
+    assert "a residency with" in said
     assert "max.poll.interval.ms (5 s)" in said
     assert "task 2_0 runs an operator" in said
     assert said in caplog.text
@@ -61,13 +60,13 @@ def test_should_end_a_turn_that_takes_longer_than_max_poll_interval_and_say_what
 
 def test_should_not_end_a_turn_that_waits_for_a_core(clock: list[float]) -> None:
     world = running_world(clock, "exactly_once_v2", **{"max.poll.interval.ms": 5_000})
-    waits, _ = (world.conductor.owners[task] for task in ORDERS)
-    world.lane_jobs.deaf = {waits}
-    world.lane_jobs.waits.seconds[world.lane_jobs.lanes[waits].name] = 1.0
+    waits, _ = (world.loop.owners[task] for task in ORDERS)
+    world.jobs_of.deaf = {waits}
+    world.jobs_of.waits.seconds[world.jobs_of.lanes[waits].name] = 1.0
     world.produce("orders", 0, 3)
     work_on(world, ORDERS[1], 8.0)
-    assert not world.lane_jobs.cancelled
-    world.lane_jobs.deaf = set()
+    assert not world.jobs_of.cancelled
+    world.jobs_of.deaf = set()
     world.settle()
     consumed_once(world)
 
@@ -75,17 +74,17 @@ def test_should_not_end_a_turn_that_waits_for_a_core(clock: list[float]) -> None
 @GUARANTEES
 def test_should_leave_lanes_alone_that_stay_when_an_executor_is_lost(clock: list[float], guarantee: str) -> None:
     world = running_world(clock, guarantee)
-    lost, stays = (world.conductor.owners[task] for task in ORDERS)
-    kept = dict(world.lane_jobs.workers[stays].tasks)
-    world.lane_jobs.lose_executor(lost)
-    world.lane_jobs.deaf = {lost}  # its new worker takes its time
-    opened = len(world.lane_jobs.opened)
+    lost, stays = (world.loop.owners[task] for task in ORDERS)
+    kept = dict(world.jobs_of.workers[stays].tasks)
+    world.jobs_of.lose_executor(lost)
+    world.jobs_of.deaf = {lost}  # its new worker takes its time
+    opened = len(world.jobs_of.opened)
     work_on(world, ORDERS[1], 8.0)
-    assert world.conductor.owners[ORDERS[0]] != lost, "the others have what it had"
-    still = world.lane_jobs.workers[stays].tasks
+    assert world.loop.owners[ORDERS[0]] != lost, "the others have what it had"
+    still = world.jobs_of.workers[stays].tasks
     assert all(still[task] is positions for task, positions in kept.items()), "what stayed was never closed"
-    assert all(task in tasks for tasks in world.lane_jobs.opened[opened:] for task in kept if ORDERS[1] in tasks)
-    world.lane_jobs.deaf = set()
+    assert all(task in tasks for tasks in world.jobs_of.opened[opened:] for task in kept if ORDERS[1] in tasks)
+    world.jobs_of.deaf = set()
     world.settle()
     consumed_once(world)
     assert world.told[-1] == "running"
@@ -94,17 +93,17 @@ def test_should_leave_lanes_alone_that_stay_when_an_executor_is_lost(clock: list
 @GUARANTEES
 def test_should_move_one_lane_after_the_other_when_others_work_on_its_tasks(clock: list[float], guarantee: str) -> None:
     world = running_world(clock, guarantee)
-    tasks, move = world.conductor.tasks, world.lane_jobs.move_lane
+    tasks, move = world.loop.tasks, world.jobs_of.move_lane
     moved: list[int] = []
 
     def move_lane(index: int, place: str) -> None:
         assert all(map(tasks.is_ready, tasks.owners)), "nobody works on what it had"
-        assert all(lane.is_open for lane in tasks.lanes.values()), "another is on its way"
+        assert all(lane.is_open for lane in tasks.threads.values()), "another is on its way"
         moved.append(index)
         move(index, place)
 
-    world.lane_jobs.move_lane = move_lane  # type: ignore[method-assign]
-    world.lane_jobs.places = {1: "executor_host_7", 2: "executor_host_8"}
+    world.jobs_of.move_lane = move_lane  # type: ignore[method-assign]
+    world.jobs_of.places = {1: "executor_host_7", 2: "executor_host_8"}
     world.clock[0] += 6.0
     for task in ORDERS:
         work_on(world, task, 3.0)
@@ -112,18 +111,3 @@ def test_should_move_one_lane_after_the_other_when_others_work_on_its_tasks(cloc
     world.settle()
     assert set(tasks.owners.values()) == {0, 1, 2}
     consumed_once(world)
-
-
-def test_should_restore_nothing_while_paused_and_go_on_with_it_afterwards(clock: list[float]) -> None:
-    world = World(clock, lanes=1)
-    world.lane_jobs.restores = 3
-    world.conductor.pause(True)
-    world.assign()
-    world.settle(50)
-    assert set(world.lane_jobs.restored_for) <= {0.0}
-    world.conductor.pause(False)
-    world.settle(50)
-    assert max(world.lane_jobs.restored_for) > 0.0
-    world.lane_jobs.restores = 0
-    world.settle(50)
-    assert world.told[-1] == "running"

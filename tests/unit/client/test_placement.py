@@ -1,5 +1,5 @@
 from penstock.client.assignment.assignor import AssignorSettings
-from penstock.client.scheduling.lane_placement import KnownState, place
+from penstock.client.scheduling.placement import KnownState, place
 from penstock.ids import TaskId
 
 TASKS = [TaskId(0, p) for p in range(4)]
