@@ -1,26 +1,30 @@
-"""Applications that die at a named step of a turn, over brokers whose transactions are as real as lists can make them.
+"""Applications that end at a named step of a batch, over brokers in memory.
 
-Plan, positions, the accounting of a turn, lanes, tasks and stores are the real ones. Brokers, producers and the group are not:
-records and offsets of a transaction can be read when it has committed; what a dying lane leaves open hides what comes behind it
-until its producer is opened again or it times out, and then stays in the log, where it takes offsets and is never read.
+The plan, the offsets that tasks begin with, stream threads with their loop, tasks, stores and the consumer's side (`Follower`) are
+the real ones. Brokers, the clients of librdkafka, the group and the clock are not. Records and offsets of a transaction can be read
+when it has committed. A transaction that a dying thread leaves open hides what comes behind it until its producer is opened again,
+or until it times out. Its records then stay in the log: they take offsets and are never read.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
+from unittest.mock import patch
+
+from confluent_kafka import KafkaError, Message
 
 from penstock import StreamsConfig, TaskId, TopicPartition
-from penstock.client.scheduling.positions import Positions
-from penstock.client.scheduling.shuffle_exit import leave_shuffle
-from penstock.client.scheduling.stages import StagePart, catch_up_window, front_window, plan_stage
-from penstock.client.scheduling.turns import Turn, account, plan_turn
+from penstock.client.scheduling.task_offsets import TaskOffsets
+from penstock.client.scheduling.vector_upgrade import upgrade
 from penstock.clock import SystemClock
 from penstock.columns.columns import RawColumns, records_of
 from penstock.errors import TaskMigratedError
@@ -28,37 +32,72 @@ from penstock.hashing import default_partition
 from penstock.kafka.fetch import FetchRange
 from penstock.log_bounds import LogBounds
 from penstock.record import Headers, RawRecord
-from penstock.runtime.carry_over import OffsetAndMetadata
-from penstock.spark.blobs import batch_blob, read_blobs
-from penstock.spark.messages import Application, LaneAnswer, ProcessTurn
+from penstock.runtime.carry_over import OffsetAndMetadata, from_committed, to_committed
+from penstock.spark.messages import Application, BatchReport, Residency, TaskStart, ThreadReport
 from penstock.spark.plan import make_plan
 from penstock.spark.vectors import is_vector
-from penstock.spark.worker.current_work import CurrentWork
-from penstock.spark.worker.lane_tasks import LaneTasks
-from penstock.spark.worker.lane_worker import LaneWorker
+from penstock.spark.worker import stream_thread
+from penstock.spark.worker.stream_thread import StreamThread
 
 APPLICATION = "app"
-LANES = (0, 1)
-_EVERYTHING = 1_000_000
+EVERYTHING = 1_000_000
+_LONG_AGO = 1e9
 
 
 class Step(str, Enum):
-    """Where in a turn a lane or its driver dies: right after this."""
+    """Where in a batch a thread ends: right after this."""
 
     BEGUN = "begun"
-    """Fetched and processed; the transaction is begun, nothing is written."""
+    """Read and processed; the transaction is begun, nothing is written."""
     PRODUCED_IN_PART = "produced in part"
     PRODUCED = "produced"
     OFFSETS_SENT = "offsets sent"
     COMMITTED = "committed"
     STORE_WRITTEN_IN_PART = "store written in part"
-    """The stores of the first task of the lane."""
+    """The stores of the first task of the thread."""
     STORE_WRITTEN = "store written"
-    ACCOUNTED = "accounted"
+    REPORTED = "reported"
 
 
 class Crash(BaseException):
     """The end of a process: nothing that would have come next is done."""
+
+
+class Form(str, Enum):
+    """How records pass a repartition."""
+
+    MEMORY = "memory"
+    """One thread has all tasks, and hands records over in memory."""
+    BLOCKS = "blocks"
+    """Two threads write blocks to the topic."""
+    RECORDS = "records"
+    """Two threads write plain records to the topic."""
+
+    @property
+    def threads(self) -> range:
+        return range(1 if self is Form.MEMORY else 2)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {"repartition.format": "records" if self is Form.RECORDS else "blocks"}
+
+
+class Clock:
+    """Stands still but for what threads wait. It is far ahead of the real one, so that no deadline of the code passes."""
+
+    def __init__(self) -> None:
+        self._at = time.monotonic() + _LONG_AGO
+        self._began, self._ms = self._at, int(time.time() * 1000)
+
+    def now(self) -> float:
+        return self._at
+
+    def now_ms(self) -> int:
+        return self._ms + int((self._at - self._began) * 1000)
+
+    def advance(self, seconds: float) -> bool:
+        self._at += seconds
+        return False
 
 
 @dataclass
@@ -82,6 +121,8 @@ class Brokers:
         """Whether transactions are said to be committed without their markers being written, as Kafka 4.3 may (KAFKA-20734)."""
         self._unmarked: list[Transaction] = []
         self.generation = 1
+        self.limits: Mapping[str, int] = {}
+        """Topics that consumers do not read beyond an offset, though there is more."""
         self.on_fetch: Callable[[], None] = lambda: None
 
     # as those see it who write
@@ -173,272 +214,311 @@ class Brokers:
         return {p: self.offsets[p] for p in asked if p in self.offsets}
 
 
+class Consumer:
+    """What `Follower` reads with, as librdkafka's: records in the order of each partition, then once where it ends."""
+
+    def __init__(self, brokers: Brokers, clock: Clock) -> None:
+        self._brokers, self._clock = brokers, clock
+        self._at: dict[TopicPartition, int] = {}
+        self._told: dict[TopicPartition, int] = {}
+
+    def assign(self, partitions: Iterable[Any]) -> None:
+        self.unassign()
+        self.incremental_assign(partitions)
+
+    def incremental_assign(self, partitions: Iterable[Any]) -> None:
+        self._at |= {TopicPartition(p.topic, p.partition): p.offset for p in partitions}
+
+    def unassign(self) -> None:
+        self._at, self._told = {}, {}
+
+    def poll(self, seconds: float) -> Any:
+        found = self.consume(1, seconds)
+        if not found:
+            self._clock.advance(max(seconds, 0.001))
+        return found[0] if found else None
+
+    def consume(self, most: int, seconds: float) -> list[Any]:
+        found: list[Any] = []
+        for partition, at in self._at.items():
+            stable = self._brokers.stable_end(partition)
+            end = min(stable, self._brokers.limits.get(partition.topic, stable))
+            for raw in self._brokers.committed_records(partition):
+                if at <= raw.offset < end and len(found) < most:
+                    found.append(_message(raw))
+                    self._at[partition] = raw.offset + 1
+            if len(found) < most and end == stable:
+                self._at[partition] = stable
+                if self._told.get(partition) != stable:
+                    self._told[partition] = stable
+                    error = KafkaError(KafkaError._PARTITION_EOF)
+                    found.append(Message(topic=partition.topic, partition=partition.partition, offset=stable, error=error))
+        return found
+
+    def get_watermark_offsets(self, partition: Any, cached: bool) -> tuple[int, int]:
+        return 0, len(self._brokers.logs[TopicPartition(partition.topic, partition.partition)])
+
+    def close(self) -> None: ...
+
+
+def _message(raw: RawRecord) -> Message:
+    topic, partition, offset, timestamp, key, value, headers = raw
+    return Message(topic, partition, offset, key, value, list(headers) or None, None, (1, timestamp))
+
+
 class Producer:
-    """What a lane writes with; whoever opens it ends what was left open under its id."""
+    """What a thread writes with; whoever opens it ends what was left open under its id."""
 
     transactional = True
 
     def __init__(self, brokers: Brokers, transactional_id: str, reached: Callable[[Step], None]) -> None:
         self._brokers, self._id, self._reached = brokers, transactional_id, reached
-        self._ends: dict[TopicPartition, int] = {}
+        self.ends: dict[TopicPartition, int] = {}
+        self.is_dead = False
+        self._transaction: Transaction | None = None
         brokers.end_transaction(transactional_id, commit=False)
 
     def begin(self) -> None:
-        self._ends.clear()
+        self.ends.clear()
         self._transaction = self._brokers.open[self._id] = Transaction()
         self._reached(Step.BEGUN)
 
     def write(self, produced: Sequence[Any], refused: Any = None) -> None:
+        assert self._transaction is not None
         for record in records_of(produced):
             topic, partition, key, *rest = record
             if partition is None:
                 partition = 0 if key is None else default_partition(key, self._brokers.partitions[topic])
             target = TopicPartition(topic, partition)
             self._transaction.partitions.add(target)
-            self._ends[target] = self._brokers.append(topic, partition, key, *rest, of=self._transaction) + 1
+            self.ends[target] = self._brokers.append(topic, partition, key, *rest, of=self._transaction) + 1
             self._reached(Step.PRODUCED_IN_PART)
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group_metadata: bytes) -> None:
+        assert self._transaction is not None
         self._reached(Step.PRODUCED)
         if int(group_metadata) != self._brokers.generation:
             raise TaskMigratedError("an old generation")
-        self._transaction.offsets |= offsets
+        self._transaction.offsets |= {p: as_committed(some) for p, some in offsets.items()}
         self._reached(Step.OFFSETS_SENT)
         self._brokers.end_transaction(self._id, commit=True)
         self._reached(Step.COMMITTED)
 
     def abort(self) -> None:
-        if self._brokers.open.get(self._id) is self._transaction:
+        if not self.is_dead and self._brokers.open.get(self._id) is self._transaction is not None:
             self._brokers.end_transaction(self._id, commit=False)
+
+    def end_of(self, partition: TopicPartition) -> int | None:
+        return self.ends.get(partition)
 
     def serve(self) -> None: ...
 
     def close(self) -> None: ...
 
-    def end_of(self, partition: TopicPartition) -> int | None:
-        return self._ends.get(partition)
+
+def as_committed(offset: OffsetAndMetadata) -> OffsetAndMetadata:
+    """An offset as it comes back from the brokers."""
+    return offset._replace(metadata=from_committed(to_committed(offset.metadata)))
 
 
-class Lane(LaneWorker):
-    """A lane with such a producer, and such brokers."""
+class Queries:
+    """In place of the listener for queries: calls a thread back after so many batches."""
 
-    def __init__(self, application: Application, lane: int, brokers: Brokers, reached: Callable[[int, Step], None]) -> None:
-        self.application, self.lane, self.client_id = application, lane, f"client-{lane}"
-        self.tasks, self.work = lane_tasks(application, brokers), CurrentWork()
-        self.dead = False
-        self._on_step = reached
-        self._written: list[TaskId] = []
-        producer: Any = Producer(brokers, application.transactional_id(lane), self._reached)
-        self.producer = producer
-        write_stores = self.tasks.post_commit
+    def __init__(self, clock: Clock) -> None:
+        self.batch = threading.Lock()
+        self.leave: Any = SimpleNamespace(wait=clock.advance)
+        self.address = None
+        self.batches_left = 0
+
+    def begin(self, number: int) -> None: ...
+
+    def is_called_back(self, number: int) -> bool:
+        return self.batches_left <= 0
+
+    def close(self) -> None: ...
+
+
+class Thread(StreamThread):
+    """A stream thread over such brokers. It tells each step of a batch, and ends there if that raises `Crash`."""
+
+    queries: Any
+    producer: Any
+
+    def __init__(
+        self, application: Application, index: int, brokers: Brokers, clock: Clock, reached: Callable[[int, Step], None]
+    ) -> None:
+        def reached_step(step: Step) -> None:
+            try:
+                reached(index, step)
+            except Crash:
+                self.producer.is_dead = True
+                raise
+
+        self._reached = reached_step
+        name = threading.current_thread().name
+        producer = Producer(brokers, application.transactional_id(index), reached_step)
+        with (
+            patch.object(stream_thread, "LaneProducer", lambda *_: producer),
+            patch.object(stream_thread, "QueryListener", lambda *_: Queries(clock)),
+        ):
+            super().__init__(application, index, None, clock.now, clock.now_ms)
+        threading.current_thread().name = name
+        tasks: Any = self.tasks
+        tasks._admin_client = tasks._restorer._fetcher = brokers
+        tasks.follower._consumer, tasks._clock = Consumer(brokers, clock), clock
+        write_stores = tasks.post_commit
 
         def post_commit(task_id: TaskId, _: Any) -> None:
-            write_stores(task_id, producer)
-            self._reached(Step.STORE_WRITTEN_IN_PART)
+            write_stores(task_id, self.producer)
+            reached_step(Step.STORE_WRITTEN_IN_PART)
 
-        self.tasks.post_commit = post_commit  # type: ignore[method-assign]
-        self._abort, producer.abort = producer.abort, self._abort_alive
+        tasks.post_commit = post_commit
 
-    def _abort_alive(self) -> None:
-        if not self.dead:
-            self._abort()
+    def _add_batch(self, batch: BatchReport, commits: Any) -> None:
+        self._reached(Step.STORE_WRITTEN)
+        super()._add_batch(batch, commits)
+        self.queries.batches_left -= 1
+        self._reached(Step.REPORTED)
 
-    def _reached(self, step: Step) -> None:
-        try:
-            self._on_step(self.lane, step)
-        except Crash:
-            self.dead = True
-            raise
+    def restore(self) -> bool:
+        """Go on with restoring; whether it is done."""
+        self._restore_some()
+        return not self.tasks.restoring
 
     def end(self) -> None:
         """Close the stores without writing anything: what a killed process leaves."""
+        self.idle.close()
         self.tasks.close_dirty()
 
 
-def lane_tasks(application: Application, brokers: Any) -> LaneTasks:
-    """The tasks of a lane, or of the stage, that read from these brokers."""
-    tasks = LaneTasks(application, "client")
-    tasks._fetcher = tasks._admin_client = brokers
-    tasks._restorer._fetcher = brokers
-    return tasks
-
-
 class Instance:
-    """A driver with two lanes: tasks of even partitions in the first, of odd ones in the second."""
+    """A driver with its threads: the tasks of even partitions in the first, those of odd ones in the second."""
 
-    shows_lag = True
-    """Whether what is shown of sources before a shuffle is committed at once; or it always comes too late."""
-
-    def __init__(self, topology: Any, brokers: Brokers, folder: Path, process: str, config: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        topology: Any,
+        brokers: Brokers,
+        folder: Path,
+        process: str = "a",
+        config: Mapping[str, Any] = MappingProxyType({}),
+        form: Form = Form.BLOCKS,
+    ) -> None:
         settings = {"application.id": APPLICATION, "bootstrap.servers": "localhost:9", "processing.guarantee": "exactly_once_v2"}
-        self.config = StreamsConfig({**settings, "state.dir": str(folder / process), **config})
-        self.brokers = brokers
+        self.config = StreamsConfig({**settings, "state.dir": str(folder / process), **form.config, **config})
+        self.brokers, self.clock, self.form = brokers, Clock(), form
         builder = topology.internal_topology_builder
         builder.rewrite_topology(self.config)
-        self.plan = self._whole = make_plan(builder.subtopologies(APPLICATION, {}), brokers.partitions, self.config)
+        self.plan = make_plan(builder.subtopologies(APPLICATION, {}), brokers.partitions, self.config)
         admin: Any = brokers
-        self.positions = Positions(
+        self.offsets = TaskOffsets(
             self.plan, APPLICATION, admin, brokers.read_committed, builder, "earliest", SystemClock(), committed_only=True
         )
         self._application = Application("key", self.config, self.plan, None, process, "client")
-        self._stage = lane_tasks(self._application, brokers)
-        self._owners = {task: task.partition % len(LANES) for task in self.plan.tasks()}
-        self._on_step: Callable[[int, Step], None] = lambda lane, step: None
-        self.lanes: dict[int, Lane] = {}
+        self._on_step: Callable[[int, Step], None] = lambda thread, step: None
+        self.threads: dict[int, Thread] = {}
+        self.reports: list[ThreadReport] = []
+        self._starts: dict[TaskId, TaskStart] = {}
+        self._numbers = count(1)
         self.generation = 0
-        self.is_open = False
-        self._left_shuffle_at = -1
 
-    def change_over(self) -> None:
-        """A new generation of the group, in which repartitions go the other way; lanes, and what they know, stay as they are."""
-        before = self.plan
-        self.plan = self._whole.shuffling(()) if before is self._whole else self._whole
-        assert self.plan is not before
-        self.positions.drop({*before.tasks(), *self.plan.tasks()})
-        self.positions.go_by(self.plan)
-        self._owners = {task: task.partition % len(LANES) for task in self.plan.tasks()}
-        self.brokers.generation += 1
-        self.is_open = False
+    def tasks_of(self, thread: int) -> list[TaskId]:
+        return [task for task in self.plan.tasks() if task.partition % len(self.form.threads) == thread]
+
+    @property
+    def is_open(self) -> bool:
+        return self.generation == self.brokers.generation and self.threads.keys() == set(self.form.threads)
 
     # open and close
 
-    def open(self, *, wait: bool = True) -> None:
-        """Own everything in the group's generation of now; a lane that goes on in it does not notice that another has failed."""
-        anew = self.generation != self.brokers.generation or self.positions.is_drained
+    def open(self) -> None:
+        """Own everything in the group's generation of now; a thread that goes on in it does not notice that another has failed."""
+        anew = self.generation != self.brokers.generation
         self.generation = self.brokers.generation
-        begun = [lane for lane in LANES if anew or lane not in self.lanes]
-        for lane in begun:
-            if lane in self.lanes:
-                self.lanes[lane].tasks.own({})
+        begun = [index for index in self.form.threads if anew or index not in self.threads]
+        for index in begun:
+            if index in self.threads:
+                self._reside(index, {}, 0.0)
             else:
-                self.lanes[lane] = Lane(self._application, lane, self.brokers, self._reached)
-        self.leave_shuffle()
-        tasks, read = [task for lane in begun for task in self._tasks_of(lane)], self.positions.copy()
-        read.drop(tasks)
-        read.add(tasks)
-        self.positions.take(read, tasks)
-        self.show_lag()
-        for lane in begun:
-            self.lanes[lane].tasks.own({task: self.positions.of_task(task) for task in self._tasks_of(lane)})
-        while wait and not self.restore():
-            pass
+                self.threads[index] = Thread(self._application, index, self.brokers, self.clock, self._reached)
+        self.upgrade()
+        tasks = [task for index in begun for task in self.tasks_of(index)]
+        self._starts |= self.offsets.read(tasks)
+        for index in begun:
+            self._reside(index, {task: self._starts[task] for task in self.tasks_of(index)}, 0.0)
 
-    def _tasks_of(self, lane: int) -> list[TaskId]:
-        return [task for task, at in self._owners.items() if at == lane]
+    def upgrade(self) -> None:
+        """One commit by the leader of the group, before anything is opened."""
 
-    def show_lag(self) -> None:
-        """Commit what is shown of sources before a shuffle, where that is soon enough."""
-        if self.shows_lag:
-            self.brokers.offsets |= self.positions.shown()
+        def commit(offsets: Mapping[TopicPartition, OffsetAndMetadata], **_: Any) -> None:
+            self.brokers.offsets |= {p: as_committed(some) for p, some in offsets.items()}
 
-    def leave_shuffle(self) -> None:
-        """One commit by the group's leader, before anything is opened."""
-        moved = self.positions.following_moves()
-        assert not any(is_vector(committed) for committed in moved.values()), "nobody has moved an offset"
-        leader: Any = SimpleNamespace(is_leader=True, commit=lambda offsets, **_: self.brokers.offsets.update(offsets))
-        if self.generation != self._left_shuffle_at:
-            assert leave_shuffle(leader, self.positions, self.generation)
-        self._left_shuffle_at = self.generation
+        leader: Any = SimpleNamespace(is_leader=True, commit=commit)
+        assert upgrade(leader, self.offsets, self.generation)
+        assert not any(map(is_vector, self.brokers.offsets.values()))
 
-    def restore(self, seconds: float = 60.0) -> bool:
+    def restore(self) -> bool:
         """Go on with restoring; whether it is done."""
-        answer = LaneAnswer("here")
-        for worker in self.lanes.values():
-            worker.tasks.restore(time.monotonic() + seconds, answer)
-        self.is_open = not answer.restoring
-        return self.is_open
+        return all([thread.restore() for thread in self.threads.values()])
 
     def die(self) -> None:
         """All processes of the instance end at once."""
-        for worker in self.lanes.values():
-            worker.end()
-        self.lanes.clear()
-        self.is_open = False
+        for thread in self.threads.values():
+            thread.end()
+        self.threads.clear()
 
-    # turns
+    # batches
 
     def turn(
         self,
-        at: Callable[[int, Step], None] = lambda lane, step: None,
+        at: Callable[[int, Step], None] = lambda thread, step: None,
         up_to: Mapping[str, int] = MappingProxyType({}),
-        max_records: int = _EVERYTHING,
-    ) -> bool:
-        """One turn of each lane; False where there is nothing to do. `at` is told each step of each lane and may end it there.
-
-        Where one has ended the others finish theirs, and the one has to be opened again.
-        """
-        assert self.is_open
-        ends = self.brokers.log_ends(self.positions.sources())
-        known = {p: min(end, up_to.get(p.topic, end)) for p, end in ends.items()}
-        parts = self._run_stages(known, lambda _: max_records)
-        self._on_step = at
-        done = False
-        for lane in LANES:
-            part, tasks = parts.get(lane), self._tasks_of(lane)
-            due = [t for t, opened in self.lanes[lane].tasks.running.items() if opened.task.has_records_queued]
-            turn = plan_turn(self.plan, self.positions, known, tasks, due, lambda _: max_records, part=part)
-            if turn is not None:
-                self._lane_turn(lane, turn, ends)
-                done = True
-        self.is_open = self.is_open and not self.positions.is_drained
+        max_records: int = EVERYTHING,
+        batches: int = 1,
+    ) -> int:
+        """One batch of each thread; returns how many there were. `at` is told each step of each thread and may end it there."""
+        self.brokers.limits, self._on_step = up_to, at
+        done = 0
+        for index in list(self.threads):
+            self.threads[index].queries.batches_left = batches
+            tasks = {task: self._starts[task] for task in self.tasks_of(index)}
+            try:
+                self._reside(index, tasks, _LONG_AGO, max_records)
+            except (Crash, TaskMigratedError):
+                self.threads.pop(index).end()
+                done += 1
+                continue
+            done += batches - self.threads[index].queries.batches_left
+        self.brokers.limits, self._on_step = {}, lambda thread, step: None
         return done
 
-    def _run_stages(self, ends: Mapping[TopicPartition, int], limit: Callable[[int], int]) -> dict[int, StagePart]:
-        """One stage for the tasks at the front, one for those behind it; each lane takes up one of them."""
-        vectors, parts = self.positions.vectors, dict[int, StagePart]()
-        feeds = {task: fed for task in self._owners if (fed := self.positions.fed(task))}
-        if self.positions.draining:
-            return {}
-        for window in (catch_up_window(feeds, vectors, ends, limit(0)), front_window(feeds, vectors, ends)):
-            stage = plan_stage(self.plan, "unit", window, vectors, limit)
-            for lane in LANES if stage is not None else ():
-                assert stage is not None
-                mine = {task: fed for task, fed in stage.feeds.items() if self._owners[task] == lane}
-                if mine and lane not in parts:
-                    fed = {partition for some in mine.values() for partition in some}
-                    batches = (self._stage.upstream([work])[0] for work in stage.upstream)
-                    rows = [batch_blob(target, batch) for some in batches for target, batch in some.items() if target in fed]
-                    parts[lane] = StagePart(stage, mine, rows)
-        return parts
-
-    def _lane_turn(self, lane: int, turn: Turn, ends: Mapping[TopicPartition, int]) -> None:
-        answer, group = LaneAnswer("here"), str(self.generation).encode()
-        told = {task: replace(some, lags=self._lags(task, some, ends)) for task, some in turn.work.items()}
-        blobs = [] if turn.part is None else turn.part.rows
+    def _reside(self, index: int, tasks: Mapping[TaskId, TaskStart], seconds: float, max_records: int = EVERYTHING) -> None:
+        group = str(self.generation).encode()
+        residency = Residency("key", index, next(self._numbers), tasks, group, seconds, 0.5, 0.1, max_records)
+        thread = self.threads[index]
         try:
-            told_turn = ProcessTurn("key", lane, told, (), group, read=turn.read)
-            self.lanes[lane].process(told_turn, dict(read_blobs(blobs).batches), answer)
-            self._on_step(lane, Step.STORE_WRITTEN)
-            account(self.positions, turn, answer)
-            self.show_lag()  # after every turn, and not only every second
-            self._on_step(lane, Step.ACCOUNTED)
-        except (Crash, TaskMigratedError):
-            self.lanes.pop(lane).end()
-            self.is_open = False
+            thread.run(residency)
+        finally:
+            self.reports.append(thread.take_report())
 
-    def run(self, max_records: int = _EVERYTHING) -> None:
-        """Turns until there is nothing to do; what comes in between, as the end of a draining, opens everything anew."""
+    def run(self, max_records: int = EVERYTHING) -> None:
+        """Batches until there is nothing to do; threads that have ended are opened anew."""
         while True:
             if not self.is_open:
                 self.open()
-            if not self.turn(max_records=max_records):
+            if not self.turn(max_records=max_records, batches=EVERYTHING):
                 return
 
-    def _reached(self, lane: int, step: Step) -> None:
-        self._on_step(lane, step)
-
-    def _lags(self, task: TaskId, work: Any, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        fetched = {**self.positions.fetched, **{TopicPartition(r.topic, r.partition): r.end for r in work.ranges}}
-        return {p: ends[p] - fetched[p] for p in self.positions.inputs(task) if p in fetched}
+    def _reached(self, thread: int, step: Step) -> None:
+        self._on_step(thread, step)
 
     # what is in the stores
 
     def stores(self) -> dict[str, list[str]]:
         """The entries of all stores, by task and name, in the order of their keys' text."""
         return {
-            f"{task} {name}": entries(worker.tasks.live_store(task, name))
-            for worker in self.lanes.values()
-            for task in worker.tasks.running
+            f"{task} {name}": entries(thread.tasks.live_store(task, name))
+            for thread in self.threads.values()
+            for task in sorted(thread.tasks.running)
             for name in self.plan.subtopologies[task.subtopology].store_to_changelog
         }
 

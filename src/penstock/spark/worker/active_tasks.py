@@ -176,9 +176,14 @@ class ActiveTasks:
         return new
 
     def repartition_ends(self, tasks: Iterable[TaskId]) -> dict[TopicPartition, int]:
-        """Where the repartition partitions end that tasks read; offsets of the tasks are known, so nothing is added before."""
-        topics = self._plan.repartition_topics
-        partitions = [p for task in tasks for p in self._plan.inputs(task) if p.topic in topics]
+        """Where the repartition partitions end that tasks read or write.
+
+        Offsets of the tasks are known, so whoever had them before has written all that it will ever write.
+        """
+        topics, tasks = self._plan.repartition_topics, list(tasks)
+        partitions = {p for task in tasks for p in self._plan.inputs(task) if p.topic in topics}
+        written = {topic for task in tasks for topic in self._plan.subtopologies[task.subtopology].sink_topics}
+        partitions |= {TopicPartition(t, p) for t in written & topics for p in range(self._plan.partitions[t])}
         return self._admin.log_ends(partitions, False) if partitions else {}
 
     @property

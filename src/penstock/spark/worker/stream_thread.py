@@ -286,15 +286,17 @@ class StreamThread:
         counted: dict[TaskId, int] = {}
         commits: dict[TaskId, TaskCommit] = {}
         processed, ends = 0, self._now() + _LONGEST_BATCH
+        read = [(self._readers[partition], partition, found.end) for partition, found in taken.ranges.items()]
+        for task, partition, end in read:  # before anything is handed over: what is in a topic is older
+            processed += self.tasks.add(task, partition, taken.columns[partition], end)
+        given = {task for task, _, _ in read}
         for level in sorted({levels[task.subtopology] for task in self._inputs}):
             outputs: dict[TaskId, list[RecordOrColumns]] = {}
+            written_back: dict[TaskId, list[RecordOrColumns]] = {}
             tasks = sorted(task for task in self._inputs if levels[task.subtopology] == level)
             for number, task in enumerate(tasks):
                 inputs = self._inputs[task]
-                ranges = {p: taken.ranges[p] for p in inputs if p in taken.ranges}
-                for partition, found in ranges.items():
-                    processed += self.tasks.add(task, partition, taken.columns[partition], found.end)
-                if not (ranges or task in counted or task in due):
+                if not (task in given or task in counted or task in due):
                     continue
                 processed += counted.get(task, 0)
                 now = self._now()
@@ -303,13 +305,15 @@ class StreamThread:
                 processed += self.tasks.process(task, self._lags(task, inputs), until)
                 left = [back for p in inputs if p in handed and (back := self._withdraw(task, p, handed[p])) is not None]
                 commit = commits[task] = self.tasks.prepare_commit(task)
-                outputs[task] = [*commit.outputs, *(item for back in left for item in self._repartitions.write_back(back))]
+                outputs[task] = commit.outputs
+                written_back[task] = [item for back in left for item in self._repartitions.write_back(back)]
             routed = self._repartitions.route(outputs)
             for task, written in routed.written.items():
-                commits[task] = commits[task]._replace(outputs=written)
+                commits[task] = commits[task]._replace(outputs=[*written, *written_back[task]])
             for partition, block in routed.handed.items():
                 task = self._readers[partition]
-                numbers = handed[partition] = self._repartitions.number(partition, len(block), positions[partition])
+                numbers = self._repartitions.number(partition, len(block), positions[partition])
+                handed.setdefault(partition, numbers)  # sub-topologies of several levels may write to a topic
                 counts = self.tasks.add_block(task, partition, block, numbers, positions[partition])
                 counted[task] = counted.get(task, 0) + counts
         return list(commits.values()), processed
