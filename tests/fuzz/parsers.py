@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from confluent_kafka.schema_registry import Schema
 
@@ -31,7 +32,7 @@ from penstock.query.position import Position
 from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from penstock.schema_registry import AvroSerde, JsonSchemaSerde, ProtobufSerde
 from penstock.schema_registry.clients import client_for
-from penstock.spark.batch_format import read_columns, write_columns
+from penstock.spark.record_block import RecordBlock
 from penstock.spark.vectors import Vector
 from penstock.state.aggregation_with_headers import plain_aggregation
 from penstock.state.buffers.changelog import read_changelog_record
@@ -162,9 +163,11 @@ def parsers() -> dict[str, Parser]:
         Vector(7, {SOURCES[0]: 3, SOURCES[1]: 4}, {SOURCES[0]: 1}).committed(text, SOURCES).metadata for text in ("", times)
     ]
     entries: list[Any] = [(5, b"k", b"v"), (6, None, b"w" * 100), (7, b"k2", None)]
-    numbers = pa.array([1, 2], pa.int64())
-    texts = pa.array([b"x", None])
-    columns = write_columns({"key": texts, "value": texts, "timestamp": numbers, "source": numbers, "offset": numbers})
+    texts, numbers = pa.array([b"x", None]), np.array([1, 2], np.int64)
+    blocks = [
+        RecordBlock(texts, texts, numbers).to_bytes(),
+        RecordBlock(texts, texts, numbers, [(), (("name", b"value"), ("none", None))], numbers).to_bytes(),
+    ]
     headers = serialize_headers((("name", b"value"), ("ä", b""), ("none", None)))
     return {
         **{name: _serde(*found) for name, found in PLAIN.items()},
@@ -194,7 +197,7 @@ def parsers() -> dict[str, Parser]:
             UnreadableBatchError,
         ),
         "wire": Parser(wire.decode, [wire.encode({TaskId(0, 3): [1, None, b"raw", "text", 0.5], "x": [TopicPartition("t", 1)]})]),
-        "columns": Parser(read_columns, [columns]),
+        "blocks": Parser(RecordBlock.from_bytes, blocks),
         "vectors": Parser(
             lambda data: Vector.of(OffsetAndMetadata(0, data.decode("latin-1")), SOURCES), [text.encode() for text in vectors]
         ),

@@ -56,7 +56,7 @@ ALLOWED = {
     ("spark/internals.py", "java_rdd.collectAsync().get()"): "a job of a lane takes as long as its turn; `Lane.cancel` ends it",
     ("spark/internals.py", "found.get()"): "Scala's Option",
     ("spark/worker/lane_process.py", "TaskContext.get()"): "the context of this task",
-    ("spark/worker/lane_worker.py", "TaskContext.get()"): "the context of this task",
+    ("spark/worker/residency.py", "TaskContext.get()"): "the context of this task",
     ("client/web/events.py", "gone.wait()"): "ends with the viewer, and is cancelled with its stream",
     ("client/kafka_streams.py", "self._thread.join()"): "on a thread of its own that `close` waits for as long as it was told to",
 }

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock import TopicPartition
 from tests.harness.hostile import hostile_headers, payload
 from tests.integration.topologies import all_that_is_shuffled
-from tests.unit.spark.log_world import World
+from tests.unit.spark.crash_world import Brokers, Form, Instance
 
 SOURCE = Path(penstock.__file__).parent
 
@@ -36,7 +37,7 @@ BUILT_IN = {"eval", "exec", "compile", "__import__"}
 
 ALLOWED = {
     (
-        "spark/worker/lane_worker.py",
+        "spark/worker/residency.py",
         "penstock.spark.internals.cloudpickle.loads",
     ): "the user's own code, which the driver sends with its functions",
     ("spark/internals.py", "pyspark.serializers.PickleSerializer"): "the numbers of rows, which the driver has just written",
@@ -93,8 +94,9 @@ def test_should_find_what_would_run_code(code: str, use: str) -> None:
     assert list(uses_of(ast.parse(code))) == [use]
 
 
+@pytest.mark.parametrize("form", Form)
 @pytest.mark.parametrize("records", [5, 100])
-def test_should_run_nothing_that_a_record_brings(records: int, tmp_path: Path) -> None:
+def test_should_run_nothing_that_a_record_brings(records: int, form: Form, tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     data = payload(mark)
     headers = hostile_headers(data)
@@ -102,16 +104,17 @@ def test_should_run_nothing_that_a_record_brings(records: int, tmp_path: Path) -
         "deserialization.exception.handler": "log_and_continue",
         "errors.dead.letter.queue.topic.name": "dead",
     }
-    world = World(all_that_is_shuffled(), tmp_path / "state", partitions=2, config=settings)
+    brokers = Brokers.of(all_that_is_shuffled(), 2, "dead")
     for number in range(records):
-        world.logs.append("lines", number % 2, data, data, number, headers)
-        world.logs.append("numbers", number % 2, data, data, number, headers)
-    while world.turn():
-        pass
-    world.start()
+        brokers.append("lines", number % 2, data, data, number, headers)
+        brokers.append("numbers", number % 2, data, data, number, headers)
+    for process in ("a", "b"):  # the second one restores everything
+        instance = Instance(all_that_is_shuffled(), brokers, tmp_path / "state", process, settings, form)
+        instance.run()
+        instance.die()
     assert not mark.exists()
-    assert len(world.values("audit")) == len(world.values("copies")) == len(world.values("dead")) == records
-    assert world.values("counts")
+    assert len(brokers.values("audit")) == len(brokers.values("copies")) == len(brokers.values("dead")) == records
+    assert brokers.values("counts")
     for topic in ("audit", "copies", "counts", "dead"):
-        written = [record for partition, log in world.logs.records.items() if partition.topic == topic for record in log]
+        written = [r for p in range(2) for r in brokers.committed_records(TopicPartition(topic, p))]
         assert {record.headers[: len(headers)] for record in written} == {headers}

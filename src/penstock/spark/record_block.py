@@ -205,11 +205,11 @@ def _checked_columns(data: bytes) -> dict[str, pa.Array]:
         batches = list(pa.ipc.open_stream(pa.py_buffer(data)))
         for batch in batches:
             batch.validate(full=True)  # 2 ns a row: no offset points beyond the bytes
+        names = batches[0].schema.names if batches else []  # UnicodeDecodeError if a name is not UTF-8
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as exc:
         raise SerializationError(f"a block of records cannot be read: {exc}") from exc
     if len(batches) != 1:
         raise SerializationError(f"a block of records has {len(batches)} Arrow batches instead of one")
-    names = batches[0].schema.names
     columns = dict(zip(names, batches[0].columns))
     expected = {name: kind for name, kind in {**_REQUIRED, **_OPTIONAL}.items() if name in columns or name in _REQUIRED}
     if len(columns) != len(names) or {name: column.type for name, column in columns.items()} != expected:

@@ -1,9 +1,9 @@
 """Applications that end at a named step of a batch, over brokers in memory.
 
-The plan, the offsets that tasks begin with, stream threads with their loop, tasks, stores and the consumer's side (`Follower`) are
-the real ones. Brokers, the clients of librdkafka, the group and the clock are not. Records and offsets of a transaction can be read
-when it has committed. A transaction that a dying thread leaves open hides what comes behind it until its producer is opened again,
-or until it times out. Its records then stay in the log: they take offsets and are never read.
+The plan, the offsets that tasks begin with, stream threads with their loop, tasks, stores and `Follower` are the real ones.
+Brokers, the clients of librdkafka, the group and the clock are not. Records and offsets of a transaction can be read when it has
+committed. A transaction that a dying thread leaves open hides what comes behind it until its producer is opened again, or until
+it times out. Its records then stay in the log: they take offsets and are never read.
 """
 
 from __future__ import annotations
@@ -124,6 +124,13 @@ class Brokers:
         self.limits: Mapping[str, int] = {}
         """Topics that consumers do not read beyond an offset, though there is more."""
         self.on_fetch: Callable[[], None] = lambda: None
+
+    @classmethod
+    def of(cls, topology: Any, partitions: int, *others: str) -> Brokers:
+        """Brokers with all topics of a topology, and others, each with so many partitions."""
+        subtopologies = topology.internal_topology_builder.subtopologies(APPLICATION, {})
+        topics = {t for s in subtopologies for t in (*s.source_topics, *s.changelog_topics, *s.sink_topics)}
+        return cls(dict.fromkeys({*topics, *others}, partitions))
 
     # as those see it who write
 
@@ -431,7 +438,7 @@ class Instance:
     # open and close
 
     def open(self) -> None:
-        """Own everything in the group's generation of now; a thread that goes on in it does not notice that another has failed."""
+        """Own everything in the group's generation of now. A thread that lives goes on in it, though another one has failed."""
         anew = self.generation != self.brokers.generation
         self.generation = self.brokers.generation
         begun = [index for index in self.form.threads if anew or index not in self.threads]
@@ -458,7 +465,9 @@ class Instance:
 
     def restore(self) -> bool:
         """Go on with restoring; whether it is done."""
-        return all([thread.restore() for thread in self.threads.values()])
+        for thread in self.threads.values():
+            thread.restore()
+        return not any(thread.tasks.restoring for thread in self.threads.values())
 
     def die(self) -> None:
         """All processes of the instance end at once."""

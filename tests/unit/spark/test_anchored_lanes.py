@@ -22,7 +22,7 @@ def test_should_make_its_row_anew_after_somebody_has_cleared_sparks_storage(monk
         anchors.append(SimpleNamespace(is_kept=True))
         return anchors[-1]
 
-    def run(spark: Any, rows: Any, partition: int | None) -> bytes:
+    def run(rows: Any) -> bytes:
         if not rows.is_kept:
             raise RuntimeError("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND")
         return b"done"

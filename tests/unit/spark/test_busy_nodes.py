@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from penstock.spark.answers import read_answer, write_answer
-from penstock.spark.messages import LaneAnswer
+from penstock.spark.messages import ThreadReport
+from penstock.spark.reports import read_report, write_report
 from penstock.spark.worker.busy_nodes import BusyNodes
 from penstock.spark.worker.current_work import CurrentWork
 from penstock.usage import own_usage, usage_of
@@ -34,10 +34,10 @@ def test_should_end_with_its_lane() -> None:
     wait_until(lambda: not busy.is_alive, "the thread has ended")
 
 
-def test_should_tell_what_a_worker_takes_in_its_answer() -> None:
+def test_should_tell_what_a_worker_takes_in_its_report() -> None:
     used = own_usage()
-    answer = LaneAnswer("worker", usage=(used.seconds, used.memory))
-    assert read_answer(write_answer(answer)).usage == (used.seconds, used.memory)
+    report = ThreadReport("worker", usage=(used.seconds, used.memory))
+    assert read_report(write_report(report)).usage == (used.seconds, used.memory)
     assert used.memory > 1_000_000
 
 

@@ -4,13 +4,11 @@ import pytest
 
 from penstock.client.scheduling.failures import error_of, is_transient
 from penstock.errors import TaskMigratedError
-from penstock.ids import TopicPartition
 from penstock.spark import internals
-from penstock.spark.answers import read_answer
-from penstock.spark.blobs import read_blobs
 from penstock.spark.driver import lane_jobs
-from penstock.spark.messages import Failure, OpenTurn, UpstreamWork
-from penstock.spark.worker import lane_worker
+from penstock.spark.messages import Failure, Residency
+from penstock.spark.reports import read_report
+from penstock.spark.worker.residency import run_residency
 
 
 def test_should_take_up_again_what_a_lost_executor_left() -> None:
@@ -59,26 +57,10 @@ def test_should_tell_the_executor_a_worker_belongs_to(
     assert internals.own_executor_id() == expected
 
 
-def test_should_open_nothing_on_another_executor_than_the_lanes_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_should_open_nothing_on_another_executor_than_the_threads_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_EXECUTOR_ID", "2")
-    turn = OpenTurn("key", 0, {}, None, executor="executor_some_host_1")
-    answer = read_answer(next(iter(lane_worker.run_turn(turn, iter([0])))))
-    assert answer.failure is not None
-    assert isinstance(error_of(answer.failure), TaskMigratedError)
-    assert "executor_some_host_1" in answer.failure.message
-
-
-def test_should_tell_the_driver_alone_what_failed_before_the_shuffle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lanes take nothing of a stage that has failed."""
-
-    def fail(application: bytes) -> None:
-        raise TaskMigratedError("the records could not be read")
-
-    monkeypatch.setattr(lane_worker, "_stage_lane", fail)
-    lanes = {TopicPartition("words", 0): 0, TopicPartition("words", 1): 1}
-    rows = list(lane_worker.run_stage(b"", lanes, 2, UpstreamWork(0, 0, ())))
-    assert {lane for lane, _ in rows} == {2}
-    failure = read_blobs([blob for _, blob in rows]).failure
-    assert failure is not None
-    assert isinstance(error_of(failure), TaskMigratedError)
-    assert "the records could not be read" in failure.message
+    residency = Residency("key", 0, 1, executor="executor_some_host_1")
+    report = read_report(next(iter(run_residency(residency, iter([0])))))
+    assert report.failure is not None
+    assert isinstance(error_of(report.failure), TaskMigratedError)
+    assert "executor_some_host_1" in report.failure.message

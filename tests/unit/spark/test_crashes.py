@@ -15,7 +15,7 @@ import pytest
 from penstock.runtime import task as task_module
 from penstock.spark.worker import step_sizes
 from tests.unit.spark.crash_cases import CASES, PARTITIONS, Case
-from tests.unit.spark.crash_world import APPLICATION, Brokers, Crash, Form, Instance, Step
+from tests.unit.spark.crash_world import Brokers, Crash, Form, Instance, Step
 from tests.unit.spark.vector_world import LEVEL, MIDST, UNEVEN, commit_vectors
 
 pytestmark = pytest.mark.sampled(3)
@@ -32,10 +32,7 @@ class Application:
 
     def __init__(self, case: Case, folder: Path, form: Form = Form.BLOCKS) -> None:
         self.case, self.folder, self.form = case, folder, form
-        topology = case.topology().internal_topology_builder
-        subtopologies = topology.subtopologies(APPLICATION, {})
-        topics = {t for s in subtopologies for t in (*s.source_topics, *s.changelog_topics, *s.sink_topics)}
-        self.brokers = Brokers(dict.fromkeys({*topics, *case.outputs}, PARTITIONS))
+        self.brokers = Brokers.of(case.topology(), PARTITIONS, *case.outputs)
         self.instances: list[Instance] = []
 
     def made(self, process: str = "a") -> Instance:
@@ -241,24 +238,6 @@ def crash_after(fetches: int) -> Callable[[], None]:
             raise Crash("between two batches")
 
     return fetched
-
-
-@pytest.mark.parametrize("step", Step)
-@pytest.mark.parametrize("name", CASES)
-def test_should_go_on_after_another_has_had_it_for_a_generation(begin: Callable[..., Application], name: str, step: Step) -> None:
-    """What comes back finds its old stores, from before the other one went on; both die on the way."""
-    application = begin(name)
-    application.turn(crash_at(0, step))
-    application.instance.die()
-    application.brokers.time_out()
-    application.brokers.generation += 1
-    application.start("b")
-    application.turn(crash_at(1, step), max_records=5)
-    application.instance.die()
-    application.brokers.time_out()
-    application.brokers.generation += 1
-    application.start("a")
-    finish(name, application)
 
 
 @pytest.mark.parametrize("step", Step)

@@ -162,7 +162,7 @@ def test_should_tell_the_step_and_penstocks_own_place_where_no_users_code_runs()
     assert work.now()[:3] == ("commit", "", "")
     left.set()
     thread.join(LIMIT)
-    assert str(work.now()) == "nothing: it waits for Spark, or for the records of a shuffle"
+    assert str(work.now()) == "nothing: it waits for records, or for Spark"
 
 
 def test_should_be_short_and_plain_whatever_the_names_are() -> None:

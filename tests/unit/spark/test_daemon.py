@@ -35,4 +35,4 @@ def test_should_import_nothing_before_it_listens_where_it_is_a_lanes(lane: bool)
         [sys.executable, "-c", LOADED], env=environment, capture_output=True, text=True, check=True, timeout=LIMIT
     )
     loaded = json.loads(done.stdout)
-    assert loaded == [] if lane else "penstock.spark.worker.lane_worker" in loaded
+    assert loaded == [] if lane else "penstock.spark.worker.residency" in loaded

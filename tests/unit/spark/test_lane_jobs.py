@@ -1,4 +1,4 @@
-"""What lanes are asked; Spark is played."""
+"""What stream threads are asked; Spark is played."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId
 from penstock.spark.driver import lane_jobs as module
 from penstock.spark.driver import state_updaters
-from penstock.spark.driver.lane_jobs import LaneJobs, LaneWork
+from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.spark.driver.placement import NoExecutorsError, SessionStoppedError
-from penstock.spark.messages import Application, LaneAnswer, TaskWork
+from penstock.spark.messages import Application, TaskStart, ThreadReport
 
 TASK = TaskId(0, 0)
 
@@ -29,7 +29,6 @@ class Lane:
         self.error: Exception | None = None
         self.spark, self.forsaken = spark, 0
         self.answer: Future[Any] | None = None
-        self.parts: list[tuple[Any, int]] = []
         self.cancelled: list[str] = []
 
     def forsake(self) -> None:
@@ -41,14 +40,10 @@ class Lane:
             return self.answer
         answered: Future[Any] = Future()
         if self.error is None:
-            answered.set_result(LaneAnswer("w"))
+            answered.set_result(ThreadReport("w"))
         else:
             answered.set_exception(self.error)
         return answered
-
-    def submit_partition(self, rows: Any, partition: int, function: Any, description: str, read: Any) -> Future[Any]:
-        self.parts.append((rows, partition))
-        return self.submit(function, description, read)
 
     def move(self, executor: str | None) -> None:
         self.executor = executor
@@ -76,23 +71,28 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Any:
         )
         known = {**master, **settings}
         config = StreamsConfig({"application.id": "app", "bootstrap.servers": "b:1", **own})
-        plan: Any = SimpleNamespace(shuffled={})
+        plan: Any = SimpleNamespace()
         return LaneJobs(context, Application("key", config, plan, None, "p", "client"), ["t1", "t2"])
 
     return made
 
 
-def open_all(lane_jobs: LaneJobs, *tasks: dict[TaskId, Any]) -> None:
-    for lane, owned in enumerate(tasks):
-        lane_jobs.answer(lane_jobs.open(lane, owned))
+def reside(lane_jobs: LaneJobs, thread: int, tasks: dict[TaskId, TaskStart], seconds: float = 0.0) -> Future[ThreadReport]:
+    limits = {"idle_seconds": 10.0, "commit_seconds": 0.1}
+    return lane_jobs.reside(thread, 1, tasks, b"", seconds=seconds, max_records=1_000, **limits)
+
+
+def open_all(lane_jobs: LaneJobs, *tasks: dict[TaskId, TaskStart]) -> None:
+    for thread, owned in enumerate(tasks):
+        lane_jobs.answer(reside(lane_jobs, thread, owned))
 
 
 def test_should_ask_nothing_of_lanes_that_have_nothing_with_dynamic_allocation(make: Any) -> None:
     lane_jobs = make({"spark.dynamicAllocation.enabled": "true"})
-    for tasks in ({}, {}, {TASK: {}}):
+    for tasks in ({}, {}, {TASK: TaskStart()}):
         open_all(lane_jobs, tasks, {})
     assert lane_jobs.lanes[1].asked == ["open nothing"], "its producer is opened once: that ends what a crash has left open"
-    open_all(lane_jobs, {}, {TASK: {}})
+    open_all(lane_jobs, {}, {TASK: TaskStart()})
     open_all(lane_jobs, {}, {})
     assert lane_jobs.lanes[0].asked == ["open nothing", "open 0_0", "open nothing"]
     assert lane_jobs.lanes[1].asked == ["open nothing", "open 0_0", "open nothing"]
@@ -101,7 +101,7 @@ def test_should_ask_nothing_of_lanes_that_have_nothing_with_dynamic_allocation(m
 def test_should_ask_again_of_a_lane_that_has_failed(make: Any) -> None:
     lane_jobs = make({"spark.dynamicAllocation.enabled": "true"})
     lane_jobs.lanes[1].error = RuntimeError("executor lost")
-    assert lane_jobs.answer(lane_jobs.open(1, {})).lost
+    assert lane_jobs.answer(reside(lane_jobs, 1, {})).lost
     open_all(lane_jobs, {}, {})
     assert [len(lane.asked) for lane in lane_jobs.lanes.values()] == [1, 2]
 
@@ -117,21 +117,11 @@ def test_should_wait_for_no_lane(make: Any) -> None:
     lane_jobs = make({})
     waiting: Future[Any] = Future()
     lane_jobs.lanes[1].answer = waiting
-    opening, turn = (
-        lane_jobs.open(1, {TASK: {}}),
-        lane_jobs.process(1, LaneWork({TASK: TaskWork()}, b"", description="orders-0[0..3)")),
-    )
+    opening, resident = reside(lane_jobs, 1, {TASK: TaskStart()}), reside(lane_jobs, 1, {TASK: TaskStart()}, 60.0)
     assert not opening.done()
-    assert not turn.done()
-    assert lane_jobs.lanes[1].asked == ["open 0_0", "orders-0[0..3)"]
-    assert lane_jobs.open(0, {}).done()
-
-
-def test_should_give_a_lane_a_part_of_what_a_stage_has_brought(make: Any) -> None:
-    lane_jobs = make({})
-    rows: Any = object()
-    lane_jobs.process(1, LaneWork({TASK: TaskWork()}, b"", description="lines-0[0..3)"), rows)
-    assert lane_jobs.lanes[1].parts == [(rows, 1)]
+    assert not resident.done()
+    assert lane_jobs.lanes[1].asked == ["open 0_0", "process 0_0"]
+    assert reside(lane_jobs, 0, {}).done()
 
 
 def test_should_take_a_lane_out_before_it_is_ended(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +212,7 @@ def test_should_say_that_the_session_was_stopped(make: Any, monkeypatch: pytest.
     lane_jobs = make({})
     monkeypatch.setattr(module, "has_ended", lambda spark: True)
     lane_jobs.lanes[1].error = RuntimeError("Cannot call methods on a stopped SparkContext")
-    failure = lane_jobs.answer(lane_jobs.open(1, {})).failure
+    failure = lane_jobs.answer(reside(lane_jobs, 1, {})).failure
     assert failure is not None
     assert failure.kind == "SessionStopped"
     with pytest.raises(SessionStoppedError):
@@ -235,7 +225,7 @@ def test_should_go_on_on_another_session_with_lanes_of_the_same_numbers_and_name
     lane_jobs = make({"spark.dynamicAllocation.enabled": "true"}, **{"spark.scheduler.pool": "lanes"})
     lane_jobs.add_lane(4, "t5")
     for lane in lane_jobs.lanes:
-        lane_jobs.open(lane, {TASK: {}} if lane == 0 else {})
+        reside(lane_jobs, lane, {TASK: TaskStart()} if lane == 0 else {})
     before, session = dict(lane_jobs.lanes), SimpleNamespace()
     lane_jobs.renew(session)
     assert [lane.forsaken for lane in before.values()] == [1, 1, 1]
@@ -246,7 +236,7 @@ def test_should_go_on_on_another_session_with_lanes_of_the_same_numbers_and_name
     assert {lane.executor for lane in lane_jobs.lanes.values()} == {"executor_host_7"}
     assert lane_jobs.query_address(0) is None
     for lane in lane_jobs.lanes:
-        lane_jobs.open(lane, {})
+        reside(lane_jobs, lane, {})
     assert [lane.asked for lane in lane_jobs.lanes.values()] == [["open nothing"]] * 3, "their producers end what is still open"
 
 

@@ -151,7 +151,7 @@ def test_should_end_a_worker_that_spark_does_not_end(lane: Lane, spark: Spark, m
     spark.master = "spark://host:7077"
     ended: list[str] = []
 
-    def run(_: Any, environment: dict[str, str], partition: int | None = None) -> bytes:
+    def run(environment: dict[str, str]) -> bytes:
         if environment == {VARIABLE: "app-1"}:
             return spark.job()
         ended.append("executor_host_0")

@@ -6,87 +6,103 @@ import pytest
 
 from penstock import (
     Consumed,
-    FailOnInvalidTimestamp,
     Grouped,
-    LogAndSkipOnInvalidTimestamp,
     Materialized,
     Processor,
+    Produced,
+    Repartitioned,
     Serde,
     Serdes,
     StreamsBuilder,
     StreamsConfig,
-    UsePartitionTimeOnInvalidTimestamp,
-    WallclockTimestampExtractor,
+    TaskId,
+    TopicPartition,
 )
-from penstock.errors import ConfigError
-from penstock.ids import TopicPartition
-from penstock.runtime.carry_over import ProcessorMetadata, TopicPartitionMetadata, with_logs
-from penstock.spark.plan import Plan, StateBound, make_plan, vector_bytes
-from penstock.spark.vectors import Vector
+from penstock.spark.plan import Plan, StateBound, make_plan, partitions_of
 from penstock.state.stores import Stores
 
 TEXT = Serdes.string()
+READS: Any = Consumed(TEXT, TEXT)
 
 
-def own_time(record: Any, partition_time: int) -> int:
-    return int(record.timestamp)
-
-
-def own_or_last(record: Any, partition_time: int) -> int:
-    return record.timestamp if record.timestamp >= 0 else partition_time
-
-
-def from_within(record: Any, partition_time: int) -> int:
-    return max(time for time in (record.timestamp, *(partition_time for _ in range(1))))
-
-
-class Mixed:
-    def extract(self, record: Any, partition_time: int) -> int:
-        return max(record.timestamp, partition_time)
-
-
-class Called:
-    def __call__(self, record: Any, partition_time: int) -> int:
-        return int(record.value)
-
-
-def plan_with(
-    extractor: Any,
-    transport: str = "auto",
-    partitions: int = 2,
-    targets: int | None = None,
-    counts: Materialized[Any, Any] | None = None,
-) -> Plan:
-    builder = StreamsBuilder()
-    lines = builder.stream("lines", Consumed(TEXT, TEXT, timestamp_extractor=extractor))
-    lines.group_by(lambda _, word: word, Grouped("words", TEXT, TEXT)).count(counts)
-    config = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1", "repartition.transport": transport})
+def plan_of(builder: StreamsBuilder, partitions: int = 2, **settings: Any) -> Plan:
+    config = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1", **settings})
     built = builder.build().internal_topology_builder
     built.rewrite_topology(config)
     subtopologies = built.subtopologies("app", {})
-    topics = {topic: partitions for s in subtopologies for topic in s.source_topics}
-    topics |= {topic: targets or partitions for s in subtopologies for topic in s.repartition_source_topics}
-    return make_plan(subtopologies, topics, config)
+    topics = {topic for s in subtopologies for topic in (*s.source_topics, *s.sink_topics)}
+    return make_plan(subtopologies, dict.fromkeys(topics, partitions), config)
+
+
+def chain(repartitions: int) -> StreamsBuilder:
+    builder = StreamsBuilder()
+    stream = builder.stream("lines", READS)
+    for number in range(repartitions):
+        stream = stream.select_key(lambda _, value: value).repartition(Repartitioned(f"again-{number}", TEXT, TEXT))
+    stream.to("out", Produced(TEXT, TEXT))
+    return builder
+
+
+def test_should_run_subtopologies_in_the_order_of_their_repartitions() -> None:
+    plan = plan_of(chain(3))
+    assert sorted(plan.levels.values()) == [0, 1, 2, 3]
+    for reader in plan.subtopologies.values():
+        assert all(plan.levels[writer.id] < plan.levels[reader.id] for writer in plan.feeding(reader))
+    assert plan.repartition_topics == {f"app-again-{number}-repartition" for number in range(3)}
+    assert not plan.cyclic_topics
+
+
+def test_should_run_a_subtopology_after_the_last_of_those_that_feed_it() -> None:
+    """One input comes from its source directly, the other one through another repartition."""
+    builder = StreamsBuilder()
+    lines = builder.stream("lines", READS)
+    first = lines.select_key(lambda _, value: value).repartition(Repartitioned("first", TEXT, TEXT))
+    second = first.select_key(lambda _, value: value).repartition(Repartitioned("second", TEXT, TEXT))
+    direct = lines.select_key(lambda key, _: key).repartition(Repartitioned("direct", TEXT, TEXT))
+    second.merge(direct).to("out", Produced(TEXT, TEXT))
+    plan = plan_of(builder)
+    [last] = [s for s in plan.subtopologies.values() if "out" in s.sink_topics]
+    assert plan.levels[last.id] == 2
+    assert len(plan.feeding(last)) == 2
+
+
+def test_should_know_the_topics_that_lead_back() -> None:
+    """A table that is joined with itself by a foreign key feeds the sub-topology that it reads from."""
+    builder = StreamsBuilder()
+    people = builder.table("people", READS, Materialized("people", TEXT, TEXT))
+    people.join(
+        people, lambda one, other: one + other, foreign_key=lambda boss: boss, materialized=Materialized("pairs", TEXT, TEXT)
+    )
+    plan = plan_of(builder)
+    assert plan.cyclic_topics
+    assert plan.cyclic_topics <= plan.repartition_topics
+
+
+def counting(counts: Any = None, **settings: Any) -> Plan:
+    builder = StreamsBuilder()
+    builder.stream("lines", READS).group_by(lambda _, word: word, Grouped("words", TEXT, TEXT)).count(counts)
+    return plan_of(builder, **settings)
+
+
+def test_should_only_count_what_is_only_counted() -> None:
+    assert counting().counted == {"app-words-repartition"}
+    assert not counting(**{"repartition.format": "records"}).counted
+    assert not counting(**{"statestore.cache.max.bytes": 0}).counted
+    assert not counting(Materialized("counts", caching=False)).counted
+    assert not plan_of(chain(1)).counted
+
+
+@pytest.mark.parametrize("which", ["key_serde", "value_serde"])
+def test_should_send_whole_records_where_a_serde_of_the_counts_takes_headers(which: str) -> None:
+    plain: Any = Serde(lambda topic, value: b"", lambda topic, data: None)
+    with_headers: Any = Serde(lambda topic, value, headers: b"", lambda topic, data, headers: None)
+    assert counting(Materialized("counts", **{which: plain})).counted
+    assert not counting(Materialized("counts", **{which: with_headers})).counted
 
 
 class Sees(Processor[Any, Any, Any, Any]):
     def process(self, record: Any) -> None:
         """Whatever it does with the store."""
-
-
-def plan_with_store(supplier: Any, logged: bool) -> Plan:
-    """A store of words behind a repartition."""
-    builder = StreamsBuilder()
-    store = Stores.key_value_store_builder(supplier, TEXT, TEXT)
-    builder.add_state_store(store if logged else store.with_logging_disabled())
-    words = builder.stream("lines", Consumed(TEXT, TEXT)).group_by(lambda _, word: word, Grouped("words", TEXT, TEXT)).count()
-    words.to_stream().process(Sees, "seen")
-    config = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1"})
-    built = builder.build().internal_topology_builder
-    built.rewrite_topology(config)
-    subtopologies = built.subtopologies("app", {})
-    topics = {topic: 2 for s in subtopologies for topic in (*s.source_topics, *s.repartition_source_topics)}
-    return make_plan(subtopologies, topics, config)
 
 
 @pytest.mark.parametrize(
@@ -100,61 +116,18 @@ def plan_with_store(supplier: Any, logged: bool) -> Plan:
     ],
 )
 def test_should_know_where_state_without_a_changelog_is_bound_to(supplier: Any, logged: bool, bound: StateBound | None) -> None:
-    plan = plan_with_store(supplier, logged)
-    assert dict(plan.bound) == ({} if bound is None else {1: bound})
-    assert bool(plan.shuffled) is (bound is not StateBound.PROCESS), "a change of the transport closes tasks"
+    builder = StreamsBuilder()
+    store = Stores.key_value_store_builder(supplier, TEXT, TEXT)
+    builder.add_state_store(store if logged else store.with_logging_disabled())
+    words = builder.stream("lines", READS).group_by(lambda _, word: word, Grouped("words", TEXT, TEXT)).count()
+    words.to_stream().process(Sees, "seen")
+    assert dict(plan_of(builder).bound) == ({} if bound is None else {1: bound})
 
 
-@pytest.mark.parametrize("extractor", [None, FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp(), own_time, Called()])
-def test_should_shuffle_where_the_time_comes_from_the_record_alone(extractor: Any) -> None:
-    assert plan_with(extractor).shuffled
-
-
-@pytest.mark.parametrize("extractor", [UsePartitionTimeOnInvalidTimestamp(), own_or_last, from_within, Mixed(), max])
-def test_should_write_to_the_topic_where_the_time_may_come_from_the_partition(extractor: Any) -> None:
-    assert not plan_with(extractor).shuffled
-
-
-@pytest.mark.parametrize("extractor", [UsePartitionTimeOnInvalidTimestamp(), own_or_last])
-def test_should_refuse_a_shuffle_that_would_forget_the_time_of_the_partition(extractor: Any) -> None:
-    with pytest.raises(ConfigError, match="uses the partition's time"):
-        plan_with(extractor, "shuffle")
-
-
-def test_should_shuffle_by_the_clock_only_where_asked_to() -> None:
-    assert not plan_with(WallclockTimestampExtractor()).shuffled
-    assert plan_with(WallclockTimestampExtractor(), "shuffle").shuffled
-
-
-@pytest.mark.parametrize("which", ["key_serde", "value_serde"])
-def test_should_shuffle_whole_records_where_a_serde_of_the_counts_takes_headers(which: str) -> None:
-    plain: Any = Serde(lambda topic, value: b"", lambda topic, data: None)
-    with_headers: Any = Serde(lambda topic, value, headers: b"", lambda topic, data, headers: None)
-    assert plan_with(None, counts=Materialized("counts", **{which: plain})).counted
-    taken = plan_with(None, counts=Materialized("counts", **{which: with_headers}))
-    assert taken.shuffled
-    assert not taken.counted
-
-
-def test_should_write_to_the_topic_where_there_are_more_sources_than_a_broker_keeps_positions_of() -> None:
-    assert plan_with(None, partitions=200).shuffled
-    assert not plan_with(None, partitions=300).shuffled
-    with pytest.raises(ConfigError, match=r"300 partitions of its topics take up to 3,907 bytes.*room for 3,000"):
-        plan_with(None, "shuffle", partitions=300)
-
-
-def test_should_write_to_the_topic_where_the_shuffle_could_not_be_left_any_more() -> None:
-    """What all targets had of a source is committed with its offset."""
-    assert plan_with(None, targets=200).shuffled
-    assert not plan_with(None, targets=300).shuffled
-    assert plan_with(None, "shuffle", targets=300).shuffled
-
-
-def test_should_fit_what_a_broker_keeps_of_an_offset() -> None:
-    """All that a task behind a shuffle commits with its offset: what it must not forget, the ids of topics, and its vector."""
-    sources = [TopicPartition("lines-of-a-shop", partition) for partition in range(200)]
-    assert vector_bytes({"lines-of-a-shop": 200}) < 3_000
-    stores = ProcessorMetadata({f"KSTREAM-AGGREGATE-STATE-STORE-{number:010}": 1 << 62 for number in range(4)})
-    times = TopicPartitionMetadata(1 << 62, stores).encode()
-    vector = Vector(10**12, dict.fromkeys(sources, 10**12 - 1)).committed(times, sources, 10**12)
-    assert len(with_logs(vector, {"lines-of-a-shop": 1 << 62}).metadata) < 4_096
+def test_should_have_a_task_for_each_partition_of_each_subtopology() -> None:
+    plan = plan_of(chain(1), partitions=3)
+    assert plan.tasks() == [TaskId(s, p) for s in (0, 1) for p in range(3)]
+    assert [len(plan.inputs(task)) for task in plan.tasks()] == [1] * 6
+    [reader] = [s.id for s in plan.subtopologies.values() if s.repartition_source_topics]
+    assert plan.inputs(TaskId(reader, 2)) == [TopicPartition("app-again-0-repartition", 2)]
+    assert partitions_of(plan, [TaskId(1 - reader, 2), TaskId(1 - reader, 0)]) == {"lines": [0, 2]}

@@ -40,19 +40,17 @@ from penstock import (
     Windowed,
 )
 from penstock.dsl.options import Consumed, Grouped
-from penstock.ids import TopicPartition
 from penstock.query.own_queries import query_of
 from penstock.query.queries import RangeQuery
-from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.queries.entries import all_entries
 from penstock.runtime.queries.execution import run_query
 from penstock.runtime.queries.reader_context import ReaderContext
 from penstock.runtime.queries.views import ReadOnlyKeyValueStore, ReadOnlySessionStore, ReadOnlyWindowStore
-from penstock.spark.messages import Application
+from penstock.spark.messages import Application, ThreadReport
 from penstock.spark.plan import make_plan
 from penstock.spark.queries.channel import answer_of, connect
 from penstock.spark.queries.live_store import FIRST_PART
-from penstock.spark.queries.query_client import LanePartition, ask_doing, ask_progress, ask_to_leave
+from penstock.spark.queries.query_client import LanePartition, ask_doing, ask_report, ask_to_leave
 from penstock.spark.queries.query_listener import CODEC, QueryListener, readable_store, store_to_query
 from penstock.spark.worker.current_work import CurrentWork, Doing
 from penstock.state.capabilities import innermost
@@ -162,7 +160,8 @@ class Lane:
         self.tasks = Tasks(folder)
         self.work = CurrentWork()
         host = None if on_this_host else "127.0.0.1"
-        self.listener = QueryListener(self.application, self.tasks, host, self.work)  # type: ignore[arg-type]
+        self.reports = [ThreadReport("worker", iterations=7)]
+        self.listener = QueryListener(self.application, self.tasks, host, self.work, self.reports.pop)  # type: ignore[arg-type]
 
     @property
     def address(self) -> Any:
@@ -240,29 +239,43 @@ def test_should_read_versions_through_the_lane(lane: Lane) -> None:
 
 
 def test_should_tell_what_it_does_in_the_midst_of_a_turn(lane: Lane) -> None:
-    with lane.listener.turn, lane.work.turn("fetch"):
+    with lane.listener.batch, lane.work.turn("fetch"):
         doing = ask_doing(lane.address, lane.application, 30)
     assert doing is not None
     assert doing.step == "fetch"
     assert ask_doing(lane.address, lane.application, 30) == Doing()
 
 
-def test_should_tell_how_far_it_has_come_in_the_stay_that_is_asked_for(lane: Lane) -> None:
-    done = {TopicPartition("in", 1): OffsetAndMetadata(7, "AgAAAA==")}
-    lane.listener.progress = 3, done
-    assert ask_progress(lane.address, lane.application, 3, 30) == done
-    assert ask_progress(lane.address, lane.application, 2, 30) == {}
+def test_should_report_what_was_done_in_the_residency_that_is_asked_for(lane: Lane) -> None:
+    lane.listener.begin(3)
+    assert ask_report(lane.address, lane.application, 2, 30) is None
+    assert ask_report(lane.address, lane.application, 3, 30) == ThreadReport("worker", iterations=7)
+    assert not lane.reports
 
 
 def test_should_hear_that_it_is_called_back(lane: Lane) -> None:
-    assert ask_to_leave(lane.address, lane.application, 3, 30)
+    lane.listener.begin(3)
     assert ask_to_leave(lane.address, lane.application, 2, 30)
-    assert lane.listener.called_back == 3
+    assert not lane.listener.is_called_back(3)
+    assert not lane.listener.leave.is_set()
+    assert ask_to_leave(lane.address, lane.application, 3, 30)
+    assert lane.listener.is_called_back(3)
+    assert lane.listener.leave.is_set()
+    lane.listener.begin(4)
+    assert not lane.listener.is_called_back(4)
+    assert not lane.listener.leave.is_set()
 
 
-def test_should_tell_neither_progress_nor_hear_a_call_where_a_lane_is_gone(lane: Lane) -> None:
+def test_should_be_called_back_from_a_residency_before_it_begins(lane: Lane) -> None:
+    assert ask_to_leave(lane.address, lane.application, 5, 30)
+    lane.listener.begin(5)
+    assert lane.listener.is_called_back(5)
+    assert lane.listener.leave.is_set()
+
+
+def test_should_neither_report_nor_hear_a_call_where_a_lane_is_gone(lane: Lane) -> None:
     lane.listener.close()
-    assert ask_progress(lane.address, lane.application, 3) == {}
+    assert ask_report(lane.address, lane.application, 3) is None
     assert not ask_to_leave(lane.address, lane.application, 3)
 
 
@@ -286,7 +299,7 @@ def test_should_wait_for_the_end_of_a_turn_before_it_reads_memory(lane: Lane) ->
     reader = lane.partition("in_memory-counts")
     view: Any = ReadOnlyKeyValueStore("counts", lambda: [reader], lambda value: value.value)
     found: list[Any] = []
-    with lane.listener.turn:
+    with lane.listener.batch:
         store.put("a", ValueAndTimestamp(1, 1))  # half of a turn
         thread = threading.Thread(target=lambda: found.append(view.get("a")))
         thread.start()
@@ -386,7 +399,7 @@ def test_should_look_at_a_part_of_memory_for_who_wants_one_entry(lane: Lane, kin
     build, held = ReadOrder.build, []
 
     def watched(order: ReadOrder) -> None:
-        held.append(lane.listener.turn.locked())
+        held.append(lane.listener.batch.locked())
         build(order)
 
     monkeypatch.setattr(ReadOrder, "build", watched)
@@ -408,7 +421,7 @@ def test_should_look_at_a_part_of_memory_for_who_wants_one_entry(lane: Lane, kin
 def test_should_let_turns_run_between_the_parts_of_a_table(lane: Lane, kind: str) -> None:
     counted(lane, kind, 40_000)
     reader = lane.partition(f"in_memory-{kind}")
-    lock, taken = lane.listener.turn, 0
+    lock, taken = lane.listener.batch, 0
     with reader.lease() as lease:
         for number, _ in enumerate(all_entries(lease.store)):
             if number % 500 == 0:
@@ -428,7 +441,7 @@ def test_should_read_a_page_of_one_commit(lane: Lane) -> None:
     view: Any = ReadOnlyKeyValueStore("counts", lambda: [reader], lambda value: value.value)
     with view.all() as entries:
         page = [next(entries)]
-        with lane.listener.turn:
+        with lane.listener.batch:
             for number in range(5_000):
                 store.put(f"k{number:04}", ValueAndTimestamp(1, 0))
             store.put("k00001", ValueAndTimestamp(1, 0))

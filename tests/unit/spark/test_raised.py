@@ -12,9 +12,9 @@ import pytest
 
 from penstock.client.scheduling.failures import error_of, is_transient
 from penstock.errors import BrokerError, ProcessingError, SerializationError, StreamsError
-from penstock.spark.answers import read_answer, write_answer
-from penstock.spark.messages import Failure, LaneAnswer
+from penstock.spark.messages import Failure, ThreadReport
 from penstock.spark.raised import Raised
+from penstock.spark.reports import read_report, write_report
 
 
 class OutOfStockError(Exception):
@@ -50,8 +50,8 @@ class NeedsMoreError(Exception):
 
 def told(error: BaseException) -> Raised:
     """As the driver gets it."""
-    answer = LaneAnswer("worker", failure=Failure("StreamsError", "", "", Raised.of(error)))
-    failure = read_answer(write_answer(answer)).failure
+    report = ThreadReport("worker", failure=Failure("StreamsError", "", "", Raised.of(error)))
+    failure = read_report(write_report(report)).failure
     assert failure is not None
     assert failure.error is not None
     return failure.error
@@ -172,7 +172,7 @@ def test_should_tell_of_long_chains_and_texts_only_so_much() -> None:
     error: BaseException = ValueError("x" * 3_000_000)
     for _ in range(100):
         error = caused(ValueError("y"), error)
-    assert len(write_answer(LaneAnswer("w", failure=Failure("", "", "", Raised.of(error))))) < 10_000
+    assert len(write_report(ThreadReport("w", failure=Failure("", "", "", Raised.of(error))))) < 10_000
     long = told(ValueError("x" * 3_000_000))
     assert len(long.text) < 200_000
     assert type(long.exception()) is ValueError

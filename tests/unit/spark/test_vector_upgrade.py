@@ -14,7 +14,7 @@ from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.sink_format import SinkFormat
 from penstock.serdes.codecs import serialize_bytes
 from penstock.spark.vectors import is_vector, without_vector
-from penstock.spark.worker.shuffled_before import ShuffledBefore, SkippingCollector
+from penstock.spark.worker.vector_upgrade import ShuffledBefore, SkippingCollector
 
 LINES = TopicPartition("lines", 0)
 KEYS = {p: next(k for k in (b"%d" % n for n in range(99)) if default_partition(k, 2) == p) for p in (0, 1)}
