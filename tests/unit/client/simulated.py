@@ -1,7 +1,7 @@
 """An instance whose threads, brokers and group are simulated, on a clock of its own: everything happens when it is told to.
 
-The event loop is the real one, with its real TaskManager, ThreadSupervisor and offsets. Simulated workers check what no event loop
-may ever cause: reading anything twice or leaving anything out, opening a task in two threads, running two jobs in one thread.
+The event loop is the real one, with its real TaskManager and ThreadSupervisor. Simulated workers check what no event loop may
+ever cause: reading anything twice or leaving anything out, opening a task in two threads, running two jobs in one thread.
 """
 
 from __future__ import annotations
@@ -189,7 +189,11 @@ class LaneJobs:
             self.fail(job, lost=True)
 
     def lost_lanes(self) -> dict[int, str]:
-        return {index: lane.executor for index, lane in self.lanes.items() if lane.executor in self.lost}
+        found = {index: lane.executor for index, lane in self.lanes.items() if lane.executor in self.lost}
+        for index in found:  # what runs there is cancelled
+            for job in list(self.pending[index]):
+                self.fail(job, lost=True)
+        return found
 
     def better_places(self) -> dict[int, str]:
         return self.places

@@ -17,13 +17,13 @@ import pytest
 from penstock import Consumed, KafkaStreams, Serdes, State, StreamsBuilder, StreamsError, StreamThreadExceptionResponse
 from penstock.client.listeners import StateRestoreListener
 from penstock.client.replicas.standby_listener import StandbyUpdateListener, standby_events
-from penstock.client.scheduling.failures import LaneLostError
+from penstock.client.scheduling.failures import ThreadLostError
 from penstock.client.stream_threads import ThreadState
 from penstock.errors import BrokerError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
-from penstock.spark.messages import Failure, LaneAnswer, RestoreProgress
+from penstock.spark.messages import Failure, RestoreProgress
 from penstock.spark.worker.standby_worker import Loaded
-from tests.unit.client.simulated import World
+from tests.unit.client.simulated import Resident, World
 from tests.unit.client.test_simulation import consumed_once
 
 REPLACE_THREAD, SHUTDOWN_CLIENT, SHUTDOWN_APPLICATION = StreamThreadExceptionResponse
@@ -62,7 +62,7 @@ class Client:
         builder = StreamsBuilder()
         builder.stream("in", Consumed(BYTES, BYTES)).to("out")
         self.streams: Any = KafkaStreams(builder.build(), {"application.id": "app", "bootstrap.servers": "nobody:1"})
-        self.world = world = World(clock, lanes=2, **{"task.spread": "always"})
+        self.world = world = World(clock, threads=2, **{"task.spread": "always"})
         self.asked: list[BaseException] = []
         self.restores_on = False
         streams, listener = self.streams, SimpleNamespace(**dict.fromkeys(CALLBACKS, lambda *_: None))
@@ -72,8 +72,8 @@ class Client:
         streams.set_standby_update_listener(listener)
         streams.set_uncaught_exception_handler(lambda error: self.asked.append(error) or response)
         streams._life.state = State.REBALANCING
-        streams._conductor, streams._member = world.conductor, world.conductor.member
-        for _ in world.lane_jobs.lanes:
+        streams._loop, streams._member = world.loop, world.loop.member
+        for _ in world.jobs_of.lanes:
             streams._threads.add().set_state(ThreadState.STARTING)
         events = world.events
         events.on_running, events.on_rebalancing, events.on_failure = (
@@ -81,23 +81,25 @@ class Client:
             streams._on_rebalancing,
             streams._on_failure,
         )
-        events.on_assigned, events.on_lane, events.on_restore = (
+        events.on_assigned, events.on_thread, events.on_restore = (
             streams._on_assigned,
-            streams._on_lane,
+            streams._on_thread,
             streams._restore_events(),
         )
         self.standbys = standby_events(streams._callbacks, lambda: streams._standby_listener)
-        open_ = world.lane_jobs._open
+        open_ = world.jobs_of._open
 
-        def opened(lane: int, tasks: Any) -> LaneAnswer:
-            answer = open_(lane, tasks)
+        def opened(job: Resident) -> None:
+            before = set(world.jobs_of.workers[job.thread].tasks)
+            open_(job)
             progress = tuple(
-                RestoreProgress(task, "store", TopicPartition("changelog", task.partition), 0, 5, 10, 5) for task in answer.begun
+                RestoreProgress(task, "store", TopicPartition("changelog", task.partition), 0, 5, 10, 5)
+                for task in job.starts
+                if task not in before
             )
-            answer.restored, answer.restoring = ((), progress) if self.restores_on else (progress, ())
-            return answer
+            job.report.restored, job.report.restoring = ((), progress) if self.restores_on else (progress, ())
 
-        world.lane_jobs._open = opened  # type: ignore[method-assign]
+        world.jobs_of._open = opened  # type: ignore[method-assign]
         world.assign()
 
     def go_on(self) -> None:
@@ -113,22 +115,22 @@ class Client:
         self.world.produce("lines", 1)
         for _ in range(40):
             self.world.step()
-            self.world.do_beside()
-            if turns := self.world.turns():
-                self.world.lane_jobs.fail(turns[0], lost=True)
+            self.world.do_background()
+            if residents := self.world.residents():
+                self.world.jobs_of.fail(residents[0], lost=True)
                 break
         self.world.settle(10)
 
     @property
     def is_over(self) -> bool:
-        return self.world.conductor._run.is_over
+        return self.world.loop._run.is_over
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lanes that fail again and again begin anew at once, and for as long as it takes."""
-    monkeypatch.setattr("penstock.client.scheduling.health.Health.rests", property(lambda self: False))
-    monkeypatch.setattr("penstock.client.scheduling.health.Health.failing_seconds", property(lambda self: 0.0))
+    monkeypatch.setattr("penstock.client.scheduling.backoff.Backoff.rests", property(lambda self: False))
+    monkeypatch.setattr("penstock.client.scheduling.backoff.Backoff.failing_seconds", property(lambda self: 0.0))
 
 
 @pytest.mark.parametrize("response", StreamThreadExceptionResponse, ids=lambda response: response.name)
@@ -161,11 +163,11 @@ def test_should_have_the_handler_decide_on_what_a_callback_raises(
     else:
         assert streams.failure is asked
         assert client.is_over is (response is SHUTDOWN_CLIENT)
-        assert client.world.conductor._run.is_halted is (response is SHUTDOWN_APPLICATION)
+        assert client.world.loop._run.is_halted is (response is SHUTDOWN_APPLICATION)
 
 
 @pytest.mark.parametrize(
-    "error", [BrokerError("away"), TaskMigratedError("gone"), LaneLostError("gone"), SystemExit(1)], ids=repr
+    "error", [BrokerError("away"), TaskMigratedError("gone"), ThreadLostError("gone"), SystemExit(1)], ids=repr
 )
 @pytest.mark.parametrize("callback", [STATE_LISTENER, "on_restore_end", "on_batch_loaded"])
 def test_should_not_take_what_a_callback_raises_for_a_failure_that_passes(
@@ -181,25 +183,26 @@ def test_should_not_take_what_a_callback_raises_for_a_failure_that_passes(
 
 def test_should_replace_the_thread_whose_task_has_a_restore_listener_that_raises(clock: list[float]) -> None:
     client = Client(clock, REPLACE_THREAD, "on_restore_start", Raising(1, Away()))
-    before = set(client.world.lane_jobs.lanes)
+    before = set(client.world.jobs_of.lanes)
     client.world.settle()
-    assert len(client.world.lane_jobs.lanes) == 2
-    assert client.world.lane_jobs.lanes.keys() != before
+    assert len(client.world.jobs_of.lanes) == 2
+    assert client.world.jobs_of.lanes.keys() != before
     assert client.streams._threads.failed == 1
 
 
-def test_should_go_on_where_a_restore_listener_raises_while_a_lane_is_released(clock: list[float], quick: None) -> None:
+def test_should_go_on_where_a_restore_listener_raises_while_a_thread_is_released(clock: list[float], quick: None) -> None:
     """That is within the recovery from another failure."""
     client = Client(clock, REPLACE_THREAD, "on_restore_suspended", Raising(1, Away()))
     client.restores_on = True
-    client.world.until(lambda: client.world.lane_jobs.workers[0].tasks or client.world.jobs())
+    client.world.until(lambda: client.world.jobs_of.workers[0].tasks or client.world.jobs())
     for _ in range(20):
         client.world.step()
-        client.world.do_beside()
+        client.world.do_background()
         for job in client.world.jobs():
-            client.world.lane_jobs.finish(job)
-    client.world.lane_jobs.lose_executor(0)
+            client.world.jobs_of.finish(job)
+    client.world.jobs_of.lose_executor(0)
     client.go_on()
+    client.world.settle(60)
     assert [type(error.__cause__) for error in client.asked] == [Away]
     client.restores_on = False
     client.world.settle()
@@ -251,12 +254,12 @@ def test_should_shut_down_where_the_handler_answers_something_else(clock: list[f
 
 
 @pytest.mark.parametrize("error", [Away("in the loop"), SystemExit(1)], ids=repr)
-def test_should_end_in_error_when_the_conductor_itself_fails(clock: list[float], error: BaseException) -> None:
+def test_should_end_in_error_when_the_event_loop_itself_fails(clock: list[float], error: BaseException) -> None:
     client = Client(clock, REPLACE_THREAD, STATE_LISTENER, Raising(0, error))
     released: list[bool] = []
     client.streams._release = released.append
-    client.world.conductor.step = Raising(1, error)  # type: ignore[method-assign]
-    client.streams._conduct()
+    client.world.loop.step = Raising(1, error)  # type: ignore[method-assign]
+    client.streams._run_loop()
     assert client.asked == [error]
     assert client.streams.failure is error
     assert (client.streams.state, released) == (State.ERROR, [False])

@@ -23,8 +23,6 @@ from penstock import (
     TopicPartition,
 )
 from penstock.client.assignment.group_assignment import GroupAssignor
-from penstock.client.scheduling.repartition_transports import Transports
-from penstock.client.scheduling.units import units_of
 from penstock.kafka.membership import MemberInfo, Shares
 from penstock.spark.plan import Plan
 from penstock.topology.specs import Subtopology
@@ -37,7 +35,6 @@ def subtopology(number: int, source: str, changelogs: dict[str, str]) -> Subtopo
 PLAN = Plan(
     {0: subtopology(0, "clicks", {"counts": "app-counts-changelog"}), 1: subtopology(1, "orders", {})},
     {"clicks": 2, "orders": 2, "app-counts-changelog": 2},
-    {},
 )
 BUSY = MemberInfo("a", 2, "here:1", ("0_0", "0_1"), (), {"0_0": -2, "0_1": -2}, {"zone": "x"})
 IDLE = MemberInfo("b", standby=("0_1",), offsets={"0_1": 90})
@@ -70,7 +67,7 @@ def ask(assignor: Any, members: Sequence[MemberInfo] = (BUSY, IDLE), plan: Plan 
     config = {"application.id": "app", "bootstrap.servers": "x:1", **settings}
     if assignor is not None:
         config["task.assignor.class"] = assignor
-    return GroupAssignor(StreamsConfig(config), Ends(), lambda: plan, Transports("shuffle", 60.0, lambda: None))(members)  # type: ignore[arg-type]
+    return GroupAssignor(StreamsConfig(config), Ends(), lambda: plan)(members)  # type: ignore[arg-type]
 
 
 def all_to(process: str) -> Callable[[ApplicationState], TaskAssignment]:
@@ -102,27 +99,6 @@ def test_should_tell_an_assignor_of_tasks_clients_and_settings_and_do_as_it_says
     assert (busy.previous_active_tasks, idle.previous_standby_tasks) == ({TaskId(0, 0), TaskId(0, 1)}, {TaskId(0, 1)})
     assert (busy.lag_for(TaskId(0, 0)), idle.lag_for(TaskId(0, 0)), idle.lag_for(TaskId(0, 1))) == (-2, 100, 10)
     assert state.assignment_configs.num_standby_replicas == 1
-
-
-def test_should_keep_a_pipeline_together_whatever_it_is_told() -> None:
-    bound = Plan(
-        {0: subtopology(0, "lines", {}), 1: subtopology(1, "words", {"counts": "app-counts-changelog"})},
-        {"lines": 3, "words": 3, "app-counts-changelog": 3},
-        {"words": 0},
-    )
-
-    def parted(state: ApplicationState) -> TaskAssignment:
-        tasks = sorted(state.all_tasks)
-        assert len({state.all_tasks[task].unit for task in tasks}) == 1
-        return TaskAssignment(
-            [
-                KafkaStreamsAssignment("a", [AssignedTask.active(tasks[0])]),
-                KafkaStreamsAssignment("b", map(AssignedTask.active, tasks[1:])),
-            ]
-        )
-
-    ((unit, _),) = units_of(bound).items()
-    assert ask(Own(parted), [MemberInfo("a"), MemberInfo("b")], bound).active == {"a": (), "b": (unit,)}
 
 
 def test_should_deal_out_as_without_it_while_an_assignor_cannot_decide() -> None:

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.assignment.group_assignment import GroupAssignor, member_tags, tasks_to_lanes
-from penstock.client.scheduling.repartition_transports import Transports
 from penstock.client.scheduling.units import units_of
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerError
@@ -22,7 +21,6 @@ def subtopology(number: int, source: str, changelogs: dict[str, str]) -> Subtopo
 PLAN = Plan(
     {0: subtopology(0, "clicks", {"counts": "app-counts-changelog"}), 1: subtopology(1, "orders", {})},
     {"clicks": 2, "orders": 2, "app-counts-changelog": 2},
-    {},
 )
 UNITS = units_of(PLAN)
 
@@ -47,7 +45,7 @@ class Ends:
 
 def assignor(end: int | None, racks: dict[TopicPartition, frozenset[str]] | None = None, **config: Any) -> GroupAssignor:
     given = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1", **config})
-    return GroupAssignor(given, Ends(end, racks), lambda: PLAN, Transports("auto", 60.0, lambda: None))  # type: ignore[arg-type]
+    return GroupAssignor(given, Ends(end, racks), lambda: PLAN)  # type: ignore[arg-type]
 
 
 def test_should_know_the_changelogs_of_tasks() -> None:
@@ -170,11 +168,5 @@ def test_should_tell_the_group_the_rack_of_its_consumers() -> None:
     assert member_tags(StreamsConfig({**config, "consumer.client.rack": "r2"}))["client.rack"] == "r2"
 
 
-def test_should_count_what_comes_before_a_shuffle_as_read_by_all_behind_it() -> None:
-    plan = Plan(
-        {0: subtopology(0, "in", {}), 1: subtopology(1, "app-by-repartition", {})},
-        {"in": 2, "app-by-repartition": 3},
-        {"app-by-repartition": 0},
-    )
-    assert plan.inputs(TaskId(1, 2)) == [TopicPartition("in", 0), TopicPartition("in", 1)]
+def test_should_know_what_tasks_read() -> None:
     assert PLAN.inputs(TaskId(0, 1)) == [TopicPartition("clicks", 1)]

@@ -14,9 +14,9 @@ def test_should_be_there_before_the_start_with_nothing_in_it() -> None:
     builder = StreamsBuilder()
     builder.stream("in", Consumed(str, str)).to("out")
     view = inside(KafkaStreams(builder.build(), {"application.id": "app", "bootstrap.servers": "none:1", "client.id": "me"}))
-    assert (view.client_id, view.tasks, view.fetched, view.generation, view.looks) == ("me", {}, {}, -1, 0)
+    assert (view.client_id, view.tasks, view.fetched, view.generation, view.polls) == ("me", {}, {}, -1, 0)
     assert view.membership is None
-    assert not view.runs_turns
+    assert not view.is_processing
     with pytest.raises(RuntimeError, match="no lanes before its start"):
         view.lane_jobs  # noqa: B018 - it is asked for
     with pytest.raises(RuntimeError, match="no session before its start"):
@@ -29,10 +29,10 @@ def test_should_tell_everybody_who_listens() -> None:
     view = inside(KafkaStreams(builder.build(), {"application.id": "app", "bootstrap.servers": "none:1"}))
     heard: list[Any] = []
     for number in range(2):
-        view.watch_turns(lambda turn, answers, seconds, number=number: heard.append((number, turn, answers, seconds)))
+        view.watch_batches(lambda thread, batch, number=number: heard.append((number, thread, batch)))
         view.watch_restores(lambda progress, what, number=number: heard.append((number, progress, what)))
-    turn: Any = "turn"
+    batch: Any = "batch"
     progress: Any = "progress"
-    view.turned(turn, {}, 0.5)
+    view.batch_done(3, batch)
     view.restored(progress, "start")
-    assert heard == [(0, "turn", {}, 0.5), (1, "turn", {}, 0.5), (0, "progress", "start"), (1, "progress", "start")]
+    assert heard == [(0, 3, "batch"), (1, 3, "batch"), (0, "progress", "start"), (1, "progress", "start")]

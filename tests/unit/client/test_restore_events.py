@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,10 +9,10 @@ import pytest
 from penstock import StateRestoreListener
 from penstock.client.callbacks import Callbacks
 from penstock.client.restore_events import RestoreEvents
-from penstock.client.scheduling.lane_loop import Job, LaneLoop
-from penstock.client.scheduling.owned_tasks import OwnedTasks
+from penstock.client.scheduling.supervised_thread import ThreadPhase
 from penstock.ids import TaskId, TopicPartition
-from penstock.spark.messages import LaneAnswer, RestoreProgress
+from penstock.spark.messages import RestoreProgress, ThreadReport
+from tests.unit.client.simulated import World
 
 CHANGELOG = TopicPartition("app-counts-changelog", 1)
 GUARD = Callbacks(pytest.fail)
@@ -44,7 +43,7 @@ def progress(position: int, restored: int) -> RestoreProgress:
         ([(60, 60, "batch"), (100, 40, "batch"), (100, 100, "done")], [("batch", 60, 60), ("batch", 100, 40), ("end", 100)]),
         ([(100, 0, "end")], [("end", 0)]),
     ],
-    ids=["in a lane", "first", "nothing to do"],
+    ids=["in a thread", "first", "nothing to do"],
 )
 def test_should_tell_a_listener_of_every_batch_and_of_all_of_them_at_the_end(
     steps: list[tuple[int, int, str]], heard: list[tuple[Any, ...]]
@@ -77,25 +76,23 @@ def test_should_tell_of_a_restore_that_ends_before_the_store_is_complete() -> No
     assert listener.events[-1] == ("suspended", CHANGELOG, "counts", 60)
 
 
-@pytest.mark.parametrize("fails", [True, False], ids=["a lane fails", "all is restored"])
-def test_should_suspend_what_is_not_restored_when_a_lane_fails(fails: bool) -> None:
-    owned: Any = OwnedTasks.__new__(OwnedTasks)
+@pytest.mark.parametrize("fails", [True, False], ids=["a thread fails", "all is restored"])
+def test_should_suspend_what_is_not_restored_when_a_thread_fails(clock: list[float], fails: bool) -> None:
+    world = World(clock, threads=1)
     told: list[str] = []
-    task, lane = TaskId(0, 1), LaneLoop(0)
-    owned.owners, owned._holders, owned._readings, owned._begun, owned._told_hidden = {task: 0}, {}, {task: 1}, {}, {}
-    owned._being_read, owned.timers, owned._by_lane = {}, {}, ({}, {})
-    owned._events = SimpleNamespace(on_restore=lambda progress, what: told.append(f"{what} {progress.position}"))
-    owned.copies = SimpleNamespace(opened=lambda owners: None, closed=lambda tasks: None)
-    owned.positions = SimpleNamespace(forget_fetched=lambda task: None)
-    job = Job(opens={task: 1})
-    owned.opening(lane, job.opens)
-    owned.opened(lane, job, LaneAnswer("w", restoring=(progress(60, 60),)))
+    world.events.on_restore = lambda progress, what: told.append(f"{what} {progress.position}")
+    world.assign("0_1")
+    world.settle(20)
+    manager, thread = world.loop.tasks, world.loop.tasks.threads[0]
+    assert thread.phase is ThreadPhase.RUNNING
+    manager.reported(thread, ThreadReport(restoring=(progress(60, 60),)))
     if fails:
-        owned.failed(lane)
-        owned.release(lane.index)
-        owned.release(0)
+        manager.failed(thread)
+        manager.release(thread.index)
+        manager.release(thread.index)
         assert told == ["start 60", "batch 60", "suspended 60"]
     else:
-        owned.opened(lane, job, LaneAnswer("w", restored=(progress(100, 40),)))
-        owned.release(0)
+        manager.reported(thread, ThreadReport(restored=(progress(100, 40),)))
+        manager.failed(thread)
+        manager.release(thread.index)
         assert told == ["start 60", "batch 60", "end 100"]

@@ -53,9 +53,6 @@ class LaneJobs:
         self.did.append(f"renewed on {context.name}")
         self.has_ended = False
 
-    def warm_up(self) -> None:
-        self.did.append("warmed up")
-
     def close(self, seconds: float) -> None:
         self.did.append("closed")
 
@@ -113,11 +110,11 @@ def test_should_go_on_on_a_new_session_without_asking_the_handler(streams: Any) 
     assert tables is streams._tables
     assert streams._on_failure(SessionStoppedError(), 0)
     assert (streams.state, streams.asked, streams.failure) == (State.REBALANCING, [], None)
-    assert streams._lane_jobs.did == ["renewed on second", "warmed up"]
+    assert streams._lane_jobs.did == ["renewed on second"]
     assert tables_on == ["second"]
     assert streams._threads.failed == 0
     assert streams._on_failure(SessionStoppedError(), 1), "another thread that has failed with it"
-    assert streams._lane_jobs.did == ["renewed on second", "warmed up"]
+    assert streams._lane_jobs.did == ["renewed on second"]
 
 
 def test_should_see_the_end_of_the_session_behind_any_failure(streams: Any) -> None:

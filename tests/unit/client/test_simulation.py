@@ -191,7 +191,8 @@ def test_should_fail_alone_and_commit_what_the_others_have_done(clock: list[floa
                     world.jobs_of.finish(job)
             world.do_background()
         assert {thread for _, thread in world.failures} == {bad}, round_
-    own = {TaskId(0, p.partition) if p.topic == "lines" else TaskId(1, p.partition): p for p, _ in world.wants() if p.topic != "orders"}
+    numbers = {"lines": 0, WORDS: 1, "orders": 2}
+    own = {TaskId(numbers[partition.topic], partition.partition): partition for partition, _ in world.wants()}
     for task in others & own.keys():
         times = {world.brokers.consumed[own[task], offset] for offset in range(world.brokers.ends[own[task]])}
         assert times <= {1}, task

@@ -43,7 +43,9 @@ class AskedInBackground(Background):
             self.works = False
 
 
-def world_that_asks_in_background(clock: list[float], monkeypatch: pytest.MonkeyPatch, **settings: Any) -> tuple[World, AskedInBackground]:
+def world_that_asks_in_background(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, **settings: Any
+) -> tuple[World, AskedInBackground]:
     """A world whose brokers may be asked beside the loop alone."""
     beside = AskedInBackground()
     monkeypatch.setattr("tests.unit.client.simulated.Background", lambda: beside)

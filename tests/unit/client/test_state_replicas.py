@@ -9,7 +9,7 @@ import pytest
 
 from penstock.client.replicas.local_replicas import StandbyEvents
 from penstock.client.replicas.state_replicas import StateReplicas
-from penstock.client.scheduling.lane_placement import Placement
+from penstock.client.scheduling.placement import Placement
 from penstock.client.scheduling.units import units_of
 from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
@@ -18,7 +18,7 @@ from penstock.spark.plan import Plan
 from penstock.topology.specs import Subtopology
 
 COUNTING = Subtopology(0, (), {}, (), {"counts": "app-counts-changelog"}, ("clicks",), (), {}, {})
-PLAN = Plan({0: COUNTING}, {"clicks": 2, "app-counts-changelog": 2}, {})
+PLAN = Plan({0: COUNTING}, {"clicks": 2, "app-counts-changelog": 2})
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.client.scheduling.batch_sizer import BatchSizer
 from penstock.client.scheduling.task_spread import TaskSpread
 
 COMMIT_INTERVAL = 0.1
@@ -36,7 +35,7 @@ class Simulated:
 
     def run(self, seconds: float) -> Simulated:
         self.spread._now = lambda: self.now
-        batch_sizer, is_spread, arrived, read, last = BatchSizer(), False, 0.0, 0, 0.0
+        is_spread, arrived, read, last = False, 0.0, 0, 0.0
         waiting: list[tuple[float, int]] = []
         while self.now < seconds:
             arrived, last = arrived + self.rate(last) * (self.now - last), self.now
@@ -50,8 +49,8 @@ class Simulated:
                 self.moves.append(self.now)
                 self.now += self.move
                 continue
-            records = min(backlog, batch_sizer.max_records(500_000, backlog))
             lanes = self.lanes if is_spread else 1
+            records = min(backlog, max(100, int(3.0 * lanes / self.cost)))
             work = records * self.cost / lanes + 0.005
             began, took = self.now, self.fixed * lanes + self.commit + work
             self.now += took
@@ -60,7 +59,6 @@ class Simulated:
             while waiting and waiting[0][1] <= read:
                 seen, _ = waiting.pop(0)
                 self.lags.append((self.now, self.now - seen))
-            batch_sizer.account(records, took)
             work_of, around = dict.fromkeys(range(lanes), work), dict.fromkeys(range(lanes), self.commit)
             self.spread.turned(began, self.now, work_of, records=records, left=backlog - records, around=around)
             if took < COMMIT_INTERVAL and backlog <= records:
@@ -240,3 +238,13 @@ def test_should_begin_anew_when_only_one_lane_is_left() -> None:
     assert spread.wants(backlog=50_000)
     spread.forget()
     assert not spread.wants(backlog=0)
+
+
+def test_should_stay_spread_once_a_task_has_failed() -> None:
+    spread = TaskSpread(now=lambda: 1e6)
+    assert not spread.wants(0)
+    spread.pin("a task has failed")
+    assert spread.wants(0)
+    assert spread.reason == "a task has failed"
+    spread.forget()
+    assert spread.is_spread

@@ -8,12 +8,12 @@ from typing import Any
 from penstock.clock import ManualClock
 from penstock.metrics.registry import MetricName, Metrics
 from penstock.metrics.transfer import MetricsReceiver, MetricsSender, MetricsUpdate
-from penstock.spark.answers import read_answer, write_answer
-from penstock.spark.messages import LaneAnswer
+from penstock.spark.messages import ThreadReport
+from penstock.spark.reports import read_report, write_report
 
 
 class Wire:
-    """A registry, and its mirror behind updates that travel with a lane's answers."""
+    """A registry, and its mirror behind updates that are sent with the reports of a thread."""
 
     def __init__(self) -> None:
         self.clock = ManualClock(0)
@@ -23,7 +23,9 @@ class Wire:
 
     def send(self) -> MetricsUpdate | None:
         update = self.sender.update()
-        self.receiver.take(read_answer(write_answer(LaneAnswer("worker", metrics=update))).metrics)
+        if update is not None:
+            (sent,) = read_report(write_report(ThreadReport("worker", metrics=(update,)))).metrics
+            self.receiver.take(sent)
         return update
 
     def values(self) -> dict[str, object]:

@@ -111,8 +111,8 @@ class EventLoop:
         thread = None if task is None else self.tasks.threads.get(self.tasks.owners.get(task, -1))
         if self._run.is_over:
             _log.error("a further failure of an application that ends: %s", error, exc_info=error)
-        elif thread is not None and thread.is_open and thread.job is None:
-            self._supervisor.thread_failed(thread, error)
+        elif thread is not None and thread.is_open:
+            self._supervisor.fail_between_batches(thread, error)
         else:  # there is no thread that could begin anew now
             raise error
 

@@ -103,6 +103,8 @@ class SupervisedThread:
         self.most_records: int | None = None
         """The most records of a batch: a larger one has killed the worker, or was too long for its transaction."""
         self.last_records = 0
+        self.error: BaseException | None = None
+        """A failure outside of the thread that concerns its tasks: the thread fails when its residency is over."""
         self.on_left: Callable[[], None] | None = None
         """Who is told when the thread is gone; it goes as soon as it has nothing open."""
 
@@ -161,6 +163,7 @@ class SupervisedThread:
         """Take the worker for one that has nothing open."""
         self.job, self.holds, self.running, self.restoring = None, frozenset(), frozenset(), {}
         self.is_doubted = self.is_idle = self.gives_way = False
+        self.error = None
 
 
 def processes_any(threads: Iterable[SupervisedThread]) -> bool:

@@ -197,7 +197,9 @@ class ThreadSupervisor:
 
     def is_wanted_back(self, thread: SupervisedThread, job: Job) -> bool:
         """Whether something else is to be done in a thread, or it is to be elsewhere."""
-        if thread.on_left is not None or thread.goes_to is not None or thread.is_doubted or thread.ends or thread.gives_way:
+        if thread.on_left is not None or thread.goes_to is not None or thread.error is not None:
+            return True
+        if thread.is_doubted or thread.ends or thread.gives_way:
             return True
         membership = self._assignments.membership
         if not self._run.may_process or membership is None or membership.generation != job.generation:
@@ -310,6 +312,8 @@ class ThreadSupervisor:
             if job.processes:
                 thread.backoff.went_well()
         self._take_report(thread, report)
+        if thread.error is not None:
+            raise thread.error
 
     # -- failures ------------------------------------------------------------------------------------------------------
 
@@ -337,6 +341,13 @@ class ThreadSupervisor:
             self._tasks.spread.pin("a task has failed")
         thread.backoff.failed()
         self._go_on_or_end(error, thread, thread.backoff.failing_seconds)
+
+    def fail_between_batches(self, thread: SupervisedThread, error: BaseException) -> None:
+        """Let a thread fail for something outside of it, such as a listener that raises; a batch that runs is committed first."""
+        if thread.job is None:
+            self.thread_failed(thread, error)
+        else:
+            thread.error = error
 
     def _is_gone(self, thread: SupervisedThread, error: BaseException) -> bool:
         """Whether a thread has failed because its executor is gone."""

@@ -111,9 +111,10 @@ class StreamThread:
             self._group_metadata = residency.group_metadata
             self._pacing.limit(residency.commit_seconds, residency.max_records)
             self._own(residency)
-            if residency.seconds:
-                self._loop(residency)
+            is_called_away = bool(residency.seconds) and self._loop(residency)
             self._tell(closing=True)
+            if is_called_away:  # the thread may be paused, or lose its partitions
+                self.tasks.follower.rest()
 
     def _own(self, residency: Residency) -> None:
         """Close the tasks that are not the thread's any more, and open those that are new."""
@@ -134,7 +135,8 @@ class StreamThread:
             self._report.created += len(new)
             self._report.closed += len(gone)
 
-    def _loop(self, residency: Residency) -> None:
+    def _loop(self, residency: Residency) -> bool:
+        """Run until it is time to leave. Returns False if the time is over: what was fetched is kept for the next residency."""
         started = heard = free_at = self._now()
         follower, is_called = self.tasks.follower, self.queries.is_called_back
         self._follow()
@@ -143,7 +145,7 @@ class StreamThread:
             with self._report_lock:
                 self._report.iterations += 1
             if now - started > residency.seconds:
-                return  # what has been fetched is kept for the next residency
+                return False
             self._restore_some()
             self._refresh_globals(now)
             due, waiting = self._due(), follower.waiting
@@ -156,6 +158,8 @@ class StreamThread:
                 heard = self._now() if taken.records else heard
                 free_at = self._now() + self._pacing.pause
             elif not waiting and not self.tasks.restoring and now - heard > residency.idle_seconds:
+                if follower.has_skipped:  # the ends of transactions: the driver would take them for records
+                    self._batch(follower.take(self._pacing.records), due, now)
                 with self._report_lock:
                     self._report.was_idle = True
                 break
@@ -163,7 +167,7 @@ class StreamThread:
                 heard = now if self.tasks.restoring else heard
                 self._wait(bool(waiting or due), free_at)
                 self._tell()
-        follower.rest()  # a thread that is called back may be paused, or lose its partitions
+        return True
 
     def _wait(self, has_work: bool, free_at: float) -> None:
         follower = self.tasks.follower

@@ -1,18 +1,16 @@
-"""What a client shows, from what its lanes answer."""
+"""What a client shows, from what its threads report."""
 
 from typing import Any
 
 import pytest
 
 from penstock.client.metrics.application_metrics import ApplicationMetrics
-from penstock.client.scheduling.turns import Turn
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThreads, ThreadState
 from penstock.config.streams_config import StreamsConfig
-from penstock.kafka.fetch import FetchRange
 from penstock.metrics.registry import Metrics
 from penstock.metrics.transfer import MetricsSender
-from penstock.spark.messages import LaneAnswer
+from penstock.spark.messages import BatchReport, ThreadReport
 
 
 class Client:
@@ -37,13 +35,6 @@ class Client:
         return found[0]
 
 
-def turn(records: int) -> Turn:
-    made = Turn(backlog=records + 3)
-    made.ranges = [FetchRange("in", 0, 0, records)]
-    made.poll_seconds = 0.001
-    return made
-
-
 def test_should_show_javas_client_metrics() -> None:
     client = Client()
     group = "stream-metrics"
@@ -61,11 +52,11 @@ def test_should_show_javas_client_metrics() -> None:
     }
 
 
-def test_should_count_turns_for_their_thread() -> None:
+def test_should_count_batches_for_their_thread() -> None:
     client = Client()
     seconds = {"fetch": 0.01, "process": 0.03, "punctuate": 0.01, "commit": 0.02, "store": 0.005}
-    answer = LaneAnswer("w", records=10, processed=12, punctuated=2, seconds=seconds)
-    client.metrics.turned(turn(10), {0: answer}, 0.1)
+    batch = BatchReport(0.0, 0.1, {"in": 10}, processed=12, punctuated=2, waiting=3, seconds=seconds)
+    client.metrics.batch_done(0, batch)
     group, tags = "stream-thread-metrics", {"thread_id": "client-StreamThread-1"}
     for name, expected in {
         "process-total": 12,
@@ -84,20 +75,22 @@ def test_should_count_turns_for_their_thread() -> None:
     }.items():
         value = client.value(name, group, **tags)
         assert value == (expected if isinstance(expected, str) else pytest.approx(expected)), name
-    own = "penstock-turn-metrics"
+    own = "penstock-batch-metrics"
     assert client.value("record-total", own) == 10
     assert client.value("backlog-records", own) == 3
-    assert client.value("spark-time-total", own) == pytest.approx(100 - 1 - 65)
-    assert client.value("turn-time-max", own) == pytest.approx(100)
+    assert client.value("commit-time-total", own) == pytest.approx(20)
+    assert client.value("batch-time-max", own) == pytest.approx(100)
 
 
-def test_should_show_what_lanes_send_as_long_as_their_thread_lives() -> None:
+def test_should_show_what_threads_report_as_long_as_their_thread_lives() -> None:
     client = Client()
     registry = Metrics()
     sensor = registry.sensor("s")
     registry.add_rate_and_total(sensor, "stream-task-metrics", {"task-id": "0_0"}, "process")
     sensor.record()
-    client.metrics.answered({0: LaneAnswer("w", created=2, metrics=MetricsSender(registry).update())})
+    update = MetricsSender(registry).update()
+    assert update is not None
+    client.metrics.reported({0: ThreadReport(created=2, metrics=(update,))})
     assert client.value("process-total", "stream-task-metrics", task_id="0_0") == 1
     assert client.value("task-created-total", "stream-thread-metrics") == 2
     client.threads.discard(client.threads.all()[0])

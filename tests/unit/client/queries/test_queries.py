@@ -246,15 +246,15 @@ def test_should_refuse_while_the_application_does_not_run(world: World, state: S
 
 
 def test_should_read_stale_stores_of_those_who_ask_for_them(world: World) -> None:
-    world.state, world.conductor.is_open = State.REBALANCING, False
+    world.state, world.loop.is_open = State.REBALANCING, False
     assert view(world, "counts", stale_stores=True).get("k03") == 3
 
 
 def test_should_read_standbys_only_of_those_who_ask_for_stale_stores(world: World) -> None:
-    standby = [t for t in world.conductor.owners if t.partition == 1]
+    standby = [t for t in world.loop.owners if t.partition == 1]
     for task in standby:
-        del world.conductor.owners[task]
-        world.conductor.standby_hosts[task] = ""
+        del world.loop.owners[task]
+        world.loop.standby_hosts[task] = ""
     with pytest.raises(InvalidStateStorePartitionError, match=r"partition 1 .*0, 1, 2"):
         view(world, "counts", partition=1)
     assert list(view(world, "counts", partition=1, stale_stores=True).all())
@@ -263,7 +263,7 @@ def test_should_read_standbys_only_of_those_who_ask_for_stale_stores(world: Worl
 
 
 def test_should_say_that_a_store_has_moved_away(world: World) -> None:
-    world.conductor.owners.clear()
+    world.loop.owners.clear()
     with pytest.raises(StateStoreMigratedError, match="another instance"):
         view(world, "counts")
 

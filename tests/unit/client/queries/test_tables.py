@@ -59,8 +59,8 @@ def test_should_read_a_partition_where_it_is_now(world: World, guided: StoreLoca
 
 
 def test_should_wait_while_a_partition_is_opened(world: World, guided: StoreLocator) -> None:
-    world.conductor.is_open = False
-    timer = threading.Timer(0.5, lambda: setattr(world.conductor, "is_open", True))
+    world.loop.is_open = False
+    timer = threading.Timer(0.5, lambda: setattr(world.loop, "is_open", True))
     timer.start()
     assert rows(world, guided, 0) == []
     timer.join()
@@ -69,7 +69,7 @@ def test_should_wait_while_a_partition_is_opened(world: World, guided: StoreLoca
 def test_should_ask_for_other_instances_servers_only_where_there_are_others(world: World) -> None:
     tables = StateTables(None, world.stores, lambda: world.locations)
     units = {str(task): (task,) for task in world.plan.tasks()}
-    del world.conductor.owners[TaskId(0, 1)]
+    del world.loop.owners[TaskId(0, 1)]
 
     def owned_by(*processes: str) -> None:
         owners = {unit: processes[number % len(processes)] for number, unit in enumerate(units)}

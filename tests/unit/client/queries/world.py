@@ -22,7 +22,7 @@ from penstock import (
 from penstock.client.queries.local_stores import LocalStores
 from penstock.client.queries.locations import Locations
 from penstock.client.queries.queries import Queries
-from penstock.client.scheduling.owned_tasks import Lags
+from penstock.client.scheduling.task_manager import Lags
 from penstock.dsl.options import Consumed, Grouped
 from penstock.kafka.membership import Membership
 from penstock.runtime.queries.opening import ReadableStore
@@ -62,7 +62,7 @@ class Idle(Processor[Any, Any, Any, Any]):
     def process(self, record: Any) -> None: ...
 
 
-class Conductor:
+class EventLoop:
     """Says that it runs all tasks it is given."""
 
     def __init__(self, tasks: list[TaskId]) -> None:
@@ -73,7 +73,7 @@ class Conductor:
         self.is_open = True
         self.has_begun = True
         self.membership: Any = object()
-        self.tasks = SimpleNamespace(lags=lambda ends: self.lags(), known_lags=self.lags)
+        self.tasks = SimpleNamespace(lags=lambda ends=None: self.lags())
         self.restoring: set[TaskId] = set()
 
     def lags(self) -> Lags:
@@ -122,10 +122,10 @@ class World:
         self.directory = StateDirectory(folder, "app")
         self.state = State.RUNNING
         mine = [t for t in self.plan.tasks() if own is None or t.partition in own]
-        self.conductor = Conductor(mine)
+        self.loop = EventLoop(mine)
         application = Application("key", self.config, self.plan, None, "p", "client", query_key=b"secret")
         self.lane_jobs: Any = LaneJobs(application)
-        self.stores = LocalStores(self.config, self.lane_jobs, self.conductor)  # type: ignore[arg-type]
+        self.stores = LocalStores(self.config, self.lane_jobs, self.loop)  # type: ignore[arg-type]
         hosts = hosts or dict.fromkeys(range(PARTITIONS), "localhost:1")
         units = {str(t): (t,) for t in self.plan.tasks()}
         owners = {str(t): hosts[t.partition] for t in self.plan.tasks()}
@@ -152,7 +152,7 @@ class World:
 
     def open_all(self) -> None:
         """Make all partitions of all stores exist, as tasks do when they are opened."""
-        for task in self.conductor.owners:
+        for task in self.loop.owners:
             for name in self.stores_of(task):
                 self.write(name, task.partition)
 

@@ -14,15 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from penstock import TaskId, TopicPartition
-from penstock.client.scheduling.turns import Turn
 from penstock.client.web.history import BUCKET_SECONDS
 from penstock.dead_letters import DeadLetter, ErrorHandlerContext, build_dead_letter_queue_record
-from penstock.kafka.fetch import FetchRange
 from penstock.log_lines import LogLine, tell_again
 from penstock.metrics.registry import STATE_GROUP, Metric, MetricName
 from penstock.record import ProducedRecord, RawRecord
 from penstock.runtime.flow import Flow
-from penstock.spark.messages import LaneAnswer, RestoreProgress
+from penstock.spark.messages import BatchReport, RestoreProgress, ThreadReport
 from tests.unit.client.web.served import Served
 from tests.unit.client.web.test_server import fill
 
@@ -95,16 +93,10 @@ def busy_application(folder: Path, token: str | None = None, port: int = 0, hour
         swing = 1 + 0.5 * ((step * BUCKET_SECONDS) % 900) / 900
         records = int(10_000 * swing * (0.9 + 0.2 * chance.random()))
         ages = [int(at * 1000) - int(120 * swing * (0.3 + chance.random())) for _ in range(60)]
-        answer = LaneAnswer(
-            "host:1",
-            produced=records // 2,
-            seconds={"commit": 0.02 * swing, "process": 0.2},
-            usage=(3600 - step * 3.1, 310_000_000),
-        )
-        answer.flow = Flow(
-            Counter({(SOURCE, AGGREGATE): records}), busy=Counter({AGGREGATE: 2_600, "(commit)": 400}), timestamps=ages
-        )
-        history.turn(Turn(ranges=[FetchRange("in", 0, 0, records)]), {0: answer}, 0.15 * swing * (0.8 + 0.4 * chance.random()))
+        flow = Flow(Counter({(SOURCE, AGGREGATE): records}), busy=Counter({AGGREGATE: 2_600, "(commit)": 400}), timestamps=ages)
+        took, seconds = 0.15 * swing * (0.8 + 0.4 * chance.random()), {"commit": 0.02 * swing, "process": 0.2}
+        history.batch(0, BatchReport(at, took, {"in": records}, produced=records // 2, seconds=seconds))
+        history.reported({0: ThreadReport("host:1", usage=(3600 - step * 3.1, 310_000_000), flow=flow)})
         lag = int(max(0, 40_000 * (swing - 1.2)))
         history.sample(
             lag, {"driver": (0.12 * swing, 180_000_000), "jvm": (0.3 * swing, 820_000_000), "workers": (0.9 * swing, 640_000_000)}
@@ -114,7 +106,7 @@ def busy_application(folder: Path, token: str | None = None, port: int = 0, hour
         DeadLetter("graveyard", int(now * 1000), "ValueError", f"invalid literal for int(): '{n} {NASTY}'", "in", 2, n)
         for n in range(7)
     ]
-    history.turn(Turn(), {0: LaneAnswer("host:1", flow=Flow(dead=7, dead_letters=letters, failed=Counter({AGGREGATE: 7})))}, 0.05)
+    history.reported({0: ThreadReport("host:1", flow=Flow(dead=7, dead_letters=letters, failed=Counter({AGGREGATE: 7})))})
     served.serve(readings=readings, letters=FakeTopics(), **more)
     fill(served)
     progress = RestoreProgress(TaskId(0, 1), "counts", TopicPartition("app-counts-changelog", 1), 0, 250, 1000, 250)
@@ -144,9 +136,8 @@ def main() -> None:
                     busy=Counter({AGGREGATE: 300}),
                     timestamps=[int(time.time() * 1000) - 100],
                 )
-                served.service.history.turn(
-                    Turn(ranges=[FetchRange("in", 0, 0, records)]), {0: LaneAnswer("host:1", flow=flow)}, 0.2
-                )
+                served.service.history.batch(0, BatchReport(time.time(), 0.2, {"in": records}))
+                served.service.history.reported({0: ThreadReport("host:1", flow=flow)})
                 time.sleep(1)
         except KeyboardInterrupt:
             served.close()

@@ -44,7 +44,7 @@ class Served:
             world.queries,
             world.topology.describe(),
             world.lane_jobs,
-            world.conductor,
+            world.loop,
             state=lambda: world.state,
             failure=lambda: self._failure,
             ends=lambda partitions: {},

@@ -12,7 +12,7 @@ def test_should_tell_of_the_application_while_brokers_do_not_answer(tmp_path: Pa
     served = Served(tmp_path).serve()
     assert served.get("/api/app")[1]["lag"] == 13
     away = threading.Event()
-    tasks: Any = served.world.conductor.tasks
+    tasks: Any = served.world.loop.tasks
     tasks.lags = lambda ends: away.wait(LIMIT)
     try:
         for _ in range(4):  # more than there are threads for such requests
@@ -28,7 +28,7 @@ def test_should_tell_which_thread_waits_for_a_core(tmp_path: Path) -> None:
     served = Served(tmp_path).serve()
     try:
         assert [thread["waiting_for_core_seconds"] for thread in served.get("/api/app")[1]["threads"]] == [None]
-        served.world.conductor.waiting_for_core = {"app-StreamThread-1": 12.34}
+        served.world.loop.waiting_for_core = {"app-StreamThread-1": 12.34}
         assert [thread["waiting_for_core_seconds"] for thread in served.get("/api/app")[1]["threads"]] == [12.3]
     finally:
         served.close()

@@ -31,8 +31,8 @@ def two(tmp_path: Path) -> Iterator[tuple[Served, Served]]:
 
 def give_up(served: Served, partition: int) -> TaskId:
     """A task that is not there any more, although the group's last word was that it is."""
-    task = next(task for task in served.world.conductor.owners if task.partition == partition)
-    del served.world.conductor.owners[task]
+    task = next(task for task in served.world.loop.owners if task.partition == partition)
+    del served.world.loop.owners[task]
     return task
 
 
@@ -47,8 +47,8 @@ def test_should_not_take_a_store_that_nobody_has_now_for_an_empty_one(tmp_path: 
         task = give_up(served, partition)
         status, found = served.get(RANGE)
         assert (status, f"partitions {partition} of store counts" in found["error"]) == (503, True)
-        served.world.conductor.owners[task] = 0
-    served.world.conductor.owners.clear()
+        served.world.loop.owners[task] = 0
+    served.world.loop.owners.clear()
     assert served.get(RANGE)[0] == 503
     assert served.get("/api/stores/counts/table")[0] == 503
     served.close()
@@ -60,7 +60,7 @@ def test_should_not_leave_out_what_another_instance_has_given_up(two: tuple[Serv
     give_up(second, 2)
     status, found = first.get(RANGE, TOKEN)
     assert (status, "0, 1 were read" in found["error"]) == (503, True)
-    second.world.conductor.owners.clear()
+    second.world.loop.owners.clear()
     assert first.get(RANGE, TOKEN)[0] == 503
     assert second.get(RANGE, TOKEN)[0] == 503
 
@@ -68,9 +68,9 @@ def test_should_not_leave_out_what_another_instance_has_given_up(two: tuple[Serv
 def test_should_not_count_a_partition_twice_that_two_instances_have(two: tuple[Served, Served]) -> None:
     first, second = two
     task = give_up(second, 2)
-    second.world.conductor.owners[task] = 0
+    second.world.loop.owners[task] = 0
     world: Any = first.world
-    world.conductor.owners[next(t for t in world.plan.tasks() if t.partition == 1)] = 0
+    world.loop.owners[next(t for t in world.plan.tasks() if t.partition == 1)] = 0
     world.write("counts", 1).put("k001", ValueAndTimestamp(-1, 0))
     world.commit()
     assert first.get(RANGE, TOKEN)[0] == 503
@@ -137,7 +137,7 @@ def test_should_look_for_a_key_in_all_partitions(tmp_path: Path) -> None:
 
 def test_should_look_for_a_key_at_other_instances_too(two: tuple[Served, Served]) -> None:
     for served in two:
-        for partition in served.world.conductor.owners:
+        for partition in served.world.loop.owners:
             served.world.write("counts", partition.partition).put(f"astray-{partition.partition}", ValueAndTimestamp(1, 1))
             served.world.write("windows", partition.partition).put(f"astray-{partition.partition}", ValueAndTimestamp(1, 0), 0)
         served.world.commit()

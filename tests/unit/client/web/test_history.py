@@ -6,13 +6,11 @@ from collections import Counter
 import pytest
 
 from penstock import TaskId, TopicPartition
-from penstock.client.scheduling.turns import Turn
 from penstock.client.web.history import BUCKET_SECONDS, SERIES, History
 from penstock.dead_letters import DeadLetter
-from penstock.kafka.fetch import FetchRange
 from penstock.log_lines import LogLine, tell_again
 from penstock.runtime.flow import Flow
-from penstock.spark.messages import LaneAnswer, RestoreProgress
+from penstock.spark.messages import BatchReport, RestoreProgress, ThreadReport
 
 
 class Clock:
@@ -35,8 +33,9 @@ def history(clock: Clock) -> History:
     return made
 
 
-def turn(history: History, records: int, answer: LaneAnswer | None = None, seconds: float = 0.1) -> None:
-    history.turn(Turn(ranges=[FetchRange("in", 0, 0, records)]), {0: answer or LaneAnswer("worker")}, seconds)
+def batch(history: History, records: int, report: ThreadReport | None = None, seconds: float = 0.1) -> None:
+    history.batch(0, BatchReport(0.0, seconds, {"in": records}))
+    history.reported({0: report or ThreadReport("worker")})
 
 
 def series(history: History, name: str) -> list[float | None]:
@@ -44,10 +43,10 @@ def series(history: History, name: str) -> list[float | None]:
 
 
 def test_should_not_show_seconds_that_are_not_over(history: History, clock: Clock) -> None:
-    turn(history, 500)
+    batch(history, 500)
     assert history.points() == {}, "half of five seconds would look like a fall to zero"
     clock.now += BUCKET_SECONDS
-    turn(history, 10)
+    batch(history, 10)
     assert series(history, "records_in") == [100.0]
     clock.now += BUCKET_SECONDS
     assert series(history, "records_in") == [100.0, 2.0]
@@ -74,7 +73,7 @@ def test_should_tell_what_nobody_has_measured_apart_from_zero(history: History, 
 def test_should_tell_how_old_records_are_when_their_results_are_committed(history: History, clock: Clock) -> None:
     now = int(clock.now * 1000)
     timestamps = [now - 100] * 98 + [now - 4000] * 2 + [-1] * 50
-    turn(history, 150, LaneAnswer("worker", flow=Flow(timestamps=timestamps)))
+    batch(history, 150, ThreadReport("worker", flow=Flow(timestamps=timestamps)))
     clock.now += BUCKET_SECONDS
     (half,), (most,) = series(history, "age_p50"), series(history, "age_p99")
     assert half == pytest.approx(100, rel=0.1)
@@ -82,8 +81,8 @@ def test_should_tell_how_old_records_are_when_their_results_are_committed(histor
 
 
 def test_should_tell_which_nodes_are_busy_and_which_fail(history: History, clock: Clock) -> None:
-    turn(history, 1, LaneAnswer("worker", flow=Flow(busy=Counter({"map": 2500, "(commit)": 500}), failed=Counter({"map": 3}))))
-    turn(history, 1, LaneAnswer("worker", flow=Flow(busy=Counter({"map": 500}), failed=Counter({"map": 1}))))
+    batch(history, 1, ThreadReport("worker", flow=Flow(busy=Counter({"map": 2500, "(commit)": 500}), failed=Counter({"map": 3}))))
+    batch(history, 1, ThreadReport("worker", flow=Flow(busy=Counter({"map": 500}), failed=Counter({"map": 1}))))
     assert history.busy() == {"map": 0.3, "(commit)": 0.05}
     clock.now += 11
     assert history.busy() == {}
@@ -93,13 +92,13 @@ def test_should_tell_which_nodes_are_busy_and_which_fail(history: History, clock
 def test_should_group_dead_letters_by_cause(history: History) -> None:
     letters = [DeadLetter("dead", n, "ValueError", f"no number: {n}\nmore {n}", "in", 0, n) for n in range(5)]
     letters.append(DeadLetter("dead", 9, "KeyError", "customer", "in", 0, 9))
-    turn(history, 6, LaneAnswer("worker", flow=Flow(dead=6, dead_letters=letters)))
+    batch(history, 6, ThreadReport("worker", flow=Flow(dead=6, dead_letters=letters)))
     assert [(c["exception"], c["message"], c["count"], c["first"], c["last"]) for c in history.causes()] == [
         ("KeyError", "customer", 1, 9, 9),
         ("ValueError", "no number: #", 5, 0, 4),
     ]
     many = [DeadLetter("dead", n, f"Error{n}", None, "in", 0, n) for n in range(300)]
-    turn(history, 300, LaneAnswer("worker", flow=Flow(dead=300, dead_letters=many)))
+    batch(history, 300, ThreadReport("worker", flow=Flow(dead=300, dead_letters=many)))
     assert len(history.causes()) == 100, "the latest stay"
     assert history.causes()[0]["exception"] == "Error299"
 

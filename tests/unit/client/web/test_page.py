@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from penstock import State
-from penstock.client.scheduling.turns import Turn
-from penstock.kafka.fetch import FetchRange
 from penstock.runtime.flow import Flow
-from penstock.spark.messages import LaneAnswer
+from penstock.spark.messages import BatchReport, ThreadReport
 from tests.harness.waiting import LIMIT
 from tests.unit.client.web.busy_application import AGGREGATE, NASTY, SOURCE, FakeTopics, busy_application
 from tests.unit.client.web.served import Served
@@ -79,7 +77,7 @@ def test_should_show_the_overview_and_live_changes(page: Any, errors: list[str],
     assert page.locator("svg.chart text.x").count() >= 12, "charts have a time axis"
     shows(page, "section.card:has(h2:text-is('Lag of input partitions'))", "before-0")
     before = int(page.inner_text(".tile:has-text('Total records') b").replace(",", ""))
-    busy.service.history.turn(Turn(ranges=[FetchRange("in", 0, 0, 1234)]), {0: LaneAnswer("w")}, 0.05)
+    busy.service.history.batch(0, BatchReport(0.0, 0.05, {"in": 1234}))
     shows(page, ".tile:has-text('Total records') b", f"{before + 1234:,}")
     assert errors == []
 
@@ -190,7 +188,8 @@ def test_should_open_a_shared_link_where_it_leads(page: Any, errors: list[str], 
 @slow
 def test_should_draw_the_topology_with_rates_busy_nodes_and_code(page: Any, errors: list[str], busy: Served) -> None:
     flow = Flow(edges={(SOURCE, AGGREGATE): 5000}, busy={AGGREGATE: 3000}, failed={AGGREGATE: 2})  # type: ignore[arg-type]
-    busy.service.history.turn(Turn(ranges=[FetchRange("in", 0, 0, 5000)]), {0: LaneAnswer("w", flow=flow)}, 0.1)
+    busy.service.history.batch(0, BatchReport(0.0, 0.1, {"in": 5000}))
+    busy.service.history.reported({0: ThreadReport("w", flow=flow)})
     look_at(page, busy, "topology")
     node = f'.map [data-node="{AGGREGATE}"]'
     shows(page, node, "busy")
@@ -223,9 +222,9 @@ def test_should_show_tasks_state_logs_and_settings(page: Any, errors: list[str],
     playwright.expect(page.locator("section.card:has(h2:text-is('Tasks')) tbody tr")).to_have_count(3)
     page.fill("[data-search]", "0_2")
     playwright.expect(page.locator("section.card:has(h2:text-is('Tasks')) tbody tr")).to_have_count(1)
-    busy.world.conductor.waiting_for_core = {"app-StreamThread-1": 12.34}
+    busy.world.loop.waiting_for_core = {"app-StreamThread-1": 12.34}
     shows(page, "section.card:has(h2:text-is('Stream threads'))", "waiting for a core of Spark (12.3 s)")
-    busy.world.conductor.waiting_for_core = {}
+    busy.world.loop.waiting_for_core = {}
     page.click("#tabs a[href='#/state']")
     shows(page, ".tiles", "On disk")
     shows(page, "section.card:has(h2:text-is('Stores')) tbody", "counts")
@@ -285,7 +284,7 @@ def test_should_say_since_when_an_application_is_gone_and_come_back(page: Any, e
     again.serve()
     shows(page, "#state", "running")
     playwright.expect(page.locator("#banner")).to_be_hidden(timeout=LIMIT * 1000)
-    again.world.conductor.membership = None
+    again.world.loop.membership = None
     again.world.state = State.REBALANCING
     shows(page, "#banner", "It waits for the other instances of the group")
     again.close()

@@ -44,7 +44,7 @@ def fill(*servers: Served) -> None:
     """The same entries, each where it belongs."""
     for server in servers:
         world = server.world
-        mine = {t.partition for t in world.conductor.owners}
+        mine = {t.partition for t in world.loop.owners}
 
         def home(name: str, key: Any, world: Any = world, mine: Any = mine) -> Any:
             task = world.locations.task_of_key(name, key, world.stores.store(name).key_serde)
@@ -223,10 +223,10 @@ def test_should_be_unavailable_while_tasks_are_opened(tmp_path: Path) -> None:
     served = Served(tmp_path).serve()
     fill(served)
     assert served.get("/api/stores/counts/keys/k001")[0] == 200
-    served.world.conductor.is_open = False
+    served.world.loop.is_open = False
     assert served.get("/api/stores/counts/keys/k001")[0] == 503
     assert served.get("/api/stores/counts/range")[0] == 503
-    served.world.conductor.is_open = True
+    served.world.loop.is_open = True
     served.world.state = State.PENDING_SHUTDOWN
     assert served.get("/api/app")[1]["state"] == "PENDING_SHUTDOWN"
     served.close()
@@ -296,11 +296,11 @@ def test_should_answer_from_a_copy_only_where_that_is_allowed(two: tuple[Served,
     key, task = next((k, t) for k in KEYS if (t := world.locations.task_of_key("counts", k, serde)).partition)
     world.write("counts", task.partition).put(key, ValueAndTimestamp(-5, 1))
     world.commit()
-    world.conductor.standby_hosts = {task: ""}
+    world.loop.standby_hosts = {task: ""}
     path = f"/api/stores/counts/keys/{key}"
     status, found = first.get(f"{path}?stale=true", token)
     assert (status, found["host"], found.get("stale")) == (200, second.address, None)
-    second.world.conductor.restoring = {task}
+    second.world.loop.restoring = {task}
     assert first.get(path, token)[0] == 503
     assert first.get(f"{path}?stale=true", token)[1]["value"] == KEYS.index(key)  # the other reads what it has so far
     second.service.close()
@@ -314,8 +314,8 @@ def test_should_answer_from_a_copy_only_where_that_is_allowed(two: tuple[Served,
 def test_should_not_read_a_partition_before_it_is_restored(tmp_path: Path) -> None:
     served = Served(tmp_path).serve()
     fill(served)
-    restoring = next(iter(served.world.conductor.owners))
-    served.world.conductor.restoring = {restoring}
+    restoring = next(iter(served.world.loop.owners))
+    served.world.loop.restoring = {restoring}
     serde = served.world.stores.store("counts").key_serde
     for key in KEYS[:20]:
         here = served.world.locations.task_of_key("counts", key, serde).partition == restoring.partition

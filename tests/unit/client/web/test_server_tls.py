@@ -75,7 +75,7 @@ def fill(*servers: Served) -> None:
         world = served.world
         for number, key in enumerate(KEYS):
             task = world.locations.task_of_key("counts", key, world.stores.store("counts").key_serde)
-            if task in world.conductor.owners:
+            if task in world.loop.owners:
                 world.write("counts", task.partition).put(key, ValueAndTimestamp(number, 0))
         world.commit()
 

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
+from penstock.client.scheduling.task_manager import Lags
+
 from penstock import TaskId, TopicPartition
-from penstock.client.scheduling.owned_tasks import Lags
-from penstock.client.scheduling.turns import Turn
 from penstock.client.web.history import BUCKET_SECONDS, SERIES, History
 from penstock.client.web.watcher import Watcher
-from penstock.spark.messages import LaneAnswer
+from penstock.spark.messages import ThreadReport
 from tests.unit.client.web.test_history import Clock
 
 IN = TopicPartition("in", 0)
@@ -71,9 +71,9 @@ def test_should_tell_since_when_a_task_is_where_it_is() -> None:
 def test_should_measure_lag_cpu_and_memory() -> None:
     world = World()
     world.watcher.look()
-    world.history.turn(Turn(), {0: LaneAnswer("host:7", usage=(10.0, 500))}, 0.1)
+    world.history.reported({0: ThreadReport("host:7", usage=(10.0, 500))})
     world.later(0, 10)
-    world.history.turn(Turn(), {0: LaneAnswer("host:7", usage=(12.5, 600))}, 0.1)
+    world.history.reported({0: ThreadReport("host:7", usage=(12.5, 600))})
     world.later(0, 10)
     world.clock.now += BUCKET_SECONDS
     last = [point for _, point in sorted(world.history.points().items())][-1]
