@@ -11,9 +11,10 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from penstock.kafka.produce import LaneProducer
 from penstock.spark.worker.lane_tasks import LaneTasks
 from penstock.spark.worker.lane_worker import LaneWorker
+
+from penstock.kafka.produce import LaneProducer
 
 STEPS = ("begun", "produced", "offsets sent", "committed", "store written", "accounted")
 HAND_OVER = ("opened", "restored", "closed")

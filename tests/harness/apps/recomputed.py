@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from penstock.spark.batch import ShuffledBatch
+from penstock.spark.blobs import Received, batch_blob, checksum, end_blob, read_blobs
 from pyspark.sql import SparkSession
 
 from penstock.errors import TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
-from penstock.spark.batch import ShuffledBatch
-from penstock.spark.blobs import Received, batch_blob, checksum, end_blob, read_blobs
 from penstock.spark.driver.lanes import shuffled_bytes
 from penstock.spark.internals import all_of_partition
 

@@ -202,7 +202,6 @@ def test_should_go_on_where_a_restore_listener_raises_while_a_thread_is_released
             client.world.jobs_of.finish(job)
     client.world.jobs_of.lose_executor(0)
     client.go_on()
-    client.world.settle(60)
     assert [type(error.__cause__) for error in client.asked] == [Away]
     client.restores_on = False
     client.world.settle()

@@ -42,6 +42,8 @@ from penstock.spark.worker.stream_thread import StreamThread
 APPLICATION = "app"
 EVERYTHING = 1_000_000
 _LONG_AGO = 1e9
+_IN_VAIN = 0.1
+"""Brokers wait so long for a record before they answer that there is none, and where a partition ends."""
 
 
 class Step(str, Enum):
@@ -222,12 +224,13 @@ class Brokers:
 
 
 class Consumer:
-    """What `Follower` reads with, as librdkafka's: records in the order of each partition, then once where it ends."""
+    """What `Follower` reads with: records in the order of each partition, then, some time later, once where it ends."""
 
     def __init__(self, brokers: Brokers, clock: Clock) -> None:
         self._brokers, self._clock = brokers, clock
         self._at: dict[TopicPartition, int] = {}
         self._told: dict[TopicPartition, int] = {}
+        self._heard = 0.0
 
     def assign(self, partitions: Iterable[Any]) -> None:
         self.unassign()
@@ -254,7 +257,8 @@ class Consumer:
                 if at <= raw.offset < end and len(found) < most:
                     found.append(_message(raw))
                     self._at[partition] = raw.offset + 1
-            if len(found) < most and end == stable:
+                    self._heard = self._clock.now()
+            if not found and end == stable and self._clock.now() - self._heard >= _IN_VAIN:
                 self._at[partition] = stable
                 if self._told.get(partition) != stable:
                     self._told[partition] = stable

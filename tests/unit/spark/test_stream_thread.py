@@ -192,6 +192,22 @@ def test_should_tell_positions_lags_and_open_tasks(make: Make) -> None:
     assert thread.tasks.follower.positions == report.positions
 
 
+def test_should_read_past_the_ends_of_transactions_before_it_rests(make: Make) -> None:
+    """Else the driver would find something to read, and start it again and again; and tools would show a lag."""
+    instance = make(chained, Form.BLOCKS)
+    feed(instance.brokers, "in", ["a1", "b1", "c1"])
+    instance.run()
+    instance.reports.clear()
+    instance.turn(batches=100)
+    positions = {p: at for report in instance.reports for p, at in report.positions.items()}
+    read = [p for task in instance.plan.tasks() for p in instance.plan.inputs(task)]
+    assert any(p.topic.endswith("-repartition") and at for p, at in positions.items())
+    assert positions == {p: len(instance.brokers.logs[p]) for p in read}
+    assert {p: some.offset for p, some in instance.brokers.offsets.items()} == {p: at for p, at in positions.items() if at}
+    assert not any(report.batches for report in instance.reports), "that is done once"
+    assert {p: lag for report in instance.reports for p, lag in report.lags.items()} == dict.fromkeys(read, 0)
+
+
 def test_should_leave_its_offsets_to_the_driver_under_at_least_once(make: Make) -> None:
     instance = make(copied, processing_guarantee="at_least_once")
     feed(instance.brokers, "in", ["a", "b"])

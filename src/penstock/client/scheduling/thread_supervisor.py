@@ -323,6 +323,7 @@ class ThreadSupervisor:
         if thread.ends:
             thread.job = None
             return
+        outside = thread.error
         self._tasks.failed(thread)
         thread.failed()
         self._events.on_thread(thread.index, thread.phase)
@@ -334,6 +335,8 @@ class ThreadSupervisor:
         elif isinstance(error, ThreadLostError) and job is not None and job.processes and thread.last_records:
             thread.most_records = max(1, thread.last_records // 2)
             _log.warning("thread %d has lost its worker: its next batch has %d records", thread.index + 1, thread.most_records)
+        if outside is not None and is_transient(error):
+            error = outside  # the client decides on it; what passes by itself is tried again in any case
         if isinstance(error, TaskMigratedError) and not self._assignments.is_adopted:
             _log.info("a commit came too late for its generation of the group and is done again: %s", error)
             return
