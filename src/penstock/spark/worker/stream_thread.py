@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import gc
 import math
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -70,6 +72,7 @@ class StreamThread:
         now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
     ) -> None:
         self.application, self.index = application, index
+        self.worker = f"{socket.gethostname()}:{os.getpid()}"
         self._now, self._now_ms = now, now_ms
         config = application.config
         self.client_id = f"{application.client_id}-StreamThread-{index + 1}"
@@ -361,6 +364,7 @@ class StreamThread:
         """What has been done since the last report; called by any thread."""
         with self._report_lock:
             report, self._report = self._report, ThreadReport()
+            report.worker = self.worker
             self._report.iterations = report.iterations
             self._report.held, self._report.opened = report.held, report.opened
             self._report.offsets, self._report.restoring = dict(report.offsets), ()
