@@ -28,7 +28,7 @@ ROWS: dict[str, list[Panel]] = {
         Panel("Alive threads", "none", {"{{instance}}": "penstock_stream_alive_stream_threads{%s}"}, kind="stat"),
         Panel("Failed threads", "none", {"{{instance}}": "penstock_stream_failed_stream_threads{%s}"}, kind="stat"),
         Panel(
-            "Backlog", "short", {"{{instance}}": "penstock_turn_backlog_records{%s}"}, "Records the last turn left unread", "stat"
+            "Backlog", "short", {"{{instance}}": "penstock_batch_backlog_records{%s}"}, "Records that the last batch left", "stat"
         ),
     ],
     "Throughput and latency": [
@@ -36,7 +36,7 @@ ROWS: dict[str, list[Panel]] = {
             "Records",
             "reqps",
             {
-                "in {{instance}}": "rate(penstock_turn_record_total{%s}[$__rate_interval])",
+                "in {{instance}}": "rate(penstock_batch_record_total{%s}[$__rate_interval])",
                 "processed {{instance}}": "sum by (instance) (rate(penstock_stream_thread_process_total{%s}[$__rate_interval]))",
                 "out {{instance}}": "sum by (instance) "
                 "(rate(penstock_stream_topic_records_produced_total{%s}[$__rate_interval]))",
@@ -45,15 +45,15 @@ ROWS: dict[str, list[Panel]] = {
         Panel(
             "Backlog",
             "short",
-            {"{{instance}}": "penstock_turn_backlog_records{%s}"},
+            {"{{instance}}": "penstock_batch_backlog_records{%s}"},
             "Stays above zero where the application cannot keep up",
         ),
         Panel(
-            "Turn time",
+            "Batch time",
             "ms",
             {
-                "average {{instance}}": "penstock_turn_turn_time_avg{%s}",
-                "longest {{instance}}": "penstock_turn_turn_time_max{%s}",
+                "average {{instance}}": "penstock_batch_batch_time_avg{%s}",
+                "longest {{instance}}": "penstock_batch_batch_time_max{%s}",
             },
             "How long results wait for their commit",
         ),
@@ -61,11 +61,11 @@ ROWS: dict[str, list[Panel]] = {
             "Where the time goes",
             "ms",
             {
-                part: f"sum(rate(penstock_turn_{part}_time_total{{%s}}[$__rate_interval])) / "
-                "sum(rate(penstock_turn_turn_total{%s}[$__rate_interval]))"
-                for part in ("poll", "fetch", "shuffle", "spark", "process", "commit", "store")
+                part: f"sum(rate(penstock_batch_{part}_time_total{{%s}}[$__rate_interval])) / "
+                "sum(rate(penstock_batch_batch_total{%s}[$__rate_interval]))"
+                for part in ("fetch", "process", "commit", "store")
             },
-            "Milliseconds of a turn",
+            "Milliseconds of a batch",
         ),
     ],
     "Tasks": [
@@ -88,7 +88,7 @@ ROWS: dict[str, list[Panel]] = {
                 "commit {{thread_id}}": "penstock_stream_thread_commit_ratio{%s}",
             },
         ),
-        Panel("Threads waiting for a core", "none", {"{{instance}}": "penstock_turn_threads_waiting_for_core{%s}"}),
+        Panel("Threads waiting for a core", "none", {"{{instance}}": "penstock_batch_threads_waiting_for_core{%s}"}),
     ],
     "State": [
         Panel(

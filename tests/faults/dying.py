@@ -1,4 +1,4 @@
-"""A function for topologies that ends the worker it came to at a step of a turn: once for each order that lies in a folder.
+"""A function for topologies that ends the worker it came to at a step of a batch: once for each order that lies in a folder.
 
 An order is a file of the step's name. What it says is done there: nothing or `die` ends the worker, `wait` keeps it for a while.
 """
@@ -11,10 +11,9 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from penstock.spark.worker.lane_tasks import LaneTasks
-from penstock.spark.worker.lane_worker import LaneWorker
-
 from penstock.kafka.produce import LaneProducer
+from penstock.spark.worker.active_tasks import ActiveTasks
+from penstock.spark.worker.stream_thread import StreamThread
 
 STEPS = ("begun", "produced", "offsets sent", "committed", "store written", "accounted")
 HAND_OVER = ("opened", "restored", "closed")
@@ -22,7 +21,7 @@ WAIT_SECONDS = 3.0
 
 
 class Words:
-    """Splits a line into words. Where it is unpickled, which is in workers, their lanes look for orders from then on."""
+    """Splits a line into words. Where it is unpickled, which is in workers, their threads look for orders from then on."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._driver = folder, os.getpid()
@@ -36,7 +35,7 @@ class Words:
             obey(self._folder)
 
     def order(self, step: str) -> Path:
-        """Let the next lane that comes to this step die there; what exists once it has."""
+        """Let the next thread that comes to this step die there; what exists once it has."""
         return order(self._folder, step)
 
 
@@ -51,7 +50,7 @@ def order(folder: Path, step: str, what: str = "die") -> Path:
 
 
 def obey(folder: Path) -> None:
-    """Let the lanes of this process do what orders in a folder say."""
+    """Let the threads of this process do what orders in a folder say."""
 
     def reached(step: str) -> None:
         done = folder / f"{step}.done"
@@ -82,10 +81,10 @@ def obey(folder: Path) -> None:
 
         return followed
 
-    def next_turn(process: Any) -> Any:
+    def next_batch(process: Any) -> Any:
         @wraps(process)
         def preceded(*arguments: Any) -> None:
-            reached("accounted")  # the driver has heard of the turn before
+            reached("accounted")  # the batch before is done
             process(*arguments)
 
         return preceded
@@ -95,8 +94,8 @@ def obey(folder: Path) -> None:
     LaneProducer.begin = after("begun", LaneProducer.begin)  # type: ignore[method-assign]
     LaneProducer.commit = commit_in_steps(LaneProducer.commit)  # type: ignore[method-assign]
     LaneProducer._send_offsets = after("offsets sent", LaneProducer._send_offsets)  # type: ignore[method-assign]
-    LaneTasks.post_commit = after("store written", LaneTasks.post_commit)  # type: ignore[method-assign]
-    LaneTasks._open = after("opened", LaneTasks._open)  # type: ignore[method-assign]
-    LaneTasks.restore = after("restored", LaneTasks.restore)  # type: ignore[method-assign]
-    LaneTasks._close = after("closed", LaneTasks._close)  # type: ignore[method-assign]
-    LaneWorker.process = next_turn(LaneWorker.process)  # type: ignore[method-assign]
+    ActiveTasks.post_commit = after("store written", ActiveTasks.post_commit)  # type: ignore[method-assign]
+    ActiveTasks._open = after("opened", ActiveTasks._open)  # type: ignore[method-assign]
+    ActiveTasks.restore = after("restored", ActiveTasks.restore)  # type: ignore[method-assign]
+    ActiveTasks._close = after("closed", ActiveTasks._close)  # type: ignore[method-assign]
+    StreamThread._batch = next_batch(StreamThread._batch)  # type: ignore[method-assign]

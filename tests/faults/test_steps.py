@@ -1,4 +1,4 @@
-"""Workers that die at each step of a turn, on a real broker: every word is counted 1, 2, 3 ... without a gap or a repeat."""
+"""Workers that die at each step of a batch, on a real broker: every word is counted 1, 2, 3 ... without a gap or a repeat."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def word_count(source: str, out: str, words: Words) -> Any:
     return builder.build()
 
 
-@pytest.mark.parametrize("transport", ["shuffle", pytest.param("topic", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)], ids=["in memory", "by blocks"])
 def test_should_count_exactly_once_though_a_worker_dies_at_each_step(
-    kafka: Kafka, run: Callable[..., Any], tmp_path: Path, transport: str
+    kafka: Kafka, run: Callable[..., Any], tmp_path: Path, threads: int
 ) -> None:
     source, out = topics(kafka, "in", "out")
     (orders := tmp_path / "orders").mkdir()
     words = Words(orders)
-    config = {"application.id": unique("steps"), "processing.guarantee": "exactly_once_v2", "num.stream.threads": 2}
-    run(word_count(source, out, words), {**config, "repartition.transport": transport})
+    config = {"application.id": unique("steps"), "processing.guarantee": "exactly_once_v2", "num.stream.threads": threads}
+    run(word_count(source, out, words), config)
     expected: Counter[str] = Counter()
 
     def is_exact() -> bool:

@@ -58,7 +58,9 @@ def lanes(streams: Any) -> set[int]:
 def workers_of(streams: Any) -> list[str]:
     """Host and process of the worker of each turn from now on, as they come."""
     workers: list[str] = []
-    inside(streams).watch_turns(lambda _, answers, __: workers.extend(answer.worker for answer in answers.values()))
+    inside(streams).watch_reports(
+        lambda reports: workers.extend(report.worker for report in reports.values() for _ in report.batches)
+    )
     return workers
 
 

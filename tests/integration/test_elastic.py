@@ -113,7 +113,7 @@ def test_should_replay_only_the_rest_where_a_standby_takes_over(
     topology: Callable[..., Any], kafka: Kafka, run: Run, tmp_path: Path
 ) -> None:
     source, out = topics(kafka, "in", "out")
-    config = {"application.id": unique("takeover"), "num.standby.replicas": 1, "repartition.transport": "shuffle", **QUICK}
+    config = {"application.id": unique("takeover"), "num.standby.replicas": 1, **QUICK}
     restored, updates = [Restored(), Restored()], [Updates(), Updates()]
     instances = [
         run(
@@ -187,7 +187,7 @@ def test_should_let_copies_stand_still_while_paused_and_say_so(kafka: Kafka, run
     _, paused = instances
     paused.pause()
     assert tasks(paused) == [0, 1, 0]
-    wait_until(lambda: not inside(paused).runs_turns, "no turn is under way")
+    wait_until(lambda: not inside(paused).is_processing, "no turn is under way")
     before, done = updates[1].loaded, len(kafka.read(out))
     kafka.feed(source, keyed(KEYS))
     counts(kafka, out, done + 1)  # the other goes on

@@ -28,7 +28,7 @@ from tests.conftest import application_config, wait_until_running
 from tests.harness.kafka import Kafka, Message, unique, wait_until
 from tests.integration.helpers import counts, keyed, owned, texts, topics, up_to
 from tests.integration.test_metrics import value
-from tests.integration.topologies import count_by_key, numbers, pipe, word_count
+from tests.integration.topologies import count_by_key, numbers, pipe
 
 Run = Callable[..., Any]
 
@@ -180,7 +180,7 @@ def test_should_process_nothing_while_paused(kafka: Kafka, run: Run) -> None:
     streams = run(pipe(source, out), {"application.id": unique("pause")})
     streams.pause()
     assert streams.is_paused
-    wait_until(lambda: not inside(streams).runs_turns, "no turn is under way")
+    wait_until(lambda: not inside(streams).is_processing, "no turn is under way")
     kafka.feed(source, texts(("a", "x")))
     assert kafka.read(out) == []
     streams.resume()
@@ -222,19 +222,6 @@ def test_should_share_the_work_with_a_second_instance_and_take_it_over(
     kafka.feed(source, keyed(keys))
     assert counts(kafka, out, 24) == up_to(**dict.fromkeys(keys, 3))
     assert len(owned(second)) == 4
-
-
-def test_should_stand_by_for_a_pipeline_with_a_shuffle_and_take_it_over(kafka: Kafka, run: Run, tmp_path: Path) -> None:
-    source, out = topics(kafka, "in", "out")
-    config = {"application.id": unique("standby"), "processing.guarantee": "exactly_once_v2", "repartition.transport": "shuffle"}
-    kafka.feed(source, texts(("1", "a b a")))
-    first = run(word_count(source, out), {**config, "state.dir": str(tmp_path / "first")})
-    assert counts(kafka, out, 3) == up_to(a=2, b=1)
-    second = run(word_count(source, out), {**config, "state.dir": str(tmp_path / "second")})
-    wait_until(lambda: sorted(map(len, (owned(first), owned(second)))) == [0, 2], "one has all the work")
-    (first if owned(first) else second).close()
-    kafka.feed(source, texts(("2", "a c")))
-    assert counts(kafka, out, 5) == up_to(a=3, b=1, c=1)
 
 
 def test_should_share_the_work_with_an_instance_on_a_copy_of_its_folder(kafka: Kafka, run: Run, tmp_path: Path) -> None:

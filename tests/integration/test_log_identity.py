@@ -105,7 +105,7 @@ def test_should_go_on_where_retention_has_left_off(topology: Callable[..., Any],
     kafka.feed(source, texts(*[("a", "a")] * 3), partition=0)
     assert counts(kafka, out, 3) == up_to(a=3)
     streams.pause()
-    wait_until(lambda: not inside(streams).runs_turns, "no turn runs")
+    wait_until(lambda: not inside(streams).is_processing, "no turn runs")
     kafka.feed(source, texts(*[("a", "a")] * 5), partition=0)
     kafka.feed(source, texts(*[("b", "b")] * 5), partition=1)
     cut = ClientPartition(source, 0, 6)

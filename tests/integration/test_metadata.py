@@ -12,8 +12,8 @@ from penstock import KafkaStreams, LagInfo, StreamsError, StreamsNotStartedError
 from penstock.client.inside import inside
 from tests.conftest import application_config
 from tests.harness.kafka import Kafka, unique, wait_until
-from tests.integration.helpers import counts, keyed, texts, topics, up_to
-from tests.integration.topologies import count_by_key, pipe, word_count
+from tests.integration.helpers import counts, keyed, topics, up_to
+from tests.integration.topologies import count_by_key, pipe
 
 Run = Callable[..., Any]
 
@@ -30,6 +30,8 @@ def test_should_tell_of_threads_tasks_and_lags(kafka: Kafka, run: Run) -> None:
 
     ends = kafka.ends(source)
     wait_until(lambda: sum(sum(t.committed_offsets.values()) for t in tasks().values()) == 4, "all is committed")
+    known = {TopicPartition(source, partition): end for partition, end in ends.items()}
+    wait_until(lambda: {p: at for t in tasks().values() for p, at in t.end_offsets.items()} == known, "the ends are reported")
     for partition in (0, 1):
         task, at = tasks()[TaskId(0, partition)], TopicPartition(source, partition)
         assert task.topic_partitions == {at}
@@ -51,22 +53,6 @@ def test_should_tell_of_threads_tasks_and_lags(kafka: Kafka, run: Run) -> None:
     streams.close()
     with pytest.raises(StreamsError, match="NOT_RUNNING"):
         streams.metadata_for_local_threads()
-
-
-def test_should_tell_how_far_tasks_behind_a_shuffle_are(kafka: Kafka, run: Run) -> None:
-    source, out = topics(kafka, "in", "out")
-    application = unique("vectors")
-    streams = run(word_count(source, out), {"application.id": application})
-    kafka.feed(source, texts(("1", "a b"), ("2", "a")))
-    assert counts(kafka, out, 3) == up_to(a=2, b=1)
-
-    def task() -> Any:
-        (thread,) = streams.metadata_for_local_threads()
-        return next(task for task in thread.active_tasks if task.task_id == TaskId(1, 0))
-
-    repartition = TopicPartition(f"{application}-counts-repartition", 0)
-    wait_until(lambda: task().committed_offsets == {repartition: 2}, "both lines are committed")
-    assert task().end_offsets == {repartition: 2}
 
 
 def test_should_tell_nothing_before_the_start(kafka: Kafka, spark: Any, tmp_path: Path) -> None:

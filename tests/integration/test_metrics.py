@@ -34,6 +34,12 @@ def value(streams: Any, name: str, group: str, **tags: str) -> Any:
     return found[0] if isinstance(found[0], str) else sum(number for number in found if not math.isnan(number))
 
 
+def topic_value(streams: Any, topic: str) -> float:
+    """How many records of a topic tasks have consumed, as far as they have reported it."""
+    names = [n for n in streams.metrics() if n.name == "records-consumed-total" and n.tags.get("topic") == topic]
+    return sum(float(streams.metrics()[name].metric_value) for name in names)
+
+
 def test_should_count_what_client_threads_and_tasks_do(kafka: Kafka, run: Run) -> None:
     source, out = topics(kafka, "in", "out")
     application = unique("metrics")
@@ -48,6 +54,7 @@ def test_should_count_what_client_threads_and_tasks_do(kafka: Kafka, run: Run) -
     assert value(streams, "failed-stream-threads", "stream-metrics") == 0
     assert value(streams, "topology-description", "stream-metrics").startswith("Topologies:")
     thread = f"{inside(streams).client_id}-StreamThread-1"
+    wait_until(lambda: topic_value(streams, source) == 4, "what tasks measure is reported")
     assert value(streams, "state", "stream-thread-metrics", thread_id=thread) == "RUNNING"
     for name in ("commit-total", "poll-total", "process-latency-avg", "commit-ratio", "poll-records-max", "task-created-total"):
         assert value(streams, name, "stream-thread-metrics", thread_id=thread) > 0, name
@@ -56,9 +63,9 @@ def test_should_count_what_client_threads_and_tasks_do(kafka: Kafka, run: Run) -
     assert value(streams, "records-consumed-total", "stream-topic-metrics", topic=source) == 4
     assert value(streams, "records-produced-total", "stream-topic-metrics", topic=out) == 4
     assert value(streams, "bytes-consumed-total", "stream-topic-metrics", topic=source) > 4
-    for part in ("poll", "fetch", "spark", "process", "commit", "turn"):
-        assert value(streams, f"{part}-time-total", "penstock-turn-metrics") > 0, part
-    assert value(streams, "record-total", "penstock-turn-metrics") == 4
+    for part in ("fetch", "process", "commit", "batch"):
+        assert value(streams, f"{part}-time-total", "penstock-batch-metrics") > 0, part
+    assert value(streams, "record-total", "penstock-batch-metrics") == 4
     assert value(streams, "estimate-num-keys", "stream-state-metrics", rocksdb_state_id="counts") >= 0
 
     with urllib.request.urlopen(f"http://127.0.0.1:{streams.metrics_port}/metrics", timeout=LIMIT) as answer:
@@ -108,22 +115,11 @@ def test_should_measure_nodes_stores_and_caches_where_asked_to(kafka: Kafka, run
     assert any(n.name == "record-lateness-max" for n in streams.metrics())
 
 
-def test_should_show_the_parts_of_a_turn_with_a_shuffle(kafka: Kafka, run: Run) -> None:
-    source, out = topics(kafka, "in", "out")
-    config = {"application.id": unique("parts"), "num.stream.threads": 2, "task.spread": "always"}
-    streams = run(word_count(source, out), config)
-    kafka.feed(source, texts(*((str(i), "a b c d") for i in range(20))))
-    assert counts(kafka, out, 80) == up_to(a=20, b=20, c=20, d=20)
-    wait_until(lambda: value(streams, "process-total", "stream-thread-metrics") == 100, "all lines and words are counted")
-    assert value(streams, "shuffle-time-total", "penstock-turn-metrics") > 0
-    assert value(streams, "record-total", "penstock-turn-metrics") == 20
-
-
 @pytest.mark.parametrize("threads", [1, 2])
-def test_should_count_lines_before_a_shuffle_and_words_behind_it(
+def test_should_count_lines_before_a_repartition_and_words_behind_it(
     threads: int, kafka: Kafka, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As Kafka Streams does: once for each sub-topology that processes a record, also where only counts cross the shuffle."""
+    """As Kafka Streams does: once for each sub-topology that processes a record, also where only counts cross the repartition."""
     caplog.set_level(logging.INFO, "penstock")
     source, out = topics(kafka, "in", "out")
     config = {
@@ -144,14 +140,14 @@ def test_should_count_lines_before_a_shuffle_and_words_behind_it(
         return sum(value(streams, "process-total", "stream-task-metrics", task_id=task) for task in tasks)
 
     wait_until(lambda: (of(0), of(1)) == (100, 400), "so are they for each task")
-    assert value(streams, "records-consumed-total", "stream-topic-metrics", topic=source) == 100
+    wait_until(lambda: topic_value(streams, source) == 100, "so are they for the topic")
     pattern = re.compile(r"Processed (\d+) total records")
     wait_until(
         lambda: sum(int(n) for line in caplog.messages for n in pattern.findall(line)) == 500, "the summary tells of all of them"
     )
 
 
-def test_should_tell_of_warnings_and_dead_letters_of_workers_before_a_shuffle(
+def test_should_tell_of_warnings_and_dead_letters_of_workers_before_a_repartition(
     kafka: Kafka, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     source, out, dead = topics(kafka, "in", "out", "dead", partitions=2)

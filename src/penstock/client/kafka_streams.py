@@ -570,7 +570,7 @@ class KafkaStreams(QueryMethods):
     def metrics(self) -> dict[MetricName, Metric]:
         """All metrics as they are now, under Kafka Streams' names: of the client, its threads, tasks, nodes, stores, caches.
 
-        Where the time of a turn goes is in group `penstock-turn-metrics`. What tasks and stores measure is a second old at most
+        Where the time of a batch goes is in group `penstock-batch-metrics`. What tasks and stores measure is a second old at most
         while records come.
 
             running = [m.metric_value for n, m in streams.metrics().items() if n.name == "alive-stream-threads"]

@@ -1,6 +1,6 @@
 """WordCount as a user runs it on a cluster: a process of its own, and a module that executors do not have.
 
-Started with the settings as JSON; tells about every turn in a line of JSON, answers questions that it is asked in lines of JSON,
+Started with the settings as JSON; tells about every batch in a line of JSON, answers questions that it is asked in lines of JSON,
 and ends when its input does.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import wordshop  # from a zip that only this process has on its path
@@ -28,6 +29,7 @@ from penstock import (
     StreamsBuilder,
 )
 from penstock.client.inside import inside
+from penstock.spark.messages import ThreadReport
 
 TABLES: list[Any] = []
 
@@ -90,6 +92,14 @@ def answer(streams: KafkaStreams, question: dict[str, Any]) -> None:
     tell("answer", found=found)
 
 
+def tell_batches(reports: Mapping[int, ThreadReport]) -> None:
+    """Tell of each batch: how many records it had, how long it took, and where its thread is."""
+    for thread, report in reports.items():
+        for batch in report.batches:
+            place = {thread: [report.executor, report.worker]}
+            tell("turn", records=batch.records, seconds=round(batch.took, 3), lanes=place)
+
+
 def main(config: dict[str, Any], topics: list[str], store: str, add_py_file: str | None) -> None:
     spark = None
     if add_py_file is not None:
@@ -112,14 +122,7 @@ def main(config: dict[str, Any], topics: list[str], store: str, add_py_file: str
             restored=progress.restored,
         )
     )
-    inside(streams).watch_turns(
-        lambda turn, answers, seconds: tell(
-            "turn",
-            records=turn.records,
-            seconds=round(seconds, 3),
-            lanes={lane: [answer.executor, answer.worker] for lane, answer in answers.items()},
-        )
-    )
+    inside(streams).watch_reports(tell_batches)
     streams.start()
     for line in sys.stdin:
         answer(streams, json.loads(line))

@@ -35,6 +35,7 @@ from penstock.kafka.follow import Taken
 from penstock.kafka.produce import LaneProducer
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.task import TaskCommit
+from penstock.spark.internals import own_executor_id
 from penstock.spark.messages import Application, BatchReport, Residency, RestoreProgress, ThreadReport
 from penstock.spark.queries.query_listener import QueryListener
 from penstock.spark.worker.active_tasks import ActiveTasks
@@ -72,7 +73,7 @@ class StreamThread:
         now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
     ) -> None:
         self.application, self.index = application, index
-        self.worker = f"{socket.gethostname()}:{os.getpid()}"
+        self.worker, self._executor = f"{socket.gethostname()}:{os.getpid()}", own_executor_id()
         self._now, self._now_ms = now, now_ms
         config = application.config
         self.client_id = f"{application.client_id}-StreamThread-{index + 1}"
@@ -364,7 +365,7 @@ class StreamThread:
         """What has been done since the last report; called by any thread."""
         with self._report_lock:
             report, self._report = self._report, ThreadReport()
-            report.worker = self.worker
+            report.worker, report.executor = self.worker, self._executor
             self._report.iterations = report.iterations
             self._report.held, self._report.opened = report.held, report.opened
             self._report.offsets, self._report.restoring = dict(report.offsets), ()

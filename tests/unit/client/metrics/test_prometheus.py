@@ -44,14 +44,14 @@ def test_should_escape_labels_and_help() -> None:
 
 def test_should_show_text_as_a_label_and_numbers_that_are_none() -> None:
     state = MetricName("state", "stream-metrics", tags={"client-id": "c"})
-    values = [MetricName(f"v{n}", "penstock-turn-metrics") for n in range(4)]
+    values = [MetricName(f"v{n}", "penstock-batch-metrics") for n in range(4)]
     text = render(metrics((state, "RUNNING"), *zip(values, (float("nan"), float("inf"), float("-inf"), True))))
     assert 'penstock_stream_state{client_id="c",value="RUNNING"} 1.0\n' in text
-    assert [line for line in text.splitlines() if line.startswith("penstock_turn")] == [
-        "penstock_turn_v0 NaN",
-        "penstock_turn_v1 +Inf",
-        "penstock_turn_v2 -Inf",
-        "penstock_turn_v3 1.0",
+    assert [line for line in text.splitlines() if line.startswith("penstock_batch")] == [
+        "penstock_batch_v0 NaN",
+        "penstock_batch_v1 +Inf",
+        "penstock_batch_v2 -Inf",
+        "penstock_batch_v3 1.0",
     ]
     assert render({}) == ""
 

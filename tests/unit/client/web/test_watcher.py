@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-from penstock.client.scheduling.task_manager import Lags
-
 from penstock import TaskId, TopicPartition
+from penstock.client.scheduling.task_manager import Lags
 from penstock.client.web.history import BUCKET_SECONDS, SERIES, History
 from penstock.client.web.watcher import Watcher
 from penstock.spark.messages import ThreadReport

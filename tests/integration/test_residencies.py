@@ -1,4 +1,4 @@
-"""A lane that stays for many turns in one job of Spark, with all that goes on beside it."""
+"""Stream threads that are resident in a Spark task, with all that goes on beside them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,7 @@ from tests.integration.query_topologies import NamesAndTicks
 
 Run = Callable[..., Any]
 string, long = Serdes.string(), Serdes.long()
-STAYS = "turn after turn"
-
-
-@pytest.fixture(autouse=True)
-def _stays_soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.client.scheduling.lane_loop.PLANNED_SECONDS", 0.0)
+RESIDENT = ": process "
 
 
 class Stream:
@@ -67,8 +62,8 @@ def jobs(streams: Any) -> list[str]:
     return [text.get() for text in described if text.isDefined()]
 
 
-def stays(streams: Any) -> int:
-    return sum(STAYS in text for text in jobs(streams))
+def residencies(streams: Any) -> int:
+    return sum(RESIDENT in text for text in jobs(streams))
 
 
 def word_count(source: str, out: str, words: Any) -> Any:
@@ -84,21 +79,21 @@ def is_exact(kafka: Kafka, out: str, sent: Counter[str]) -> bool:
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", pytest.param("at_least_once", marks=pytest.mark.slow)])
-def test_should_count_exactly_while_it_stays_pauses_and_is_read(kafka: Kafka, run: Run, guarantee: str) -> None:
+def test_should_count_exactly_while_it_is_resident_pauses_and_is_read(kafka: Kafka, run: Run, guarantee: str) -> None:
     source, out = topics(kafka, "in", "out")
     streams = run(word_count(source, out, str.split), {"application.id": unique("stays"), "processing.guarantee": guarantee})
     with streaming(kafka, source) as stream:
-        wait_until(lambda: stays(streams), "the lane stays")
+        wait_until(lambda: residencies(streams), "the thread is resident")
         streams.pause()
-        wait_until(lambda: not inside(streams).runs_turns, "the lane is called back")
+        wait_until(lambda: not inside(streams).is_processing, "the thread is called back")
         streams.resume()
-        before = stays(streams)
-        wait_until(lambda: stays(streams) > before, "the lane stays again")
+        before = residencies(streams)
+        wait_until(lambda: residencies(streams) > before, "the thread is resident again")
         wait_until(lambda: streams.store_dataframe("counts").count() == 7, "stores in memory are read meanwhile")
     wait_until(lambda: is_exact(kafka, out, stream.sent), "every word is counted once")
 
 
-def test_should_fire_timers_and_see_changes_of_global_tables_while_it_stays(kafka: Kafka, run: Run) -> None:
+def test_should_fire_timers_and_see_changes_of_global_tables_while_it_is_resident(kafka: Kafka, run: Run) -> None:
     source, table, out = topics(kafka, "in", "names", "out")
     builder = StreamsBuilder()
     builder.global_table(table, Consumed(string, string), Materialized("names", string, string, store_type="in_memory"))
@@ -110,7 +105,7 @@ def test_should_fire_timers_and_see_changes_of_global_tables_while_it_stays(kafk
         return [message.value for message in kafka.read(out, 0) if message.key == key]
 
     with streaming(kafka, source):
-        wait_until(lambda: stays(streams) and len(values(b"ticks")) > 10, "timers fire while the lane stays")
+        wait_until(lambda: residencies(streams) and len(values(b"ticks")) > 10, "timers fire while the thread is resident")
         kafka.feed(table, texts(("w0", "Ida")))
         wait_until(lambda: b"Ida" in values(b"w0"), "the table has changed")
     assert b"nobody" not in values(b"w0")
@@ -119,44 +114,44 @@ def test_should_fire_timers_and_see_changes_of_global_tables_while_it_stays(kafk
 
 
 @pytest.mark.slow  # two instances, one of which leaves again
-def test_should_hand_tasks_over_and_keep_standbys_while_lanes_stay(kafka: Kafka, run: Run, tmp_path: Path) -> None:
+def test_should_hand_tasks_over_and_keep_standbys_while_threads_are_resident(kafka: Kafka, run: Run, tmp_path: Path) -> None:
     source, out = topics(kafka, "in", "out", partitions=2)
-    quick = {"heartbeat.interval.ms": 300, "session.timeout.ms": 6_000, "repartition.transport": "topic"}
+    quick = {"heartbeat.interval.ms": 300, "session.timeout.ms": 6_000}
     config = {"application.id": unique("stays-group"), "processing.guarantee": "exactly_once_v2", "num.standby.replicas": 1}
 
     def start(number: int) -> Any:
         return run(word_count(source, out, str.split), {**config, **quick, "state.dir": str(tmp_path / str(number))})
 
-    def wait_for_stays(streams: Any) -> None:
-        before = stays(streams)  # of all that share the session
-        wait_until(lambda: stays(streams) > before + 1, "lanes stay")
+    def wait_for_residencies(streams: Any) -> None:
+        before = residencies(streams)  # of all that share the session
+        wait_until(lambda: residencies(streams) > before + 1, "threads are resident")
 
     with streaming(kafka, source) as stream:
         first = start(1)
-        wait_for_stays(first)
+        wait_for_residencies(first)
         second = start(2)
         wait_until(lambda: len(owned(first)) == len(owned(second)) == 2, "each has its part")
-        wait_for_stays(first)
+        wait_for_residencies(first)
         second.close(60_000)
         wait_until(lambda: len(owned(first)) == 4, "the other has taken it over")
-        wait_for_stays(first)
+        wait_for_residencies(first)
     wait_until(lambda: is_exact(kafka, out, stream.sent), "every word is counted once")
 
 
-@pytest.mark.parametrize("transport", ["shuffle", pytest.param("topic", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)], ids=["in memory", "by blocks"])
 @pytest.mark.parametrize("steps", [("offsets sent", "committed"), pytest.param(STEPS, marks=pytest.mark.slow)])
-def test_should_count_exactly_though_workers_die_in_the_middle_of_a_stay(
-    kafka: Kafka, run: Run, tmp_path: Path, transport: str, steps: tuple[str, ...]
+def test_should_count_exactly_though_workers_die_in_the_middle_of_a_residency(
+    kafka: Kafka, run: Run, tmp_path: Path, threads: int, steps: tuple[str, ...]
 ) -> None:
     source, out = topics(kafka, "in", "out")
     (orders := tmp_path / "orders").mkdir()
     words = Words(orders)
     config = {"application.id": unique("stays-die"), "processing.guarantee": "exactly_once_v2"}
-    streams = run(word_count(source, out, words), {**config, "repartition.transport": transport})
+    streams = run(word_count(source, out, words), {**config, "num.stream.threads": threads})
     with streaming(kafka, source) as stream:
         for step in steps:
-            before = stays(streams)
-            wait_until(lambda before=before: stays(streams) > before, "the lane stays")
+            before = residencies(streams)
+            wait_until(lambda before=before: residencies(streams) > before, "the thread is resident")
             died = words.order(step)
             wait_until(died.exists, f"its worker has died: {step}")
     wait_until(lambda: is_exact(kafka, out, stream.sent), "every word is counted once")
