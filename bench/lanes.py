@@ -22,14 +22,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from penstock.client.scheduling.positions import Positions
+from penstock.client.scheduling.stages import Stage, StagePart, front_window, plan_stage
+from penstock.client.scheduling.turns import plan_turn
 from pyspark import SparkContext
 
 from bench import environment
 from bench.processes import parse_stat
 from penstock import Consumed, Repartitioned, Serdes, StreamsBuilder, StreamsConfig
-from penstock.client.scheduling.positions import Positions
-from penstock.client.scheduling.stages import Stage, StagePart, front_window, plan_stage
-from penstock.client.scheduling.turns import plan_turn
 from penstock.clock import SystemClock
 from penstock.ids import TaskId, TopicPartition
 from penstock.runtime.carry_over import with_logs

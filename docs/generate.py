@@ -13,7 +13,6 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))
 
-from penstock.client.repartition_reasons import described_transports  # noqa: E402
 from penstock.commands.app_reference import load_topology  # noqa: E402 - the repository is found first
 from penstock.config.keys import KEYS, REQUIRED, ConfigKey, Importance  # noqa: E402
 from penstock.topology.picture import draw_topology  # noqa: E402
@@ -53,7 +52,7 @@ def picture(example: str) -> str:
     """The picture of an example, as `penstock describe --svg` draws it."""
     reference = f"penstock_examples.{example}:topology"
     topology = load_topology(reference)
-    return draw_topology(topology.describe(), title=reference, notes=described_transports(topology, {}))
+    return draw_topology(topology.describe(), title=reference)
 
 
 def main() -> None:

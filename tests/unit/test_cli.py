@@ -75,24 +75,6 @@ def test_should_print_the_description(module: str, attribute: str) -> None:
     assert (code, output.splitlines()[:2]) == (0, ["Topologies:", "   Sub-topology: 0"])
 
 
-def test_should_tell_how_repartitions_go_and_why(module: str) -> None:
-    _, output, _ = run(f"{module}:salted")
-    told = output.rpartition("Repartitions:\n")[2].splitlines()
-    assert told[0].startswith(
-        "   words-repartition goes through its topic: sub-topology 0 comes before it, and with_salt (shop_app.py:"
-    )
-    assert "uses random.random, which is chance; it is given to KSTREAM-MAPVALUES-0000000001" in told[0]
-    assert told[1:] == ["   others-repartition goes through Spark's shuffle"]
-    assert "Repartitions" not in run(f"{module}:builder")[1]
-
-
-def test_should_draw_why_repartitions_go_as_they_do(module: str, tmp_path: Path) -> None:
-    run(f"{module}:salted", "--svg", str(tmp_path / "picture.svg"))
-    picture = (tmp_path / "picture.svg").read_text()
-    assert "<title>topic words-repartition goes through its topic: sub-topology 0" in picture
-    assert 'class="note"' in picture
-
-
 def test_should_take_a_file(module: str) -> None:
     code, output, _ = run(f"{module}.py:make")
     assert code == 0

@@ -83,7 +83,7 @@ def test_should_accept_what_does_not_apply_and_say_so(caplog: pytest.LogCaptureF
         warnings.simplefilter("error")
         config = StreamsConfig({"application.id": "a", "bootstrap.servers": "b:1", "buffered.records.per.partition": "5"})
     assert config["buffered.records.per.partition"] == 5
-    assert "buffered.records.per.partition has no effect here: a turn reads" in caplog.text
+    assert "buffered.records.per.partition has no effect here: batch.max.records bounds" in caplog.text
 
 
 def test_should_take_values_from_providers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

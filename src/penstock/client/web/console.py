@@ -76,7 +76,6 @@ class Console:
             "series": list(SERIES),
             "points": self._history.points(),
             "map": {**self._map, "lines": self._code_lines()},
-            "ways": app["topology"]["repartitions"],
             "edges": {f"{edge['from']}\n{edge['to']}": edge["rate"] for edge in app["rates"]["edges"]},
             "nodes": {name: {"busy": busy.get(name, 0.0), "failed": failed.get(name, 0)} for name in sorted({*busy, *failed})},
             "partitions": {

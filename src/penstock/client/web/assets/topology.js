@@ -151,11 +151,11 @@ export class Topology {
       setText(label, rate ? `${brief(rate)}/s` : "");
       path.classList.toggle("flows", rate > 0);
     }
-    const lagOf = {}, ways = document.ways || {};
+    const lagOf = {};
     for (const p of Object.values(document.partitions || {})) lagOf[p.topic] = (lagOf[p.topic] || 0) + p.lag;
     for (const {topic, line} of this.topicLines) {
-      const way = ways[topic.name], lag = lagOf[topic.name];
-      setText(line, way ? (way.includes("shuffle") ? "through Spark's shuffle" : "through its topic") : lag ? `lag ${brief(lag)}` : lag === 0 ? "caught up" : "");
+      const lag = lagOf[topic.name];
+      setText(line, lag ? `lag ${brief(lag)}` : lag === 0 ? "caught up" : "");
     }
     const rows = [];
     for (const [name, part] of this.parts) {
