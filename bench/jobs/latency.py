@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy
@@ -31,7 +32,7 @@ class _Variant(NamedTuple):
     partitions: int
     label: str
     goals: dict[str, float | None]
-    settings: dict[str, str] = {}
+    settings: Mapping[str, str] = MappingProxyType({})
 
 
 _VARIANTS = {
