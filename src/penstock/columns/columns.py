@@ -103,7 +103,12 @@ class RawColumns:
         """Put the rows of others behind these."""
         if self.headers is not None or more.headers is not None:
             self.headers = (self.headers or [()] * len(self)) + (more.headers or [()] * len(more))
-        self.offsets = [*self.offsets, *more.offsets] if len(self) else more.offsets
+        if len(self):
+            offsets = self.offsets if isinstance(self.offsets, list) else list(self.offsets)
+            offsets.extend(more.offsets)
+            self.offsets = offsets
+        else:
+            self.offsets = more.offsets
         self.timestamps += more.timestamps
         self.keys += more.keys
         self.values += more.values

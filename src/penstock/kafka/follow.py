@@ -59,6 +59,8 @@ class Follower:
         self._ends: dict[TopicPartition, int] = {}
         self.trouble: dict[TopicPartition, str] = {}
         """Partitions that it cannot read on, and why: a batch that cannot be read, an offset that is not in the log."""
+        self.paused: frozenset[TopicPartition] = frozenset()
+        """Partitions of which nothing is taken for now: their task has many records queued."""
 
     def follow(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read on from these positions; what has been fetched meanwhile is kept where they are those that were reached."""
@@ -84,7 +86,7 @@ class Follower:
             return
         self._take_in(first)
         # Not `consume` alone: it waits until it has as many as it was asked for.
-        while self.waiting < most and (more := self._consumer.consume(_AT_ONCE, 0)):
+        while sum(map(len, self._messages.values())) < most and (more := self._consumer.consume(_AT_ONCE, 0)):
             self._take_in_all(more)
 
     def wait_apart(self, seconds: float, sleep: Callable[[float], object] = time.sleep, most: int = _AT_ONCE) -> None:
@@ -95,8 +97,8 @@ class Follower:
 
     @property
     def waiting(self) -> int:
-        """How many records have come and were not taken."""
-        return sum(map(len, self._messages.values()))
+        """How many records have come and can be taken."""
+        return sum(len(messages) for partition, messages in self._messages.items() if partition not in self.paused)
 
     @property
     def has_skipped(self) -> bool:
@@ -120,6 +122,8 @@ class Follower:
         columns: dict[TopicPartition, RawColumns] = {}
         waiting = self.waiting
         for partition, start in self._at.items():
+            if partition in self.paused:
+                continue
             messages = self._messages.pop(partition, [])
             if waiting > most and len(messages) > 1:
                 share = max(1, most * len(messages) // waiting)

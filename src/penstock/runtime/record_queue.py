@@ -110,7 +110,10 @@ class RecordQueue:
         return len(self)
 
     def add_columns(self, columns: RawColumns) -> int:
-        """Add records as columns, which they stay while nothing else waits; returns how many there are now."""
+        """Add records as columns, and keep them so while nothing else waits than columns; returns how many there are now."""
+        if self._columns is not None:
+            self._columns.extend(columns)
+            return len(self)
         if self.head is not None or not len(columns):
             return self.add_raw_records(columns)
         self._fifo.append(columns[0])

@@ -361,6 +361,12 @@ class ActiveTasks:
         """The partitions that each task reads which works."""
         return {task_id: list(opened.task.partition_group.partitions) for task_id, opened in self.running.items()}
 
+    def full_partitions(self, most: int) -> frozenset[TopicPartition]:
+        """The partitions of which more records than this are queued."""
+        groups = [opened.task.partition_group for opened in self.running.values()]
+        full = [group for group in groups if group.num_buffered > most]
+        return frozenset(p for group in full for p in group.partitions if len(group.queue(p)) > most)
+
     def add(self, task_id: TaskId, partition: TopicPartition, raw: RawColumns, next_offset: int) -> int:
         """Queue what was read of a partition, or process it where it is only counted; returns how many of it were processed."""
         if task_id in self._key_places:

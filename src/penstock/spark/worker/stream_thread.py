@@ -59,6 +59,8 @@ _GLOBALS_SECONDS = 0.1
 _REPORT_SECONDS = 1.0
 _LOOK_SECONDS = 60.0
 _MOST_BATCHES = 1_000
+# A partition with more records queued than this, and than a batch takes, is not read on.
+_FULL = 1_000
 
 
 class StreamThread:
@@ -157,6 +159,7 @@ class StreamThread:
                 self._batch(self._read_troubled(), due, now)
                 self._follow()
             elif (waiting or due) and (waiting >= self._pacing.records or now >= free_at):
+                follower.wait(0, self._pacing.records)  # what came during the last batch: small batches cost more commits
                 taken = follower.take(self._pacing.records)
                 self._batch(taken, due, now)
                 heard = self._now() if taken.records else heard
@@ -210,6 +213,11 @@ class StreamThread:
         self._readers = {partition: task for task, partitions in self._inputs.items() for partition in partitions}
         self._timers = {task: self._timers_of(task) for task in self._inputs}
         self.tasks.follower.follow({p: self._positions[p] for partitions in self._inputs.values() for p in partitions})
+        self._pause_full()
+
+    def _pause_full(self) -> None:
+        """Take no more records of partitions of which many are queued: they wait for another partition, or for time."""
+        self.tasks.follower.paused = self.tasks.full_partitions(max(_FULL, self._pacing.records))
 
     # -- timers --------------------------------------------------------------------------------------------------------
 
@@ -276,9 +284,11 @@ class StreamThread:
                 raise
         for commit in commits:
             self._timers[commit.task_id] = self._timers_of(commit.task_id)
+        self._pause_full()
         waiting, seconds = self.tasks.follower.waiting, clock.seconds
         work = seconds["fetch"] + seconds["process"]
-        self._pacing.took(taken.records, work, seconds["commit"] + seconds["store"], waiting)
+        behind = max(waiting, sum(self.tasks.follower.lags.values()))
+        self._pacing.took(taken.records, work, seconds["commit"] + seconds["store"], behind)
         punctuated, seconds["punctuate"] = self.tasks.take_punctuations()
         read: dict[str, int] = {}
         for partition, columns in taken.columns.items():
