@@ -31,7 +31,6 @@ from penstock.client.scheduling.placement import Placement
 from penstock.client.scheduling.supervised_thread import SupervisedThread, ThreadPhase
 from penstock.client.scheduling.task_offsets import TaskOffsets
 from penstock.client.scheduling.task_spread import TaskSpread
-from penstock.client.scheduling.units import Units, tasks_in
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import StreamsError, TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
@@ -152,15 +151,14 @@ class TaskManager:
         jobs: LaneJobs,
         admin: Admin,
         offsets: TaskOffsets,
-        units: Units,
         events: Events,
         spread: TaskSpread,
     ) -> None:
         self._config, self._jobs, self._admin, self._events = config, jobs, admin, events
-        self.plan, self.offsets, self.units, self.spread = plan, offsets, units, spread
+        self.plan, self.offsets, self.spread = plan, offsets, spread
         self.committed_only = reads_committed(consumer_config(config, "input"))
         """Whether input topics end at their last stable offsets: that is all the consumers see of them."""
-        self.copies = StateReplicas(config, plan, units, jobs, admin, events.standbys)
+        self.copies = StateReplicas(config, plan, jobs, admin, events.standbys)
         self.threads: dict[int, SupervisedThread] = {}
         self.leaving: set[int] = set()
         """Threads that are about to go, or to be on another executor."""
@@ -225,10 +223,9 @@ class TaskManager:
     @property
     def are_running(self) -> bool:
         """Whether all that the group has given to this instance works."""
-        assigned = () if self.adopted is None else tasks_in(self.units, self.adopted.units)
         return (
             self.adopted is not None
-            and self._tasks.keys() >= set(assigned)
+            and self._tasks.keys() >= set(self.adopted.tasks)
             and all(found.state is _S.RUNNING for found in self._tasks.values())
             and all(thread.phase is ThreadPhase.RUNNING for thread in list(self.threads.values()) if not thread.ends)
         )
@@ -310,28 +307,27 @@ class TaskManager:
 
     # -- from assignment to assignment ---------------------------------------------------------------------------------
 
-    def replace_plan(self, plan: Plan, offsets: TaskOffsets, units: Units) -> None:
+    def replace_plan(self, plan: Plan, offsets: TaskOffsets) -> None:
         """Other topics than before: everything is read and opened anew."""
         self._tasks, self._owners, self.adopted = {}, {}, None
-        self.plan, self.offsets, self.units = plan, offsets, units
-        self.copies.replace_plan(plan, units)
+        self.plan, self.offsets = plan, offsets
+        self.copies.replace_plan(plan)
 
     def adopt(self, membership: Membership, elsewhere: Mapping[TaskId, int]) -> None:
         """Go from one assignment to the next: give up what is not this instance's any more, and leave the rest alone.
 
         `elsewhere` is the number of the last assignment in which another member had a task: offsets read before are old.
         """
-        unknown = [unit for unit in membership.units if unit not in self.units]
-        if unknown:
-            raise TaskMigratedError(f"the group has work that this instance does not know yet ({', '.join(unknown)})")
-        tasks = set(tasks_in(self.units, membership.units))
+        tasks, there = set(membership.tasks), self.plan.tasks()
+        if unknown := sorted(tasks.difference(there)):
+            raise TaskMigratedError(f"the group has tasks that this instance does not know yet ({', '.join(map(str, unknown))})")
         self.give_up(t for t, found in self._tasks.items() if t not in tasks or elsewhere.get(t, 0) > found.assignment)
         if membership is not self.adopted:
             self.adopted = membership
             self.copies.expect(membership)
             _log.info(
                 "generation %d: this instance has %d of %d tasks: %s; on %d threads",
-                *(membership.generation, len(membership.units), len(self.units), ", ".join(map(str, sorted(tasks))) or "none"),
+                *(membership.generation, len(tasks), len(there), ", ".join(map(str, sorted(tasks))) or "none"),
                 len(self._jobs.lanes),
             )
         for task in tasks:
@@ -548,11 +544,11 @@ class TaskManager:
 
     def _closed(self, tasks: Collection[TaskId]) -> None:
         """No thread has these open any more. A task that is still ours goes on from its last commit."""
+        ours = frozenset(() if self.adopted is None else self.adopted.tasks)
         for task in tasks:
             found = self._tasks[task]
             found.holder, found.positions, found.lags, found.timer, found.idle_until = None, {}, {}, None, None
-            ours = self.adopted is not None and task in set(tasks_in(self.units, self.adopted.units))
-            if ours:
+            if task in ours:
                 found.become(task, _S.UNREAD if found.is_stale else _S.READY)
             else:
                 del self._tasks[task]
