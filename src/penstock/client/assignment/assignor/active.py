@@ -147,19 +147,16 @@ def _even_out_loads(draft: AssignmentDraft) -> None:
 def _movable(draft: AssignmentDraft, source: str, target: str) -> TaskId | None:
     """A task whose move makes the loads more even, if it can be one that leaves its sub-topology even."""
 
-    def helps(task: TaskId) -> bool:
-        return draft.load(source, -1) >= draft.load(target, 1)
-
     def keeps_even(subtopology: int) -> bool:
         return draft.share(source, subtopology) > draft.share(target, subtopology)
 
-    with_state = [task for task in draft.state_of(target) if draft.owner.get(task) == source and helps(task)]
+    with_state = [task for task in draft.state_of(target) if draft.owner.get(task) == source]
     for task in with_state:
         if keeps_even(task.subtopology):
             return task
     fallback: TaskId | None = with_state[0] if with_state else None
     for subtopology, tasks in draft.held[source].items():
-        helping = next((task for task in reversed(tasks) if helps(task)), None)
+        helping = next(reversed(tasks), None)
         if helping is not None:
             if keeps_even(subtopology):
                 return helping

@@ -154,12 +154,9 @@ class StandbyAssignor:
                 mine = self._of_member[source]
                 with_state = (task for task in self._draft.state_of(target) if task in mine)
                 for task in (*with_state, *reversed(mine)):
-                    if self._may_move(task, source, target):
+                    if self._fits(task, source, target):
                         return task, target
         return None
-
-    def _may_move(self, task: TaskId, source: str, target: str) -> bool:
-        return self._per_thread(source, -1) >= self._per_thread(target, 1) and self._fits(task, source, target)
 
     def _fits(self, task: TaskId, source: str, target: str) -> bool:
         """Whether a copy may be at one member instead of another: apart from the others, and over as many values of tags."""
