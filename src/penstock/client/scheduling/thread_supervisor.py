@@ -252,7 +252,7 @@ class ThreadSupervisor:
     def _take_batch(self, thread: SupervisedThread, batch: BatchReport, report: ThreadReport) -> None:
         now = time.monotonic() - (time.time() - batch.at)
         spread = self._tasks.spread
-        spread.turned(now - batch.took, now, {thread.index: batch.work_seconds}, records=batch.records, left=batch.waiting)
+        spread.batch_done(now - batch.took, now, work=batch.work_seconds, records=batch.records, left=batch.waiting)
         if batch.processed and batch.seconds.get("process", 0.0) / batch.processed > _SLOW_RECORD:
             spread.pin("a record took long")
         thread.last_records = batch.records
