@@ -40,7 +40,7 @@ from penstock.client.scheduling.event_loop import EventLoop
 from penstock.client.scheduling.events import Events
 from penstock.client.scheduling.supervised_thread import ThreadPhase
 from penstock.client.scheduling.task_offsets import TaskOffsets
-from penstock.client.scheduling.thread_changes import ThreadChange
+from penstock.client.scheduling.thread_roster import ThreadChange
 from penstock.client.session_renewal import renew_session
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
@@ -742,7 +742,7 @@ class KafkaStreams(QueryMethods):
         for thread, report in reports.items():
             tell_again(f"stream-thread [{self._thread_name(thread) or thread + 1}]", report.logs)
 
-    def _on_batch(self, thread: int, batch: BatchReport, report: ThreadReport) -> None:
+    def _on_batch(self, thread: int, batch: BatchReport) -> None:
         self._metrics.batch_done(thread, batch)
         self._summary.batch_done(thread, batch)
         if self._traces is not None:

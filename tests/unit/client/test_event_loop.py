@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from penstock.client.scheduling.thread_changes import ThreadChange
+from penstock.client.scheduling.thread_roster import ThreadChange
 from penstock.errors import ProcessingError
 from penstock.ids import TaskId
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, Membership

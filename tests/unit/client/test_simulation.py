@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.scheduling.task_manager import TaskState
-from penstock.client.scheduling.thread_changes import ThreadChange
+from penstock.client.scheduling.task_table import TaskState
+from penstock.client.scheduling.thread_roster import ThreadChange
 from penstock.ids import TaskId, TopicPartition
 from tests.unit.client.simulated import WORDS, World, consumed_once
 

@@ -29,8 +29,7 @@ from penstock.client.scheduling.supervised_thread import SupervisedThread, Threa
 from penstock.client.scheduling.task_manager import Read, Reading, TaskManager
 from penstock.client.scheduling.task_offsets import TaskOffsets
 from penstock.client.scheduling.task_spread import TaskSpread
-from penstock.client.scheduling.thread_changes import ThreadChange
-from penstock.client.scheduling.thread_roster import ThreadRoster
+from penstock.client.scheduling.thread_roster import ThreadChange, ThreadRoster
 from penstock.client.scheduling.thread_supervisor import ThreadSupervisor
 from penstock.client.scheduling.vector_upgrade import VectorUpgrade
 from penstock.config.streams_config import StreamsConfig
