@@ -1,8 +1,8 @@
-"""Ids are types: a task, a topic partition, a unit of work; never a bare tuple or string."""
+"""Ids are types: a task, a topic partition; never a bare tuple or string."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, NewType
+from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
@@ -41,10 +41,3 @@ class TaskId(NamedTuple):
             if str(task_id) == text:
                 return task_id
         raise ValueError(f"not a task id: {text[:50]!r}; expected <sub-topology>_<partition>, for example 0_3")
-
-
-UnitId = NewType("UnitId", str)
-"""A piece of work that goes to an instance as a whole: the id of a task, or `p` and a number for what a shuffle binds together.
-
-`units_of` gives it out; members tell each other of it by this text, which nobody has to understand.
-"""

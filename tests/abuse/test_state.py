@@ -18,7 +18,7 @@ from penstock.errors import PenstockError, ProcessorStateError, SerializationErr
 from penstock.query.position import Position
 from penstock.record import RawRecord, RecordContext
 from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
-from penstock.spark.vectors import Vector, without_vector
+from penstock.spark.vectors import Vector
 from penstock.state.aggregation_with_headers import from_plain_aggregation, plain_aggregation
 from penstock.state.buffers.changelog import read_changelog_record
 from penstock.state.buffers.values import BufferValue, Reader
@@ -181,7 +181,7 @@ def test_should_read_or_refuse_any_vector() -> None:
         for decoded in (data.decode("latin-1"), data.decode(errors="replace")):
             committed = OffsetAndMetadata(0, decoded)
             vector = Vector.of(committed, SOURCES)
-            numbers = (vector.number, *vector.positions.values(), *vector.begun.values(), without_vector(committed).offset)
+            numbers = (vector.number, *vector.positions.values(), *vector.begun.values())
             assert all(0 <= number < 2**63 for number in numbers)
 
     assert_survives(read, valid)
@@ -198,7 +198,7 @@ def test_should_refuse_a_vector_that_cannot_be_read(text: str) -> None:
 @pytest.mark.parametrize("text", ["|x|3,4", "|-7|3,4", "||3,4"])
 def test_should_refuse_a_number_of_records_that_cannot_be_read(text: str) -> None:
     with pytest.raises(SerializationError, match="positions that were committed"):
-        without_vector(OffsetAndMetadata(0, text))
+        Vector.of(OffsetAndMetadata(0, text), SOURCES)
 
 
 # -- positions and files

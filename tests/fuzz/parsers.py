@@ -21,7 +21,7 @@ from penstock.errors import ProcessorStateError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka import member_codec as codec
 from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
-from penstock.kafka.group_protocol import FIRST, VERSIONED, GroupProtocol, JoinedMember, RefusedError
+from penstock.kafka.group_protocol import GroupProtocol, JoinedMember, RefusedError
 from penstock.kafka.member_codec import AssignmentFrame, MalformedError, MemberFrame
 from penstock.kafka.members import MemberIdentity, MemberInfo, Shares
 from penstock.kafka.record_batches import UnreadableBatchError, read_batches
@@ -86,19 +86,19 @@ def _avro(serde: AvroSerde[Any], schema: Any, payloads: Sequence[bytes]) -> Pars
     return Parser(lambda data: serde.deserializer("topic", head + data), payloads)
 
 
-def _group(name: str, keys: PeerKeys | None) -> Parser:
+def _group(keys: PeerKeys | None) -> Parser:
     """A leader with one member of its own; the bytes are a stranger's, and never end it."""
     own = MemberInfo("a", host="localhost:1", offsets={})
-    leader = GroupProtocol("shop", keys, lambda: own, lambda infos: Shares({info.process_id: ["0_0"] for info in infos}))
+    leader = GroupProtocol("shop", keys, lambda: own, lambda infos: Shares({info.process_id: [TaskId(0, 0)] for info in infos}))
     me, stranger = MemberIdentity("m1"), MemberIdentity("m9")
 
     def read(data: bytes) -> None:
-        told = leader.decide(name, [JoinedMember(me, leader.tell(name, me, 1)), JoinedMember(stranger, data, len(data))], 5)
+        told = leader.decide([JoinedMember(me, leader.tell(me, 1)), JoinedMember(stranger, data, len(data))], 5)
         assert told["m1"]
-        with_own = leader.take(name, told["m1"], me, 5)
+        with_own = leader.take(told["m1"], me, 5)
         assert with_own.hosts["a"] == "localhost:1"
 
-    return Parser(read, [leader.tell(name, stranger, 1)], ())
+    return Parser(read, [leader.tell(stranger, 1)], ())
 
 
 def _peer() -> Parser:
@@ -127,22 +127,19 @@ def _suppressing(read: Callable[[bytes], Any], errors: Errors) -> Callable[[byte
 
 
 def _decisions() -> dict[str, Parser]:
-    shares, hosts = Shares({"a": ["0_0", "0_1"], "b": ["1_0"]}, {"b": ["0_0"]}), {"a": "localhost:1", "b": "localhost:2"}
+    shares, hosts = (
+        Shares({"a": [TaskId(0, 0), TaskId(0, 1)], "b": [TaskId(1, 0)]}, {"b": [TaskId(0, 0)]}),
+        {"a": "localhost:1", "b": "localhost:2"},
+    )
     shared, own = codec.encode_shared(list(hosts.items()), shares, 0), codec.encode_own(0, False)
-    info = MemberInfo("a", 2, "localhost:1", ("0_0",), (), {"0_0": 7}, {"zone": "z"})
+    info = MemberInfo("a", 2, "localhost:1", (TaskId(0, 0),), (), {TaskId(0, 0): 7}, {"zone": "z"})
     member = GroupProtocol("shop", None, lambda: info, lambda _: shares)
     frame = AssignmentFrame(2, codec.NO_PROOF, own, shared).encode()
     return {
-        "members": Parser(
-            lambda data: MemberFrame.decode(data), [member.tell(VERSIONED, MemberIdentity("m"), 1)], MalformedError
-        ),
+        "members": Parser(lambda data: MemberFrame.decode(data), [member.tell(MemberIdentity("m"), 1)], MalformedError),
         "member bodies": Parser(codec.decode_member, [codec.encode_member(info, 1, "run")], MalformedError),
-        "first members": Parser(codec.decode_member_without_version, [codec.encode_member_without_version(info)], MalformedError),
-        "assignments": Parser(lambda data: member.take(VERSIONED, data, MemberIdentity("m"), 5), [frame], RefusedError),
+        "assignments": Parser(lambda data: member.take(data, MemberIdentity("m"), 5), [frame], RefusedError),
         "assignment maps": Parser(lambda data: codec.decode_decision(own, data), [shared], MalformedError),
-        "first assignments": Parser(
-            codec.decode_decision_without_version, [codec.encode_decision_without_version("a", hosts, shares, 0)], MalformedError
-        ),
     }
 
 
@@ -179,9 +176,8 @@ def parsers() -> dict[str, Parser]:
         "json schema": _serde(JsonSchemaSerde(LIST, REGISTRY), [{}, {"next": {"next": {}}}]),
         "protobuf": _serde(ProtobufSerde(MESSAGES["Order"], REGISTRY), [MESSAGES["Order"](sku="a", count=3)]),
         "recursive protobuf": _serde(ProtobufSerde(MESSAGES["Node"], REGISTRY), [MESSAGES["Node"](below=MESSAGES["Node"]())]),
-        "strangers": _group(VERSIONED, keys),
-        "strangers without a token": Parser(_group(VERSIONED, None).read, [], ()),
-        "strangers of the first release": Parser(_group(FIRST, None).read, [], ()),
+        "strangers": _group(keys),
+        "strangers without a token": Parser(_group(None).read, [], ()),
         **_decisions(),
         "subscriptions": Parser(subscription_user_data, [bytes.fromhex("0000 00000001 0001 61 00000002 abcd")], ValueError),
         "consumer assignments": Parser(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import threading
@@ -18,6 +17,7 @@ from kafka.errors import KafkaConnectionError
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 from penstock import ConfigError, StreamsConfig
+from penstock.ids import TaskId
 from penstock.kafka.groups import Groups, GroupStatus
 from penstock.kafka.members import MemberInfo, Membership, Shares
 from penstock.kafka.membership import GroupMember
@@ -81,7 +81,7 @@ class Member:
 
     def _assign(self, infos: Sequence[MemberInfo]) -> Shares:
         processes = sorted(info.process_id for info in infos)
-        return Shares({process: [f"0_{number}"] for number, process in enumerate(processes)})
+        return Shares({process: [TaskId(0, number)] for number, process in enumerate(processes)})
 
     def _revoke(self, lost: bool) -> threading.Event:
         self.revoked.append(lost)
@@ -117,8 +117,8 @@ def test_should_prove_themselves_with_the_first_join(join: Any) -> None:
     first = join(group, "a", KEYS)
     assert first.wait_for_hosts("a").generation == 1  # nobody had to join twice to be believed
     second = join(group, "b", KEYS)
-    assert first.wait_for_hosts("a", "b").units == ("0_0",)
-    assert second.wait_for_hosts("a", "b").units == ("0_1",)
+    assert first.wait_for_hosts("a", "b").tasks == (TaskId(0, 0),)
+    assert second.wait_for_hosts("a", "b").tasks == (TaskId(0, 1),)
     assert second.got[0].generation == first.got[-1].generation
     assert first.revoked == [True, False]  # before the first join, and before the second's
 
@@ -147,7 +147,7 @@ def test_should_keep_the_part_of_a_static_member_that_comes_back(join: Any) -> N
     second.member.close()
     again = join(group, "b", KEYS, static="shop-2")
     after = again.wait_for_hosts("a", "b")
-    assert (after.generation, after.units) == (before.generation, before.units)
+    assert (after.generation, after.tasks) == (before.generation, before.tasks)
     assert after.group_metadata != before.group_metadata  # a new member id
 
 
@@ -161,7 +161,7 @@ def test_should_leave_the_group_or_stay_in_it_as_told(static: str | None, leave:
     second.member.close(leave=leave)
     assert kafka.members(group) == ({"a"} if leave else {"a", "b"})
     if leave:
-        assert first.wait_for_hosts("a").units == ("0_0",)
+        assert first.wait_for_hosts("a").tasks == (TaskId(0, 0),)
 
 
 def test_should_leave_and_come_back_as_a_static_member_too(join: Any, kafka: Kafka) -> None:
@@ -190,8 +190,8 @@ def test_should_give_a_member_with_another_token_nothing(join: Any, kafka: Kafka
     assert "is a stranger" in caplog.text
     config = StreamsConfig({"application.id": group, "bootstrap.servers": kafka.bootstrap_servers})
     with Groups(config, "status") as groups:
-        units = {member.process_id: member.tasks for member in groups.status(group).members}
-    assert units == {"a": ("0_0",), "evil": ()}
+        tasks = {member.process_id: member.tasks for member in groups.status(group).members}
+    assert tasks == {"a": ("0_0",), "evil": ()}
 
 
 def test_should_give_one_of_two_with_the_same_id_a_new_one(join: Any) -> None:
@@ -199,24 +199,26 @@ def test_should_give_one_of_two_with_the_same_id_a_new_one(join: Any) -> None:
     first = join(group, "a", KEYS)
     first.wait_for_hosts("a")
     copy = join(group, "a", KEYS)
-    assert copy.wait_for_hosts("a", "a-new").units == ("0_1",)
-    assert first.wait_for_hosts("a", "a-new").units == ("0_0",)
-    assert all(membership.units != ("0_0",) for membership in copy.got)
+    assert copy.wait_for_hosts("a", "a-new").tasks == (TaskId(0, 1),)
+    assert first.wait_for_hosts("a", "a-new").tasks == (TaskId(0, 0),)
+    assert all(membership.tasks != (TaskId(0, 0),) for membership in copy.got)
 
 
 @pytest.mark.parametrize("kilobytes", [1_000, 1_060])
 def test_should_keep_what_fits_the_brokers_record_and_refuse_the_rest_with_a_sentence(kilobytes: int, join: Any) -> None:
     """The arithmetic holds on a broker: what is just below its limit comes to a generation."""
     chance = Random(7)
-    units = [chance.randbytes(96).hex()[:190] for _ in range(kilobytes * 1_000 // 111)]  # 111 bytes each, compressed
+    tasks = [
+        TaskId(*(chance.randrange(10**9, 10**10) for _ in range(2))) for _ in range(int(kilobytes * 1_000 / 11.5))
+    ]  # 11.5 bytes each
 
     class Large(Member):
         def _assign(self, infos: Sequence[MemberInfo]) -> Shares:
-            return Shares({infos[0].process_id: units})
+            return Shares({infos[0].process_id: tasks})
 
     member = join(unique("large"), "a", KEYS, kind=Large)
     if kilobytes < 1_048:
-        assert len(member.wait_for_hosts("a").units) == len(units)
+        assert len(member.wait_for_hosts("a").tasks) == len(tasks)
     else:
         wait_until(lambda: member.member.failure, "it is refused")
         assert isinstance(member.member.failure, ConfigError)
@@ -224,40 +226,21 @@ def test_should_keep_what_fits_the_brokers_record_and_refuse_the_rest_with_a_sen
 
 
 class FirstRelease(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
-    """The protocol as the first release spoke it, or something that is none."""
+    """The protocol of the first release, which this one does not speak any more."""
 
     name = "penstock"
 
-    def __init__(self, process: str, told: bytes | None = None) -> None:
-        self.got: list[dict[str, Any]] = []
-        info = {
-            "process_id": process,
-            "capacity": 1,
-            "host": "localhost:9",
-            "active": [],
-            "standby": [],
-            "offsets": {},
-            "tags": {},
-        }
-        self._told = told if told is not None else json.dumps({**info, "error_code": 0}).encode()
+    def __init__(self) -> None:
+        self.has_joined = threading.Event()
 
     def metadata(self, topics: Any) -> Any:
-        return ConsumerProtocolSubscription(topics=sorted(topics), user_data=self._told, version=0)
+        return ConsumerProtocolSubscription(topics=sorted(topics), user_data=b"{}", version=0)
 
     def assign(self, cluster: Any, members: Any) -> dict[str, Any]:
-        infos = {m.member_id: MemberInfo(**json.loads(m.metadata.user_data)) for m in members}  # other fields raise
-        active = {info.process_id: [f"0_{n}"] for n, info in enumerate(sorted(infos.values(), key=lambda i: i.process_id))}
-        hosts = {info.process_id: info.host for info in infos.values()}
-        shared = {"kept": [], "active": active, "copies": {}, "hosts": hosts, "probing": False, "error": 0}
-        return {
-            member_id: ConsumerProtocolAssignment(
-                assigned_partitions=[], user_data=json.dumps({"units": active[info.process_id], **shared}).encode(), version=0
-            )
-            for member_id, info in infos.items()
-        }
+        return {m.member_id: ConsumerProtocolAssignment(assigned_partitions=[], user_data=b"{}", version=0) for m in members}
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
-        self.got.append(json.loads(assignment.user_data or b'{"units": []}'))
+        self.has_joined.set()
 
 
 class Old:
@@ -289,35 +272,16 @@ class Old:
         self._thread.join(LIMIT)
 
 
-@pytest.mark.parametrize("who_leads", ["the first release", "this release"])
-def test_should_share_the_work_with_the_first_release_where_there_is_no_token(who_leads: str, join: Any, kafka: Kafka) -> None:
-    group, assignor = unique("rolling"), FirstRelease("old")
-    if who_leads == "the first release":
-        old = Old(kafka, group, assignor)
-        wait_until(lambda: assignor.got, "the old member has joined")
-    new = join(group, "new", None)
-    if who_leads == "this release":
-        new.wait_for_hosts("new")
-        old = Old(kafka, group, assignor)
-    try:
-        assert new.wait_for_hosts("new", "old").units == ("0_0",)
-        wait_until(lambda: assignor.got and assignor.got[-1]["units"] == ["0_1"], "the old member has its part")
-        assert assignor.got[-1]["hosts"] == {"new": "localhost:1", "old": "localhost:9"}
-    finally:
-        old.close()
-    assert new.wait_for_hosts("new").units == ("0_0",)
-
-
-def test_should_wait_until_members_that_prove_nothing_are_gone(join: Any, kafka: Kafka, caplog: Any) -> None:
+def test_should_wait_until_members_of_the_first_release_are_gone(join: Any, kafka: Kafka, caplog: Any) -> None:
     caplog.set_level(logging.WARNING)
-    group, assignor = unique("first"), FirstRelease("evil")
+    group, assignor = unique("first"), FirstRelease()
     old = Old(kafka, group, assignor)
     try:
-        wait_until(lambda: assignor.got, "the other has joined")
+        assert assignor.has_joined.wait(LIMIT)
         member = join(group, "a", KEYS)
-        wait_until(lambda: "do not speak the protocol" in caplog.text, "it is told")
+        wait_until(lambda: "speak another protocol than this release" in caplog.text, "it is told")
         assert member.member.failure is None
         assert member.got == []
     finally:
         old.close()
-    assert member.wait_for_hosts("a").units == ("0_0",)
+    assert member.wait_for_hosts("a").tasks == (TaskId(0, 0),)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from penstock import KafkaStreams
+from penstock.ids import TaskId
 from penstock.kafka.members import MemberInfo, Membership, Shares
 from penstock.kafka.membership import GroupMember
 from tests.harness.kafka import Kafka, unique, wait_until
@@ -29,13 +30,13 @@ FORGED = json.dumps(
 
 @contextmanager
 def fake_member(kafka: Kafka, group: str, topic: str, host: str) -> Iterator[list[Membership]]:
-    """A member that claims a host and all state; where it leads, it takes one unit and gives the other away."""
-    info = MemberInfo("evil", 64, host, ("0_0", "0_1"), (), {"0_0": -2, "0_1": -2})
+    """A member that claims a host and all state; where it leads, it takes one task and gives the other away."""
+    info = MemberInfo("evil", 64, host, (TaskId(0, 0), TaskId(0, 1)), (), {TaskId(0, 0): -2, TaskId(0, 1): -2})
     got: list[Membership] = []
 
     def assign(infos: Sequence[MemberInfo]) -> Shares:
         others = [info.process_id for info in infos if info.process_id != "evil"]
-        return Shares({"evil": ["0_0"], **{process: ["0_1"] for process in others}})
+        return Shares({"evil": [TaskId(0, 0)], **{process: [TaskId(0, 1)] for process in others}})
 
     def revoked(lost: bool) -> threading.Event:
         stopped = threading.Event()

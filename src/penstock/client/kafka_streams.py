@@ -40,8 +40,7 @@ from penstock.client.scheduling.event_loop import EventLoop
 from penstock.client.scheduling.events import Events
 from penstock.client.scheduling.supervised_thread import ThreadPhase
 from penstock.client.scheduling.task_offsets import TaskOffsets
-from penstock.client.scheduling.thread_changes import ThreadChange
-from penstock.client.scheduling.units import tasks_in, units_of
+from penstock.client.scheduling.thread_roster import ThreadChange
 from penstock.client.session_renewal import renew_session
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
@@ -282,8 +281,7 @@ class KafkaStreams(QueryMethods):
             self._inside.watch_batches(self._web.history.batch)
             self._inside.watch_reports(self._web.history.reported)
             self._inside.watch_restores(self._web.history.restore)
-        units = units_of(prepared.plan)
-        loop = EventLoop(config, prepared.plan, self._lane_jobs, self._admin, self._offsets(prepared), units, events)
+        loop = EventLoop(config, prepared.plan, self._lane_jobs, self._admin, self._offsets(prepared), events)
         self._loop = loop
         stores = LocalStores(config, self._lane_jobs, loop)
         self._queries = Queries(stores, self._locations, lambda: self._life.state)
@@ -358,8 +356,9 @@ class KafkaStreams(QueryMethods):
         membership = None if self._loop is None else self._loop.membership
         if self._loop is None or membership is None:
             return []
-        tasks = self._loop.tasks
-        return [task for task in tasks_in(tasks.units, membership.units) if tasks.plan.is_stateful(task)]
+        plan = self._loop.tasks.plan
+        there = set(plan.tasks())
+        return [task for task in membership.tasks if task in there and plan.is_stateful(task)]
 
     def _group_limit(self) -> int:
         """How large the record of a group may be; Kafka's default where the brokers do not say."""
@@ -397,11 +396,11 @@ class KafkaStreams(QueryMethods):
         assert self._loop is not None
         membership = self._loop.membership
         tasks, known = self._loop.tasks, self._known_locations
-        plan, units = tasks.plan, tasks.units
+        plan = tasks.plan
         if known is None or known.membership is not membership or known.plan is not plan:
             topology = self._prepared.global_topology
             globals_ = frozenset(topology.stores if topology is not None else ())
-            known = self._known_locations = Locations(plan, units, membership, globals_)
+            known = self._known_locations = Locations(plan, membership, globals_)
         return known
 
     def _offsets(self, prepared: Prepared) -> TaskOffsets:
@@ -457,7 +456,7 @@ class KafkaStreams(QueryMethods):
         """Have the next generation of the group work by this plan, in lanes that know it."""
         assert self._loop is not None
         assert self._lane_jobs is not None
-        self._loop.replace_plan(prepared.plan, self._offsets(prepared), units_of(prepared.plan))
+        self._loop.replace_plan(prepared.plan, self._offsets(prepared))
         self._lane_jobs.replace_application(self._application(prepared))
         self._prepared = prepared
         if self._queries is not None:
@@ -743,7 +742,7 @@ class KafkaStreams(QueryMethods):
         for thread, report in reports.items():
             tell_again(f"stream-thread [{self._thread_name(thread) or thread + 1}]", report.logs)
 
-    def _on_batch(self, thread: int, batch: BatchReport, report: ThreadReport) -> None:
+    def _on_batch(self, thread: int, batch: BatchReport) -> None:
         self._metrics.batch_done(thread, batch)
         self._summary.batch_done(thread, batch)
         if self._traces is not None:

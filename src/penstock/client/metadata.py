@@ -11,11 +11,7 @@ from penstock.ids import TaskId, TopicPartition
 
 @dataclass(frozen=True)
 class TaskMetadata:
-    """A task: its input partitions, how far they are committed and where they end; -1 where that is not known yet.
-
-    Behind a shuffle an input partition has no records of its own: both numbers are then sums over the source partitions that
-    feed it, so that their difference is how far the task is behind.
-    """
+    """A task: its input partitions, how far they are committed and where they end; -1 where that is not known yet."""
 
     task_id: TaskId
     topic_partitions: frozenset[TopicPartition]

@@ -5,9 +5,7 @@ member's tale by an HMAC over it and the identity that the broker knows the memb
 the receiver's identity and the generation. Who proves nothing is a stranger: it gets no work, and its address is not used. A
 decision that is not proved is refused.
 
-Two versions are spoken. The first, without a version in it, has a name of its own among the protocols of the group (`penstock`),
-which the brokers choose as long as one member knows no other; it is offered only where there is no token. From the second on
-(`penstock-2`) members name the versions they understand, and the leader speaks the highest that all of them do.
+Members name the versions they understand, and the leader speaks the highest that all of them do.
 """
 
 from __future__ import annotations
@@ -27,8 +25,8 @@ from penstock.printable import printable
 
 _log = logging.getLogger(__name__)
 
-FIRST = "penstock"
-VERSIONED = "penstock-2"
+NAME = "penstock-2"
+"""The name of the protocol among those of the group. Version 1 had another one."""
 
 DEFAULT_LIMIT = 1_048_588
 """What a broker takes as one record of its offsets topic unless told otherwise; a group is one record."""
@@ -37,7 +35,7 @@ _RECORD_BYTES = 1_000
 _MEMBER_BYTES = 200
 _WARNINGS = 1_000
 
-AssignUnits = Callable[[Sequence[MemberInfo]], Shares]
+AssignTasks = Callable[[Sequence[MemberInfo]], Shares]
 
 
 class RefusedError(Exception):
@@ -78,32 +76,21 @@ class GroupProtocol:
         group: str,
         keys: PeerKeys | None,
         info: Callable[[], MemberInfo],
-        assign: AssignUnits,
+        assign: AssignTasks,
         limit: Callable[[], int] = lambda: DEFAULT_LIMIT,
     ) -> None:
         self._group, self._keys = group, keys
         self._info, self._assign, self._limit = info, assign, limit
         self._run = secrets.token_hex(8)
-        self._told: MemberInfo | None = None
         self.shown: dict[str, Mapping[str, Sequence[int]]] = {}
         """The partitions that each member reads, by topic, as decided last: for whoever looks at the group from outside."""
         self._warned: set[tuple[str, str]] = set()
 
-    @property
-    def names(self) -> list[str]:
-        """The protocols this member offers, the one it likes best first."""
-        return [VERSIONED] if self._keys is not None else [VERSIONED, FIRST]
-
     # -- what this member tells ----------------------------------------------------------------------------------------
 
-    def tell(self, name: str, identity: MemberIdentity, generation: int) -> bytes:
-        """What this member tells under a protocol; `generation` is the last it was part of. Asked in the order of `names`."""
-        if name == FIRST:
-            told = self._told if self._told is not None else self._info()
-            self._told = None
-            return codec.encode_member_without_version(told)
-        self._told = self._info()
-        body = codec.encode_member(self._told, generation, self._run)
+    def tell(self, identity: MemberIdentity, generation: int) -> bytes:
+        """What this member tells; `generation` is the last it was part of."""
+        body = codec.encode_member(self._info(), generation, self._run)
         return MemberFrame(
             codec.LOWEST, codec.HIGHEST, self._member_proof(identity, codec.LOWEST, codec.HIGHEST, body), body
         ).encode()
@@ -115,48 +102,41 @@ class GroupProtocol:
 
     # -- what the leader decides ---------------------------------------------------------------------------------------
 
-    def decide(self, name: str, joined: Sequence[JoinedMember], generation: int) -> dict[str, bytes]:
+    def decide(self, joined: Sequence[JoinedMember], generation: int) -> dict[str, bytes]:
         """What each member is told, by member id; a stranger is told nothing."""
         known: dict[str, _Known] = {}
         for member in joined:
             try:
-                known[member.identity.member_id] = self._read(name, member, generation)
+                known[member.identity.member_id] = self._read(member, generation)
             except (MalformedError, StrangerError) as exc:
                 self._warn(member.identity, str(exc))
-        version = self._version(name, joined, known)
+        version = self._version(joined, known)
         told = dict.fromkeys((member.identity.member_id for member in joined), b"")
         self.shown = {}
-        told |= self._deal(name, version, joined, known, generation)
+        told |= self._deal(version, joined, known, generation)
         self._check_size(joined, known, told)
         return told
 
-    def _read(self, name: str, member: JoinedMember, generation: int) -> _Known:
+    def _read(self, member: JoinedMember, generation: int) -> _Known:
         if member.told is None:
             raise MalformedError("what it tells is not of the consumer protocol")
-        if name == FIRST:
-            if self._keys is not None:
-                raise StrangerError("it proves nothing")
-            found = _Known(codec.decode_member_without_version(member.told))
-        else:
-            frame = MemberFrame.decode(member.told)
-            proof = self._member_proof(member.identity, frame.lowest, frame.highest, frame.body)
-            if self._keys is not None and not matches(frame.proof, proof):
-                raise StrangerError("it does not prove that it knows application.server.token")
-            if frame.lowest > codec.HIGHEST or frame.highest < codec.LOWEST:
-                raise StrangerError(
-                    f"it speaks the versions {frame.lowest} to {frame.highest}, this instance {codec.LOWEST} to {codec.HIGHEST}"
-                )
-            found = _Known(*codec.decode_member(frame.body), frame.lowest, frame.highest)
+        frame = MemberFrame.decode(member.told)
+        proof = self._member_proof(member.identity, frame.lowest, frame.highest, frame.body)
+        if self._keys is not None and not matches(frame.proof, proof):
+            raise StrangerError("it does not prove that it knows application.server.token")
+        if frame.lowest > codec.HIGHEST or frame.highest < codec.LOWEST:
+            raise StrangerError(
+                f"it speaks the versions {frame.lowest} to {frame.highest}, this instance {codec.LOWEST} to {codec.HIGHEST}"
+            )
+        found = _Known(*codec.decode_member(frame.body), frame.lowest, frame.highest)
         if found.generation >= generation:
             raise StrangerError(f"it claims to be of generation {found.generation}, and this is {generation}")
         if self._keys is None and found.info.host and not may_be_loopback(advertised(found.info.host)):
             raise StrangerError(f"{found.info.host} is on another host, and there is no application.server.token")
         return found
 
-    def _version(self, name: str, joined: Sequence[JoinedMember], known: dict[str, _Known]) -> int:
+    def _version(self, joined: Sequence[JoinedMember], known: dict[str, _Known]) -> int:
         """The highest version that all members understand; those that understand only later ones are strangers."""
-        if name == FIRST:
-            return 1
         version = min((member.highest for member in known.values()), default=codec.HIGHEST)
         version = min(version, codec.HIGHEST)
         for member in joined:
@@ -166,9 +146,7 @@ class GroupProtocol:
                 del known[member.identity.member_id]
         return version
 
-    def _deal(
-        self, name: str, version: int, joined: Sequence[JoinedMember], known: dict[str, _Known], generation: int
-    ) -> dict[str, bytes]:
+    def _deal(self, version: int, joined: Sequence[JoinedMember], known: dict[str, _Known], generation: int) -> dict[str, bytes]:
         error_code = max((member.info.error_code for member in known.values()), default=0)
         doubles = self._doubles(known)
         infos = list({m.info.process_id: m.info for member_id, m in known.items() if member_id not in doubles}.values())
@@ -179,11 +157,6 @@ class GroupProtocol:
             for member_id, member in known.items()
             if member_id not in doubles
         }
-        if name == FIRST:
-            return {
-                member_id: codec.encode_decision_without_version(member.info.process_id, hosts, shares, error_code)
-                for member_id, member in known.items()
-            }
         shared = codec.encode_shared(list(hosts.items()), shares, error_code)
         numbers = {process: number for number, process in enumerate(hosts)}
         told = {}
@@ -256,15 +229,11 @@ class GroupProtocol:
 
     # -- what this member takes ----------------------------------------------------------------------------------------
 
-    def take(self, name: str, raw: bytes | None, identity: MemberIdentity, generation: int) -> Decision:
+    def take(self, raw: bytes | None, identity: MemberIdentity, generation: int) -> Decision:
         """What the leader decided for this member; RefusedError where it is malformed, or not proved to be this application's."""
         try:
             if not raw:
                 raise RefusedError("the leader gives it no part: it takes this instance for a stranger, or is no instance itself")
-            if name == FIRST:
-                if self._keys is not None:
-                    raise RefusedError("the leader does not prove that it knows application.server.token")
-                return codec.decode_decision_without_version(raw)
             frame = AssignmentFrame.decode(raw)
             proof = self._leader_proof(identity, generation, frame.version, frame.own, frame.shared)
             if self._keys is not None and not matches(frame.proof, proof):

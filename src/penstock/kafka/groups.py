@@ -167,7 +167,7 @@ def _member(described: Any) -> MemberStatus:
         _shown((told.host if told is not None else "") or described.client_host).lstrip("/"),
         told.process_id if told is not None else "",
         told.capacity if told is not None else 0,
-        given.task_names,
+        tuple(map(str, given.tasks)),
     )
 
 
@@ -175,8 +175,6 @@ def _told(raw: bytes | None) -> MemberInfo | None:
     """What a member of penstock told; None for members of another kind."""
     try:
         data = subscription_user_data(bytes(raw or b""))
-        if data.startswith(b"{"):
-            return codec.decode_member_without_version(data)
         return codec.decode_member(MemberFrame.decode(data).body)[0]
     except ValueError:
         return None
@@ -186,8 +184,6 @@ def _given(raw: bytes | None) -> Decision:
     """What a member was given; nothing for members of another kind."""
     try:
         data = assignment_user_data(bytes(raw or b""))
-        if data.startswith(b"{"):
-            return codec.decode_decision_without_version(data)
         frame = AssignmentFrame.decode(data)
         return codec.decode_decision(frame.own, frame.shared)
     except ValueError:

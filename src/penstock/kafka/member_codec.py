@@ -1,7 +1,7 @@
 """What travels in the group protocol as bytes. Whatever comes in may be anybody's: all of it is bounded and checked.
 
-Version 1 is JSON without a version. From version 2 on a frame that stays as it is tells the versions a side understands and
-carries a proof; the body is compressed JSON. Fields may be added to a body: those that are not known are ignored.
+A frame that stays as it is tells the versions a side understands and carries a proof; the body is compressed JSON. Fields may be
+added to a body: those that are not known are ignored.
 
     member:      "PM"  lowest version  highest version  proof (32)  zlib(JSON)
     assignment:  "PA"  version  proof (32)  size  JSON of the member's own part  zlib(JSON of the map for all)
@@ -13,14 +13,13 @@ partitions: for 100 instances and 1,000 partitions with standbys 5.4 KB for each
 from __future__ import annotations
 
 import json
-import re
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.ids import UnitId
+from penstock.ids import TaskId
 from penstock.kafka.members import Decision, MemberInfo, Shares
 from penstock.peers.addresses import MAX_ADDRESS, advertised
 from penstock.peers.proofs import PROOF_BYTES
@@ -31,7 +30,7 @@ LOWEST, HIGHEST = 2, 2
 
 MAX_BYTES = 1 << 20
 MAX_JSON = 4 << 20
-MAX_UNITS = 100_000
+MAX_TASKS = 100_000
 MAX_PROCESSES = 10_000
 NO_PROOF = bytes(PROOF_BYTES)
 
@@ -40,8 +39,6 @@ _ASSIGNMENT = struct.Struct(f">2sB{PROOF_BYTES}sI")
 _MAX_TEXT = 200
 _MAX_CAPACITY = 10_000
 _MAX_NUMBER = 1 << 63
-_MAX_SUBTOPOLOGY = 1 << 31
-_TASK = re.compile(r"(0|[1-9][0-9]{0,8})_(0|[1-9][0-9]{0,8})", re.ASCII)
 
 
 class MalformedError(ValueError):
@@ -109,38 +106,27 @@ def _unpack(frame: struct.Struct, raw: bytes) -> tuple[Any, ...]:
 
 def encode_member(info: MemberInfo, generation: int, run: str) -> bytes:
     """The body of what a member tells; `generation` is the last it was part of, or -1, `run` something of its own."""
-    return _compressed({**_fields(info), "generation": generation, "run": run, "transport": info.transport})
+    return _compressed(
+        {
+            "process_id": info.process_id,
+            "capacity": info.capacity,
+            "host": info.host,
+            "active": [str(task) for task in info.active],
+            "standby": [str(task) for task in info.standby],
+            "offsets": {str(task): offset for task, offset in info.offsets.items()},
+            "tags": dict(info.tags),
+            "error_code": info.error_code,
+            "generation": generation,
+            "run": run,
+            "transport": "topic",  # has a leader of the previous release send repartitions through their topics
+        }
+    )
 
 
 def decode_member(body: bytes) -> tuple[MemberInfo, int, str]:
     """What a member told, the last generation it was part of, and its run."""
     told = _json(_decompressed(body))
     return _member(told), _number(told, "generation", -1, 1 << 31, -1), _text(told.get("run", ""), "run")
-
-
-def encode_member_without_version(info: MemberInfo) -> bytes:
-    """Version 1: exactly the fields of its first release, which refuses others."""
-    return json.dumps(_fields(info)).encode()
-
-
-def decode_member_without_version(raw: bytes) -> MemberInfo:
-    """Version 1."""
-    if len(raw) > MAX_BYTES:
-        raise MalformedError(f"{len(raw)} bytes are too many")
-    return _member(_json(raw))
-
-
-def _fields(info: MemberInfo) -> dict[str, Any]:
-    return {
-        "process_id": info.process_id,
-        "capacity": info.capacity,
-        "host": info.host,
-        "active": list(info.active),
-        "standby": list(info.standby),
-        "offsets": dict(info.offsets),
-        "tags": dict(info.tags),
-        "error_code": info.error_code,
-    }
 
 
 def _member(told: Mapping[str, Any]) -> MemberInfo:
@@ -151,15 +137,15 @@ def _member(told: Mapping[str, Any]) -> MemberInfo:
         process_id,
         _number(told, "capacity", 0, _MAX_CAPACITY, 1),
         _host(told.get("host", "")),
-        _units(told.get("active", []), "active"),
-        _units(told.get("standby", []), "standby"),
+        _tasks(told.get("active", []), "active"),
+        _tasks(told.get("standby", []), "standby"),
         {
-            UnitId(_text(unit, "offsets")): _whole(offset, "offsets", -_MAX_NUMBER, _MAX_NUMBER)
-            for unit, offset in _mapping(told.get("offsets", {}), "offsets").items()
+            task: _whole(offset, "offsets", -_MAX_NUMBER, _MAX_NUMBER)
+            for name, offset in _mapping(told.get("offsets", {}), "offsets").items()
+            if (task := _task(name, "offsets")) is not None
         },
         {_text(key, "tags"): _text(value, "tags") for key, value in _mapping(told.get("tags", {}), "tags").items()},
         _number(told, "error_code", 0, 1_000, 0),
-        _text(told.get("transport", ""), "transport"),
     )
 
 
@@ -169,25 +155,20 @@ def _member(told: Mapping[str, Any]) -> MemberInfo:
 def encode_shared(processes: Sequence[tuple[str, str]], shares: Shares, error_code: int) -> bytes:
     """The map for all members: processes with their hosts, and who has what."""
     numbers = {process: number for number, (process, _) in enumerate(processes)}
-    active = {unit: [numbers[process]] for process, units in shares.active.items() if process in numbers for unit in units}
-    copies: dict[UnitId, list[int]] = {}
-    for process, units in shares.copies.items():
-        for unit in units if process in numbers else ():
-            copies.setdefault(unit, []).append(numbers[process])
-    layers = [{unit: held[depth] for unit, held in copies.items() if len(held) > depth} for depth in range(_most(copies))]
+    active = {task: numbers[process] for process, tasks in shares.active.items() if process in numbers for task in tasks}
+    copies: dict[TaskId, list[int]] = {}
+    for process, tasks in shares.copies.items():
+        for task in tasks if process in numbers else ():
+            copies.setdefault(task, []).append(numbers[process])
+    layers = [{task: held[depth] for task, held in copies.items() if len(held) > depth} for depth in range(_most(copies))]
     return _compressed(
         {
             "processes": [list(entry) for entry in processes],
-            "active": _layer({unit: held[0] for unit, held in active.items()}),
+            "active": _layer(active),
             "copies": [_layer(layer) for layer in layers],
             "probing": shares.probing,
             "error_code": error_code,
-            **({} if shares.shuffled is None else {"shuffled": list(shares.shuffled)}),
-            **(
-                {"pipelines": {unit: list(counts.items()) for unit, counts in shares.pipelines.items()}}
-                if shares.pipelines
-                else {}
-            ),
+            "shuffled": [],  # has members of the previous release send repartitions through their topics
         }
     )
 
@@ -208,124 +189,67 @@ def decode_decision(own: bytes, shared: bytes) -> Decision:
     hosts = {name: _host(pair[1]) for name, pair in zip(names, pairs, strict=True)}
     if len(hosts) != len(names):
         raise MalformedError("a process is there twice")
-    active = _read_layer(told.get("active", {}), len(names))
-    layers = [_read_layer(layer, len(names)) for layer in _list(told.get("copies", []), "copies", 100)]
     number = _number(mine, "process", -1, len(names) - 1, -1)
+    active = _read_layer(told.get("active", {}), len(names), own=number)
+    layers = [_read_layer(layer, len(names)) for layer in _list(told.get("copies", []), "copies", 100)]
     return Decision(
-        tuple(unit for unit, process in active.items() if process == number),
-        tuple(dict.fromkeys(unit for layer in layers for unit, process in layer.items() if process == number)),
-        {unit: names[process] for unit, process in active.items()},
+        tuple(task for task, process in active.items() if process == number),
+        tuple(dict.fromkeys(task for layer in layers for task, process in layer.items() if process == number)),
+        {task: names[process] for task, process in active.items()},
         _standbys(layers, names),
         hosts,
         _flag(told, "probing"),
         _number(told, "error_code", 0, 1_000, 0),
         _flag(mine, "double"),
-        _shuffled(told.get("shuffled")),
-        _pipelines(told.get("pipelines", {})),
     )
 
 
-def encode_decision_without_version(process: str, hosts: Mapping[str, str], shares: Shares, error_code: int) -> bytes:
-    """Version 1: all names, for every member."""
-    active = {name: list(units) for name, units in shares.active.items()}
-    copies = {name: list(units) for name, units in shares.copies.items() if units}
-    return json.dumps(
-        {
-            "units": active.get(process, []),
-            "kept": copies.get(process, []),
-            "active": active,
-            "copies": copies,
-            "hosts": dict(hosts),
-            "probing": shares.probing,
-            "error": error_code,
-        }
-    ).encode()
-
-
-def decode_decision_without_version(raw: bytes) -> Decision:
-    """Version 1."""
-    if len(raw) > MAX_BYTES:
-        raise MalformedError(f"{len(raw)} bytes are too many")
-    told = _json(raw)
-    active = {_text(p, "active"): _units(units, "active") for p, units in _mapping(told.get("active", {}), "active").items()}
-    copies = {_text(p, "copies"): _units(units, "copies") for p, units in _mapping(told.get("copies", {}), "copies").items()}
-    standbys: dict[UnitId, tuple[str, ...]] = {}
-    for process, units in copies.items():
-        for unit in units:
-            standbys[unit] = (*standbys.get(unit, ()), process)
-    return Decision(
-        _units(told.get("units"), "units"),
-        _units(told.get("kept", []), "kept"),
-        {unit: process for process, units in active.items() for unit in units},
-        standbys,
-        {_text(p, "hosts"): _host(host) for p, host in _mapping(told.get("hosts", {}), "hosts").items()},
-        _flag(told, "probing"),
-        _number(told, "error", 0, 1_000, 0),
-    )
-
-
-def _shuffled(value: Any) -> tuple[int, ...] | None:
-    if value is None:
-        return None
-    return tuple(_whole(one, "shuffled", 0, _MAX_SUBTOPOLOGY) for one in _list(value, "shuffled", MAX_UNITS))
-
-
-def _pipelines(value: Any) -> dict[UnitId, dict[int, int]]:
-    found: dict[UnitId, dict[int, int]] = {}
-    for unit, told in _mapping(value, "pipelines").items():
-        pairs = [_list(pair, "pipelines", 2) for pair in _list(told, "pipelines", MAX_UNITS)]
-        if any(len(pair) != 2 for pair in pairs):
-            raise MalformedError("a pipeline has a sub-topology without a number of tasks")
-        found[UnitId(_text(unit, "pipelines"))] = {
-            _whole(subtopology, "pipelines", 0, _MAX_SUBTOPOLOGY): _whole(count, "pipelines", 0, MAX_UNITS)
-            for subtopology, count in pairs
-        }
-    if sum(count for counts in found.values() for count in counts.values()) > MAX_UNITS:
-        raise MalformedError(f"the pipelines have more than {MAX_UNITS} tasks")
-    return found
-
-
-def _most(copies: Mapping[UnitId, Sequence[int]]) -> int:
+def _most(copies: Mapping[TaskId, Sequence[int]]) -> int:
     return max((len(held) for held in copies.values()), default=0)
 
 
-def _layer(held: Mapping[UnitId, int]) -> dict[str, Any]:
-    """Units by process: tasks as a list for each sub-topology, other units by name."""
+def _layer(held: Mapping[TaskId, int]) -> dict[str, Any]:
+    """The process of each task: a list for each sub-topology, or an entry for each task where most would be empty."""
     found: dict[str, Any] = {}
-    tasks: dict[str, dict[int, int]] = {}
-    for unit, process in held.items():
-        task = _TASK.fullmatch(unit)
-        if task is None:
-            found[unit] = process
-        else:
-            tasks.setdefault(task[1], {})[int(task[2])] = process
-    for subtopology, partitions in tasks.items():
+    by_subtopology: dict[int, dict[int, int]] = {}
+    for task, process in held.items():
+        by_subtopology.setdefault(task.subtopology, {})[task.partition] = process
+    for subtopology, partitions in by_subtopology.items():
         if max(partitions) < 4 * len(partitions) + 16:
-            found[subtopology] = [partitions.get(partition, -1) for partition in range(max(partitions) + 1)]
+            found[str(subtopology)] = [partitions.get(partition, -1) for partition in range(max(partitions) + 1)]
         else:
             found |= {f"{subtopology}_{partition}": process for partition, process in partitions.items()}
     return found
 
 
-def _read_layer(told: Any, processes: int) -> dict[UnitId, int]:
-    found: dict[UnitId, int] = {}
-    for name, value in _mapping(told, "units").items():
-        if isinstance(value, list):
-            for partition, process in enumerate(value):
-                if _whole(process, "units", -1, processes - 1) >= 0:
-                    found[UnitId(f"{_text(name, 'units')}_{partition}")] = process
-        else:
-            found[UnitId(_text(name, "units"))] = _whole(value, "units", 0, processes - 1)
-        if len(found) > MAX_UNITS:
-            raise MalformedError(f"there are more than {MAX_UNITS} units")
+def _read_layer(told: Any, processes: int, own: int = -1) -> dict[TaskId, int]:
+    """The process of each task.
+
+    Names that are no task, such as `p0` of the previous release, are ignored unless they are given to process `own`.
+    """
+    found: dict[TaskId, int] = {}
+    for name, value in _mapping(told, "active and copies").items():
+        is_list = isinstance(value, list)
+        given = enumerate(_list(value, "active and copies", MAX_TASKS)) if is_list else [("", value)]
+        for partition, process in given:
+            if _whole(process, "active and copies", -1 if is_list else 0, processes - 1) < 0:
+                continue
+            text = f"{name}_{partition}" if is_list else name
+            task = _task(text, "active and copies")
+            if task is not None:
+                found[task] = process
+            elif process == own:
+                raise MalformedError(f"{text} is given to this member and is no task")
+        if len(found) > MAX_TASKS:
+            raise MalformedError(f"there are more than {MAX_TASKS} tasks")
     return found
 
 
-def _standbys(layers: Iterable[Mapping[UnitId, int]], names: Sequence[str]) -> dict[UnitId, tuple[str, ...]]:
-    found: dict[UnitId, tuple[str, ...]] = {}
+def _standbys(layers: Iterable[Mapping[TaskId, int]], names: Sequence[str]) -> dict[TaskId, tuple[str, ...]]:
+    found: dict[TaskId, tuple[str, ...]] = {}
     for layer in layers:
-        for unit, process in layer.items():
-            found[unit] = (*found.get(unit, ()), names[process])
+        for task, process in layer.items():
+            found[task] = (*found.get(task, ()), names[process])
     return found
 
 
@@ -401,11 +325,22 @@ def _list(value: Any, what: str, most: int) -> list[Any]:
     return value
 
 
-def _units(value: Any, what: str) -> tuple[UnitId, ...]:
-    return tuple(UnitId(_text(unit, what)) for unit in _list(value, what, MAX_UNITS))
+def _task(value: Any, what: str) -> TaskId | None:
+    """A task; None for a text that is none, such as `p0` of the previous release."""
+    try:
+        return TaskId.parse(_text(value, what))
+    except MalformedError:
+        raise
+    except ValueError:
+        return None
+
+
+def _tasks(value: Any, what: str) -> tuple[TaskId, ...]:
+    found = (_task(task, what) for task in _list(value, what, MAX_TASKS))
+    return tuple(task for task in found if task is not None)
 
 
 def _mapping(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict) or len(value) > MAX_UNITS:
-        raise MalformedError(f"{what} is not an object of at most {MAX_UNITS} entries")
+    if not isinstance(value, dict) or len(value) > MAX_TASKS:
+        raise MalformedError(f"{what} is not an object of at most {MAX_TASKS} entries")
     return value

@@ -49,7 +49,7 @@ from penstock.kafka.abandon import AbandonedError, call_within
 from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
 from penstock.kafka.farewell import leave_for
 from penstock.kafka.fenced_commit import commit_under
-from penstock.kafka.group_protocol import DEFAULT_LIMIT, AssignUnits, GroupProtocol, JoinedMember, RefusedError
+from penstock.kafka.group_protocol import DEFAULT_LIMIT, NAME, AssignTasks, GroupProtocol, JoinedMember, RefusedError
 from penstock.kafka.groups import GroupStatus
 from penstock.kafka.member_clients import open_member_client
 from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, MemberIdentity, MemberInfo, Membership, Shares
@@ -98,7 +98,7 @@ class Stopped(Protocol):
 class GroupMember:
     """Joins the group in the background and stays a member until closed.
 
-    `assign(members)` says which process gets which units; the group's leader calls it. `on_revoked(lost)` is called before
+    `assign(members)` says which process gets which tasks; the group's leader calls it. `on_revoked(lost)` is called before
     this member joins again and returns an event that is set when the work has stopped as far as it has to; it must not
     block, since heartbeats are sent by the same loop. `lost` says that the group goes on without this member already.
     `on_assigned` is called on the member's own thread when it has its part of a new generation. `on_double` is called there
@@ -114,7 +114,7 @@ class GroupMember:
         client_config: Mapping[str, Any],
         topics: Iterable[str],
         info: Callable[[], MemberInfo],
-        assign: AssignUnits,
+        assign: AssignTasks,
         on_revoked: Callable[[bool], Stopped],
         on_assigned: Callable[[Membership], None],
         name: str = "group-member",
@@ -128,7 +128,7 @@ class GroupMember:
         self._topics = sorted(topics)
         self._protocol = GroupProtocol(self._config["group_id"], keys, info, assign, limit)
         self._others = OtherKinds(self._config, others)
-        self._received: tuple[str, bytes | None, int] | None = None
+        self._received: tuple[bytes | None, int] | None = None
         self._sizes: dict[str, int] = {}
         self._refused_seconds = _REFUSED_SECONDS
         self._ask_again_at: float | None = None
@@ -313,7 +313,7 @@ class GroupMember:
             **self._config,
             enable_auto_commit=False,
             isolation_level="read_committed",  # committed offsets are told when open transactions are decided
-            partition_assignment_strategy=[_UnitAssignor(name, self) for name in self._protocol.names],
+            partition_assignment_strategy=[_TaskAssignor(self)],
             exclude_internal_topics=False,
         )
         try:
@@ -367,11 +367,11 @@ class GroupMember:
         received, self._received = self._received, None
         if received is None:
             return
-        name, raw, generation = received
+        raw, generation = received
         self._others.are_gone()
         identity = self._identity(consumer._coordinator._generation.member_id)
         try:
-            decision = self._protocol.take(name, raw, identity, generation)
+            decision = self._protocol.take(raw, identity, generation)
         except RefusedError as exc:
             self._refuse(generation, exc)
             return
@@ -406,14 +406,13 @@ class GroupMember:
         return Membership(
             generation,
             group_metadata(self._config["group_id"], generation, identity.member_id, identity.instance_id),
-            decision.units,
+            decision.tasks,
             decision.owners,
             decision.hosts,
             decision.copies,
             decision.standbys,
             decision.probing,
             decision.error_code,
-            decision.shuffled,
         )
 
     # -- called by the client's loop -----------------------------------------------------------------------------------
@@ -421,27 +420,27 @@ class GroupMember:
     def _identity(self, member_id: str, instance_id: str | None = None) -> MemberIdentity:
         return MemberIdentity(member_id, instance_id or self._config.get("group_instance_id"))
 
-    def tell(self, name: str) -> bytes:
+    def tell(self) -> bytes:
         """What this member tells as it joins; after a first refusal the broker has told it the id it will have."""
         generation = self._generation()
-        return self._protocol.tell(name, self._identity(generation.member_id), generation.generation_id)
+        return self._protocol.tell(self._identity(generation.member_id), generation.generation_id)
 
-    def decide(self, name: str, members: Sequence[Any]) -> dict[str, bytes]:
+    def decide(self, members: Sequence[Any]) -> dict[str, bytes]:
         """Where this member leads the group: what each of these is told."""
         joined = [
             JoinedMember(MemberIdentity(m.member_id, m.group_instance_id), m.metadata.user_data, self._sizes.get(m.member_id, 0))
             for m in members
         ]
-        return self._protocol.decide(name, joined, self._generation().generation_id)
+        return self._protocol.decide(joined, self._generation().generation_id)
 
     @property
     def shown(self) -> Mapping[str, Mapping[str, Sequence[int]]]:
         """The partitions each member reads, by topic, as this member has decided last."""
         return self._protocol.shown
 
-    def receive(self, name: str, told: bytes | None, generation: int) -> None:
+    def receive(self, told: bytes | None, generation: int) -> None:
         """Keep what came until this member's own thread looks at it."""
-        self._received = name, told, generation
+        self._received = told, generation
 
     def cleaned(self, members: Sequence[Any]) -> None:
         """Leave of what others tell only what is for this protocol: their topics are nothing to the client."""
@@ -469,25 +468,25 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]  # kafka-
             await self._sleep(_REVOKE_STEP)
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
-        """The units came with the assignor's user data."""
+        """The tasks came with the assignor's user data."""
 
 
-class _UnitAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
-    """One protocol of the group. What members tell and are told travels as its user data.
+class _TaskAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
+    """The protocol of the group. What members tell and are told travels as its user data.
 
     The partitions that are handed out are for lag tools, which show by them who reads what; no member looks at them.
     """
 
-    name = ""
+    name = NAME
 
-    def __init__(self, name: str, member: GroupMember) -> None:
-        self.name, self._member = name, member
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
 
     def metadata(self, topics: Any) -> Any:
-        return ConsumerProtocolSubscription(topics=sorted(topics), user_data=self._member.tell(self.name), version=0)
+        return ConsumerProtocolSubscription(topics=sorted(topics), user_data=self._member.tell(), version=0)
 
     def assign(self, cluster: Any, members: Any) -> dict[str, Any]:
-        told = self._member.decide(self.name, members)
+        told = self._member.decide(members)
         shown = self._member.shown
         return {
             member_id: ConsumerProtocolAssignment(
@@ -499,7 +498,7 @@ class _UnitAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-p
         }
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
-        self._member.receive(self.name, assignment.user_data, generation)
+        self._member.receive(assignment.user_data, generation)
 
 
 def _look_after(coordinator: Any, member: GroupMember) -> None:

@@ -1,8 +1,7 @@
 """Offsets that are committed, in parts that brokers take.
 
 What one request commits is one batch of the brokers' offsets topic, of 1 MB unless they are told otherwise (`message.max.bytes`).
-A task behind a shuffle commits a position for each source partition, so that 600 tasks with 200 of them come to 1.3 MB. In a
-transaction the parts are one all the same: all of them are committed, or none.
+Many tasks, or offset metadata of earlier releases, come to more. In a transaction all parts are committed, or none.
 """
 
 from __future__ import annotations
@@ -46,5 +45,5 @@ def metadata_refused(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Str
     longest = max(offsets, key=lambda partition: len(offsets[partition].metadata))
     return StreamsError(
         f"what is committed with {longest} takes {len(offsets[longest].metadata):,} bytes, more than the brokers keep: raise "
-        "their offset.metadata.max.bytes (4,096 unless it was set), or set repartition.transport = topic, which needs less of it"
+        "their offset.metadata.max.bytes (4,096 unless it was set)"
     )

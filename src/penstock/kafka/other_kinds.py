@@ -57,8 +57,8 @@ class OtherKinds:
         if status is not None and status.protocol.startswith(_OWN_PREFIX):
             self._since = self._told_at = now
             _log.warning(
-                "the group %s has members that do not speak the protocol of this release, in which members prove that they know "
-                "application.server.token: this instance joins when they are gone: %s",
+                "the group %s has members that speak another protocol than this release. This instance joins when they are gone: "
+                "%s",
                 *(self._group, kind_of(status)),
             )
         elif is_over:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from penstock.dead_letters import DeadLetter, tell
-from penstock.log_lines import LogLine
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.nodes import Node
 
@@ -18,8 +17,7 @@ _MOST_TIMESTAMPS = 256
 
 @dataclass
 class Flow:
-    """Records by edge (from node, to node), how many dead letters there were, and the last of them; and what was logged, where
-    that has no other way to the driver: before a shuffle.
+    """Records by edge (from node, to node), how many dead letters there were, and the last of them.
 
     `failed` are records that a node could not process, by node; `busy` how long nodes, or the steps of a turn that are none, were
     found at work, in milliseconds; `timestamps` those of some of the records that were read.
@@ -28,7 +26,6 @@ class Flow:
     edges: Counter[Edge] = field(default_factory=Counter)
     dead: int = 0
     dead_letters: list[DeadLetter] = field(default_factory=list)
-    logs: tuple[LogLine, ...] = ()
     failed: Counter[str] = field(default_factory=Counter)
     busy: Counter[str] = field(default_factory=Counter)
     timestamps: list[int] = field(default_factory=list)
@@ -62,13 +59,12 @@ class Flow:
         self.edges.update(other.edges)
         self.dead += other.dead
         self.dead_letters += other.dead_letters
-        self.logs += other.logs
         self.failed.update(other.failed)
         self.busy.update(other.busy)
         self.timestamps = spread_over([*self.timestamps, *other.timestamps], _MOST_TIMESTAMPS)
 
     def __bool__(self) -> bool:
-        return bool(self.edges or self.dead or self.logs or self.failed or self.busy or self.timestamps)
+        return bool(self.edges or self.dead or self.failed or self.busy or self.timestamps)
 
 
 def spread_over(numbers: list[int], most: int) -> list[int]:

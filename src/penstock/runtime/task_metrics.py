@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.clock import Clock
@@ -37,29 +36,12 @@ _CONSUMED_OVERHEAD = 8 + 8 + 4
 _PRODUCED_OVERHEAD = 8 + 4
 
 
-@dataclass(frozen=True)
-class TaskCounts:
-    """What a task has counted in another process, since it was last asked: before a shuffle, where there is no lane of its own.
-
-    `seconds` is how long all of it took, `process_seconds` the processing alone; `consumed` are records and bytes by topic and
-    source.
-    """
-
-    task: TaskId
-    processed: int
-    seconds: float
-    process_seconds: float = 0.0
-    dropped: int = 0
-    consumed: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
-
-
 class TaskMetrics:
     """The sensors of one task."""
 
     def __init__(self, registry: Metrics, task_id: TaskId) -> None:
         self.registry = registry
         self._task_id = task_id
-        self._told: dict[Sensor, float] = {}
         self._prefix = f"task.{task_id}"
         self._tags = {"thread-id": threading.current_thread().name, "task-id": str(task_id)}
         self._topics: dict[tuple[str, str, str], tuple[Sensor, Sensor]] = {}
@@ -90,32 +72,6 @@ class TaskMetrics:
         self.process_seconds += seconds
         if records:
             self._process_latency.record(seconds * 1000 / records)
-
-    def take_counts(self, processed: int, seconds: float) -> TaskCounts:
-        """What has been counted since this was last asked, with how many records were processed and how long it took."""
-        consumed = {
-            (topic, node): (self._new(count), self._new(size))
-            for (topic, node, direction), (count, size) in self._topics.items()
-            if direction == "consumed"
-        }
-        process_seconds, self.process_seconds = self.process_seconds, 0.0
-        return TaskCounts(self._task_id, processed, seconds, process_seconds, self._new(self.dropped_records), consumed)
-
-    def add_counts(self, counts: TaskCounts) -> None:
-        """Take over what was counted in another process."""
-        if counts.processed:
-            self.process.record(counts.processed)
-        if counts.dropped:
-            self.dropped_records.record(counts.dropped)
-        self.processed(counts.processed, counts.process_seconds)
-        for (topic, node), (records, size) in counts.consumed.items():
-            count_sensor, size_sensor = self._topic(topic, node, "consumed")
-            count_sensor.record(records)
-            size_sensor.record(size)
-
-    def _new(self, sensor: Sensor) -> int:
-        before, self._told[sensor] = self._told.get(sensor, 0), sensor.total
-        return int(sensor.total - before)
 
     def gauge(self, name: str, level: RecordingLevel, description: str, read: Callable[[], Any]) -> None:
         """A metric of the task whose value is asked for when it is read."""

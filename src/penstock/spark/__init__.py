@@ -1,1 +1,1 @@
-"""The only package that imports pyspark: pipelines, lanes, turns and the shuffle."""
+"""The only package that imports pyspark: the driver's session and jobs, and the stream threads in its workers."""

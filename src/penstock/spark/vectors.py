@@ -10,7 +10,7 @@ topic has been read to: it gets nothing while there is a shuffle, and lag tools 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from types import MappingProxyType
@@ -23,7 +23,7 @@ from penstock.runtime.carry_over import OffsetAndMetadata
 _DIGITS = 18  # less than the largest offset there can be
 
 HAD = "had"
-"""Stands in place of a vector's number where a task carries what others had of its source: see `had.py`."""
+"""In place of a vector's number: the task carries what others had of its source (`spark/worker/vector_upgrade.py`)."""
 
 _NONE: Mapping[TopicPartition, int] = MappingProxyType({})
 
@@ -80,22 +80,6 @@ class Vector(NamedTuple):
         return f"{self.positions[source]}+{begun}" if begun else str(self.positions[source])
 
 
-def distinct(positions: Iterable[Mapping[TopicPartition, int]]) -> list[Mapping[TopicPartition, int]]:
-    """Positions without those that equal the ones before them, as those of tasks that are level do.
-
-    Who looks at 64 partitions for each of 64 tasks ten times a second looks at 64 then.
-
-    >>> line = TopicPartition("lines", 0)
-    >>> len(distinct([{line: 1}, {line: 1}, {line: 2}]))
-    2
-    """
-    found: list[Mapping[TopicPartition, int]] = []
-    for some in positions:
-        if not found or some != found[-1]:
-            found.append(some)
-    return found
-
-
 def is_vector(committed: OffsetAndMetadata | None) -> bool:
     """Whether a task was fed by a shuffle when it committed."""
     return committed is not None and committed.metadata.count("|") == 2 and committed.metadata.split("|")[1] != HAD
@@ -115,17 +99,6 @@ def by_name(text: str) -> dict[TopicPartition, str]:
         for topic, _, positions in topics
         for partition, position in enumerate(positions.split(","))
     }
-
-
-def without_vector(committed: OffsetAndMetadata) -> OffsetAndMetadata:
-    """The part of a commit that a task understands: its times, and as its offset the number of records it has consumed."""
-    if committed.metadata.count("|") != 2:
-        return committed
-    times, number, _ = committed.metadata.split("|")
-    try:
-        return OffsetAndMetadata(committed.offset if number == HAD else _number(number), times)
-    except ValueError as exc:
-        raise unreadable(committed) from exc
 
 
 def read_position(text: str) -> tuple[int, int]:

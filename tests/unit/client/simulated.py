@@ -18,7 +18,6 @@ from penstock.client.scheduling.event_loop import EventLoop
 from penstock.client.scheduling.events import Events
 from penstock.client.scheduling.task_manager import Read, Reading
 from penstock.client.scheduling.task_offsets import TaskOffsets
-from penstock.client.scheduling.units import units_of
 from penstock.clock import ManualClock
 from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
@@ -391,8 +390,7 @@ class World:
             lambda: self.told.append("running"), lambda: self.told.append("rebalancing"), on_failure=self._failed
         )
         fakes: Any = (self.jobs_of, self.brokers, offsets)
-        self.units = units_of(self.plan)
-        self.loop = EventLoop(config, self.plan, *fakes, self.units, self.events, executor=self.background)
+        self.loop = EventLoop(config, self.plan, *fakes, self.events, executor=self.background)
         self.loop.member = SimpleNamespace(  # type: ignore[assignment]
             failure=None, is_leader=True, commit=self._commit, request_rejoin=lambda: None
         )
@@ -414,10 +412,9 @@ class World:
         self.failures.append((error, thread))
         return self.on_failure(error, thread)
 
-    def assign(self, *units: str) -> None:
+    def assign(self, *tasks: TaskId) -> None:
         self.generation += 1
-        given: Any = units or tuple(self.units)
-        self.loop.assigned(Membership(self.generation, b"", given))
+        self.loop.assigned(Membership(self.generation, b"", tasks or tuple(self.plan.tasks())))
 
     def produce(self, topic: str, partition: int, count: int = 1) -> None:
         self.brokers.ends[TopicPartition(topic, partition)] += count

@@ -10,7 +10,6 @@ import pytest
 
 from penstock.client.replicas.local_replicas import StandbyEvents
 from penstock.client.replicas.state_replicas import StateReplicas
-from penstock.client.scheduling.units import units_of
 from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId
 from penstock.spark.plan import Plan, StateBound
@@ -82,7 +81,7 @@ def on_disk() -> StateReplicas:
     config = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1"})
     lane_jobs: Any = SimpleNamespace(updaters=None, application=SimpleNamespace(client_id="client"), hosts={})
     admin: Any = SimpleNamespace(log_ends=lambda partitions, committed: {})
-    return StateReplicas(config, plan, units_of(plan), lane_jobs, admin, StandbyEvents())
+    return StateReplicas(config, plan, lane_jobs, admin, StandbyEvents())
 
 
 def test_should_move_state_on_disk_between_the_threads_of_a_host(on_disk: StateReplicas) -> None:

@@ -36,8 +36,8 @@ PLAN = Plan(
     {0: subtopology(0, "clicks", {"counts": "app-counts-changelog"}), 1: subtopology(1, "orders", {})},
     {"clicks": 2, "orders": 2, "app-counts-changelog": 2},
 )
-BUSY = MemberInfo("a", 2, "here:1", ("0_0", "0_1"), (), {"0_0": -2, "0_1": -2}, {"zone": "x"})
-IDLE = MemberInfo("b", standby=("0_1",), offsets={"0_1": 90})
+BUSY = MemberInfo("a", 2, "here:1", (TaskId(0, 0), TaskId(0, 1)), (), {TaskId(0, 0): -2, TaskId(0, 1): -2}, {"zone": "x"})
+IDLE = MemberInfo("b", standby=(TaskId(0, 1),), offsets={TaskId(0, 1): 90})
 
 
 class Ends:
@@ -84,8 +84,8 @@ def all_to(process: str) -> Callable[[ApplicationState], TaskAssignment]:
 def test_should_tell_an_assignor_of_tasks_clients_and_settings_and_do_as_it_says() -> None:
     own = Own(all_to("b"))
     shares = ask(own, **{"num.standby.replicas": 1})
-    assert shares.active == {"a": (), "b": ("0_0", "0_1", "1_0", "1_1")}
-    assert shares.copies == {"a": ("0_0", "0_1"), "b": ()}
+    assert shares.active == {"a": (), "b": (TaskId(0, 0), TaskId(0, 1), TaskId(1, 0), TaskId(1, 1))}
+    assert shares.copies == {"a": (TaskId(0, 0), TaskId(0, 1)), "b": ()}
     configured, state, error = own.heard
     assert (configured, error) == ("app", AssignmentError.NONE)
     task = state.all_tasks[TaskId(0, 1)]
@@ -105,7 +105,12 @@ def test_should_deal_out_as_without_it_while_an_assignor_cannot_decide() -> None
     def later(state: ApplicationState) -> TaskAssignment:
         raise TaskAssignmentError("not yet")
 
-    assert sorted(unit for units in ask(Own(later)).active.values() for unit in units) == ["0_0", "0_1", "1_0", "1_1"]
+    assert sorted(task for tasks in ask(Own(later)).active.values() for task in tasks) == [
+        TaskId(0, 0),
+        TaskId(0, 1),
+        TaskId(1, 0),
+        TaskId(1, 1),
+    ]
 
 
 def test_should_look_again_where_an_assignor_asks_for_it() -> None:
@@ -127,11 +132,11 @@ def test_should_look_again_where_an_assignor_asks_for_it() -> None:
     ],
 )
 def test_should_refuse_what_cannot_be(tasks: dict[str, list[str]], error: str) -> None:
-    def task(text: str) -> AssignedTask:
+    def assigned(text: str) -> AssignedTask:
         kind, _, name = text.partition(" ")
         return AssignedTask(TaskId.parse(name), AssignedTask.Type[kind.upper()])
 
-    own = Own(lambda state: TaskAssignment(KafkaStreamsAssignment(p, map(task, texts)) for p, texts in tasks.items()))
+    own = Own(lambda state: TaskAssignment(KafkaStreamsAssignment(p, map(assigned, texts)) for p, texts in tasks.items()))
     with pytest.raises(ConfigError, match=error):
         ask(own)
     assert own.heard[-1] is AssignmentError[error]
@@ -163,11 +168,14 @@ def test_should_end_the_membership_where_an_assignor_fails_after_its_answer() ->
     ],
 )
 def test_should_share_out_at_once_where_lags_do_not_count(named: Any) -> None:
-    members = [MemberInfo("a", active=("0_0", "0_1"), offsets={"0_0": -2, "0_1": -2}), MemberInfo("b")]
+    members = [
+        MemberInfo("a", active=(TaskId(0, 0), TaskId(0, 1)), offsets={TaskId(0, 0): -2, TaskId(0, 1): -2}),
+        MemberInfo("b"),
+    ]
     settings = {"acceptable.recovery.lag": 0}
     eager, careful = ask(named, members, **settings), ask(None, members, **settings)
-    assert {process: sum(unit.startswith("0_") for unit in units) for process, units in eager.active.items()} == {"a": 1, "b": 1}
-    assert set(careful.active["a"]) >= {"0_0", "0_1"}
+    assert {process: sum(task.subtopology == 0 for task in tasks) for process, tasks in eager.active.items()} == {"a": 1, "b": 1}
+    assert set(careful.active["a"]) >= {TaskId(0, 0), TaskId(0, 1)}
 
 
 @pytest.mark.parametrize("named", [object(), "no_module_of_that_name.Assignor", int, "Unknown"])

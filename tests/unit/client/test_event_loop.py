@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from penstock.client.scheduling.thread_changes import ThreadChange
+from penstock.client.scheduling.thread_roster import ThreadChange
 from penstock.errors import ProcessingError
+from penstock.ids import TaskId
 from penstock.kafka.membership import SHUTDOWN_REQUESTED, Membership
 from tests.unit.client.simulated import World
 
@@ -62,7 +63,7 @@ def test_should_change_lanes_between_generations_and_while_paused(clock: list[fl
     assert world.told[-1] == "rebalancing"
     change(world, 1)
     change(world, 0, "t1")
-    world.assign("2_0")
+    world.assign(TaskId(2, 0))
     world.settle(30)
     assert world.owned() == {0: 1}
 

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.client.assignment.group_assignment import GroupAssignor, member_tags, tasks_to_lanes
-from penstock.client.scheduling.units import units_of
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerError
 from penstock.ids import TaskId, TopicPartition
@@ -22,7 +21,7 @@ PLAN = Plan(
     {0: subtopology(0, "clicks", {"counts": "app-counts-changelog"}), 1: subtopology(1, "orders", {})},
     {"clicks": 2, "orders": 2, "app-counts-changelog": 2},
 )
-UNITS = units_of(PLAN)
+TASKS = PLAN.tasks()
 
 
 class Ends:
@@ -55,21 +54,21 @@ def test_should_know_the_changelogs_of_tasks() -> None:
 
 
 def test_should_share_out_what_is_small_at_once() -> None:
-    busy = MemberInfo("a", active=tuple(UNITS), offsets={"0_0": -2, "0_1": -2})
+    busy = MemberInfo("a", active=tuple(TASKS), offsets={TaskId(0, 0): -2, TaskId(0, 1): -2})
     found = assignor(100)([busy, MemberInfo("b")])
-    assert {process: len(units) for process, units in found.active.items()} == {"a": 2, "b": 2}
+    assert {process: len(tasks) for process, tasks in found.active.items()} == {"a": 2, "b": 2}
     assert not found.probing
 
 
 def test_should_warm_up_what_is_large_and_move_it_when_it_has_caught_up() -> None:
-    busy = MemberInfo("a", active=tuple(UNITS), offsets={"0_0": -2, "0_1": -2})
+    busy = MemberInfo("a", active=tuple(TASKS), offsets={TaskId(0, 0): -2, TaskId(0, 1): -2})
     found = assignor(1_000_000)([busy, MemberInfo("b")])
-    assert set(found.active["a"]) >= {"0_0", "0_1"}
+    assert set(found.active["a"]) >= {TaskId(0, 0), TaskId(0, 1)}
     assert found.probing
     (copy,) = found.copies["b"]
     again = assignor(1_000_000)(
         [
-            MemberInfo("a", active=tuple(found.active["a"]), offsets={"0_0": -2, "0_1": -2}),
+            MemberInfo("a", active=tuple(found.active["a"]), offsets={TaskId(0, 0): -2, TaskId(0, 1): -2}),
             MemberInfo("b", active=tuple(found.active["b"]), standby=(copy,), offsets={copy: 999_990}),
         ]
     )
@@ -78,16 +77,16 @@ def test_should_warm_up_what_is_large_and_move_it_when_it_has_caught_up() -> Non
 
 
 def test_should_leave_state_where_it_is_while_nobody_knows_how_much_there_is() -> None:
-    busy = MemberInfo("a", active=tuple(UNITS), offsets={"0_0": -2, "0_1": -2})
+    busy = MemberInfo("a", active=tuple(TASKS), offsets={TaskId(0, 0): -2, TaskId(0, 1): -2})
     found = assignor(None)([busy, MemberInfo("b")])
-    assert set(found.active["a"]) >= {"0_0", "0_1"}
+    assert set(found.active["a"]) >= {TaskId(0, 0), TaskId(0, 1)}
 
 
 def test_should_take_state_that_is_further_than_the_log_for_nothing() -> None:
-    strange = MemberInfo("a", standby=("0_0", "0_1"), offsets={"0_0": 5_000_000, "0_1": 5_000_000})
-    good = MemberInfo("b", standby=("0_0", "0_1"), offsets={"0_0": 999_999, "0_1": 999_999})
+    strange = MemberInfo("a", standby=(TaskId(0, 0), TaskId(0, 1)), offsets={TaskId(0, 0): 5_000_000, TaskId(0, 1): 5_000_000})
+    good = MemberInfo("b", standby=(TaskId(0, 0), TaskId(0, 1)), offsets={TaskId(0, 0): 999_999, TaskId(0, 1): 999_999})
     found = assignor(1_000_000)([strange, good])
-    assert {"0_0", "0_1"} <= set(found.active["b"])
+    assert {TaskId(0, 0), TaskId(0, 1)} <= set(found.active["b"])
 
 
 def test_should_keep_copies_by_tags() -> None:
@@ -95,9 +94,9 @@ def test_should_keep_copies_by_tags() -> None:
     members = [MemberInfo(name, tags={"zone": zone}) for name, zone in (("a", "x"), ("b", "x"), ("c", "y"))]
     found = assignor(100, **config)(members)
     zone = {"a": "x", "b": "x", "c": "y"}
-    for unit in ("0_0", "0_1"):
-        runs = next(process for process, units in found.active.items() if unit in units)
-        (copy,) = (process for process, units in found.copies.items() if unit in units)
+    for task in (TaskId(0, 0), TaskId(0, 1)):
+        runs = next(process for process, tasks in found.active.items() if task in tasks)
+        (copy,) = (process for process, tasks in found.copies.items() if task in tasks)
         assert zone[runs] != zone[copy]
 
 
@@ -110,39 +109,40 @@ def test_should_gather_tasks_in_one_lane_and_spread_them_again() -> None:
     assert tasks_to_lanes(tasks, [0, 1], True, spread) == spread
 
 
-unit_names = st.sampled_from([*UNITS, "9_9", "p7", ""])
+told_tasks = st.sampled_from([*TASKS, TaskId(9, 9)])
 told_infos = st.builds(
     MemberInfo,
     st.text(min_size=1, max_size=5),
     st.integers(0, 10_000),
-    active=st.lists(unit_names).map(tuple),
-    standby=st.lists(unit_names).map(tuple),
-    offsets=st.dictionaries(unit_names, st.integers(-(2**63), 2**63)),
+    active=st.lists(told_tasks).map(tuple),
+    standby=st.lists(told_tasks).map(tuple),
+    offsets=st.dictionaries(told_tasks, st.integers(-(2**63), 2**63)),
     tags=st.dictionaries(st.sampled_from(["zone", "other"]), st.text(max_size=3)),
 )
 
 
 @given(st.lists(told_infos, min_size=1, max_size=5, unique_by=lambda info: info.process_id), st.sampled_from([0, 100, 10**6]))
-def test_should_deal_out_every_unit_once_whatever_members_tell(infos: list[MemberInfo], end: int) -> None:
+def test_should_deal_out_every_task_once_whatever_members_tell(infos: list[MemberInfo], end: int) -> None:
     tags = {"client.tag.zone": "a", "rack.aware.assignment.tags": "zone", "num.standby.replicas": 1}
     found = assignor(end, **tags)(infos)
-    assert sorted(unit for units in found.active.values() for unit in units) == sorted(UNITS)
+    assert sorted(task for tasks in found.active.values() for task in tasks) == sorted(TASKS)
 
 
 FAR = {TopicPartition(t, p): frozenset({f"r{1 - p}"}) for t in ("clicks", "orders") for p in (0, 1)}
 IN_RACKS = [
-    MemberInfo(f"m{n}", active=(f"0_{n}", f"1_{n}"), offsets={f"0_{n}": -2}, tags={"client.rack": f"r{n}"}) for n in (0, 1)
+    MemberInfo(f"m{n}", active=(TaskId(0, n), TaskId(1, n)), offsets={TaskId(0, n): -2}, tags={"client.rack": f"r{n}"})
+    for n in (0, 1)
 ]
 NEAR = {"rack.aware.assignment.strategy": "balance_subtopology"}
 
 
-def test_should_let_units_go_where_their_partitions_are() -> None:
-    assert assignor(100, FAR)(IN_RACKS).active == {"m0": ("0_0", "1_0"), "m1": ("0_1", "1_1")}
-    assert assignor(100, FAR, **NEAR)(IN_RACKS).active == {"m0": ("0_1", "1_1"), "m1": ("0_0", "1_0")}
+def test_should_let_tasks_go_where_their_partitions_are() -> None:
+    assert assignor(100, FAR)(IN_RACKS).active == {"m0": (TaskId(0, 0), TaskId(1, 0)), "m1": (TaskId(0, 1), TaskId(1, 1))}
+    assert assignor(100, FAR, **NEAR)(IN_RACKS).active == {"m0": (TaskId(0, 1), TaskId(1, 1)), "m1": (TaskId(0, 0), TaskId(1, 0))}
 
 
 def test_should_not_count_racks_that_are_not_known(caplog: Any) -> None:
-    as_they_are = {"m0": ("0_0", "1_0"), "m1": ("0_1", "1_1")}
+    as_they_are = {"m0": (TaskId(0, 0), TaskId(1, 0)), "m1": (TaskId(0, 1), TaskId(1, 1))}
     without = [replace(IN_RACKS[0], tags={}), IN_RACKS[1]]
     for infos, racks, said in [
         (without, FAR, "instances m0 have no client.rack"),
@@ -156,9 +156,9 @@ def test_should_not_count_racks_that_are_not_known(caplog: Any) -> None:
 
 def test_should_need_the_racks_of_changelogs_for_copies_alone() -> None:
     copies = NEAR | {"num.standby.replicas": 1}
-    assert assignor(100, FAR, **copies)(IN_RACKS).active["m0"] == ("0_0", "1_0")
+    assert assignor(100, FAR, **copies)(IN_RACKS).active["m0"] == (TaskId(0, 0), TaskId(1, 0))
     known = FAR | {TopicPartition("app-counts-changelog", p): frozenset({"r0"}) for p in (0, 1)}
-    assert assignor(100, known, **copies)(IN_RACKS).active["m0"] == ("0_1", "1_1")
+    assert assignor(100, known, **copies)(IN_RACKS).active["m0"] == (TaskId(0, 1), TaskId(1, 1))
 
 
 def test_should_tell_the_group_the_rack_of_its_consumers() -> None:

@@ -81,7 +81,7 @@ def test_should_suspend_what_is_not_restored_when_a_thread_fails(clock: list[flo
     world = World(clock, threads=1)
     told: list[str] = []
     world.events.on_restore = lambda progress, what: told.append(f"{what} {progress.position}")
-    world.assign("0_1")
+    world.assign(TaskId(0, 1))
     world.settle(20)
     manager, thread = world.loop.tasks, world.loop.tasks.threads[0]
     assert thread.phase is ThreadPhase.RUNNING

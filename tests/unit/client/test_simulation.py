@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.scheduling.task_manager import TaskState
-from penstock.client.scheduling.thread_changes import ThreadChange
+from penstock.client.scheduling.task_table import TaskState
+from penstock.client.scheduling.thread_roster import ThreadChange
 from penstock.ids import TaskId, TopicPartition
 from tests.unit.client.simulated import WORDS, World, consumed_once
 
@@ -107,7 +107,8 @@ def test_should_lose_nothing_from_generation_to_generation(clock: list[float], s
         if chance.random() < 0.3:
             world.loop.revoked(lost=True)
             world.shake(chance, 20, failures=0.1)
-        world.assign(*chance.sample(sorted(world.units), chance.randrange(1, len(world.units) + 1)))
+        tasks = sorted(world.plan.tasks())
+        world.assign(*chance.sample(tasks, chance.randrange(1, len(tasks) + 1)))
     world.assign()
     world.settle(300)
     consumed_once(world)

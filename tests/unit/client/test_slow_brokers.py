@@ -87,7 +87,7 @@ def test_should_process_while_a_broker_takes_20_seconds_to_tell_of_open_transact
     copies, late, others = world.loop.copies, TaskId(2, 1), TopicPartition("orders", 0)
     beside.holds_back = lambda function: getattr(function, "__name__", "") == "decided"
     world.loop.copies.to_restore_first = lambda tasks: {late} & set(tasks) - copies._taken_back  # type: ignore[method-assign]
-    world.assign(*(unit for unit in world.units if unit != "2_1"))
+    world.assign(*(task for task in world.plan.tasks() if task != TaskId(2, 1)))
     world.settle(30)
     world.assign()
     copies._is_back = lambda task: True  # type: ignore[method-assign]
@@ -121,7 +121,7 @@ def test_should_place_tasks_by_the_last_look_at_their_changelogs() -> None:
     config = StreamsConfig({"application.id": "app", "bootstrap.servers": "b:1"})
     jobs = SimpleNamespace(hosts={0: "one", 1: "other"}, updaters=None, application=SimpleNamespace(client_id="app"))
     admin: Any = SimpleNamespace(reachable_ends=ends)
-    copies = StateReplicas(config, plan, {}, jobs, admin, SimpleNamespace())  # type: ignore[arg-type]
+    copies = StateReplicas(config, plan, jobs, admin, SimpleNamespace())  # type: ignore[arg-type]
     tasks = [TaskId(0, 0), TaskId(0, 1)]
     known: list[Any] = []
 

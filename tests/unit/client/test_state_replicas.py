@@ -10,7 +10,6 @@ import pytest
 from penstock.client.replicas.local_replicas import StandbyEvents
 from penstock.client.replicas.state_replicas import StateReplicas
 from penstock.client.scheduling.placement import Placement
-from penstock.client.scheduling.units import units_of
 from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.membership import Membership
@@ -30,9 +29,9 @@ def lags() -> dict[TaskId, int]:
 def copies(lags: dict[TaskId, int]) -> StateReplicas:
     config = StreamsConfig({"application.id": "app", "bootstrap.servers": "x:1", "acceptable.recovery.lag": 5_000})
     lane_jobs: Any = SimpleNamespace(updaters=None, application=SimpleNamespace(client_id="client"))
-    made = StateReplicas(config, PLAN, units_of(PLAN), lane_jobs, None, StandbyEvents())  # type: ignore[arg-type]
+    made = StateReplicas(config, PLAN, lane_jobs, None, StandbyEvents())  # type: ignore[arg-type]
     made.standbys.lag = lags.get  # type: ignore[method-assign]
-    made.expect(Membership(1, b"", (), copies=("0_0", "0_1")))
+    made.expect(Membership(1, b"", (), copies=(TaskId(0, 0), TaskId(0, 1))))
     return made
 
 
@@ -62,9 +61,9 @@ def test_should_tell_the_group_of_a_copy_that_has_caught_up_since_it_was_last_to
     """The leader has decided by what was told before: one that was ready then is to stay a copy."""
     copies.standbys._wanted = {TaskId(0, 0): ""}
     lags[TaskId(0, 0)] = told
-    copies.holdings(None, (), units_of(PLAN))
+    copies.holdings(None, ())
     lags[TaskId(0, 0)] = 0
-    copies.expect(Membership(2, b"", (), copies=("0_0",)))
+    copies.expect(Membership(2, b"", (), copies=(TaskId(0, 0),)))
     assert copies.warm_ups_are_ready() is asks
 
 
@@ -97,7 +96,7 @@ def test_should_look_often_only_while_a_task_waits_for_its_copy(copies: StateRep
     copies.standbys.hurry = hurried.append  # type: ignore[method-assign]
     copies.standbys.want = lambda *_: None  # type: ignore[method-assign]
     copies._lane_jobs.hosts = {0: "a", 1: "b"}  # type: ignore[misc]
-    task, membership = TaskId(0, 0), Membership(1, b"", ("0_0",))
+    task, membership = TaskId(0, 0), Membership(1, b"", (TaskId(0, 0),))
     copies.choose(Placement({task: 0}, {task: "b"}, is_waiting=waits), membership)
     copies.keep(membership, {task: 0})
     assert hurried == [waits]

@@ -14,7 +14,7 @@ A, B, C, D = (TaskId(2, p) for p in range(4))
 
 
 def assigned(world: World, *tasks: TaskId) -> None:
-    world.assign(*map(str, tasks))
+    world.assign(*tasks)
 
 
 def forget(world: World) -> None:
@@ -183,7 +183,7 @@ def test_should_not_take_for_opened_what_was_lost_meanwhile(clock: list[float]) 
 
 
 def test_should_tell_the_group_what_it_runs(world: World) -> None:
-    assert world.loop.holdings() == (("2_0", "2_1", "2_2"), (), {})
+    assert world.loop.holdings() == ((TaskId(2, 0), TaskId(2, 1), TaskId(2, 2)), (), {})
 
 
 def test_should_ask_the_group_to_look_again_once_in_a_generation(world: World) -> None:
@@ -193,7 +193,7 @@ def test_should_ask_the_group_to_look_again_once_in_a_generation(world: World) -
     )
     world.loop.assignments.probe()
     assert not asked  # nothing waits
-    world.loop.assigned(Membership(2, b"", ("2_0",), probing=True))
+    world.loop.assigned(Membership(2, b"", (TaskId(2, 0),), probing=True))
     world.settle(5)
     assert not asked
     world.clock[0] += 3600

@@ -1,4 +1,4 @@
-"""When tasks are spread over all lanes and when they are gathered: the loop of an application with a clock that is simulated."""
+"""When tasks are spread over all threads and when they are gathered: an application whose clock is simulated."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ COMMIT_INTERVAL = 0.1
 
 @dataclass
 class Simulated:
-    """An application whose records arrive at `rate(time)` a second and cost `cost` seconds each, over `lanes`.
+    """An application whose records arrive at `rate(time)` a second and cost `cost` seconds each, over `threads`.
 
-    A turn takes `fixed` seconds and a commit; spread over lanes it takes `fixed` for each. A move takes `move` seconds.
+    A batch takes `fixed` seconds and a commit; spread over threads it takes `fixed` for each. A move takes `move` seconds.
     """
 
     rate: Callable[[float], float]
     cost: float
-    lanes: int = 4
+    threads: int = 4
     fixed: float = 0.05
     commit: float = 0.03
     move: float = 2.0
@@ -31,7 +31,6 @@ class Simulated:
     now: float = 0.0
     moves: list[float] = field(default_factory=list)
     lags: list[tuple[float, float]] = field(default_factory=list)
-    turns: int = 0
 
     def run(self, seconds: float) -> Simulated:
         self.spread._now = lambda: self.now
@@ -49,24 +48,22 @@ class Simulated:
                 self.moves.append(self.now)
                 self.now += self.move
                 continue
-            lanes = self.lanes if is_spread else 1
-            records = min(backlog, max(100, int(3.0 * lanes / self.cost)))
-            work = records * self.cost / lanes + 0.005
-            began, took = self.now, self.fixed * lanes + self.commit + work
+            threads = self.threads if is_spread else 1
+            records = min(backlog, max(100, int(3.0 * threads / self.cost)))
+            work = records * self.cost / threads + 0.005
+            began, took = self.now, self.fixed * threads + self.commit + work
             self.now += took
             read += records
-            self.turns += 1
             while waiting and waiting[0][1] <= read:
                 seen, _ = waiting.pop(0)
                 self.lags.append((self.now, self.now - seen))
-            work_of, around = dict.fromkeys(range(lanes), work), dict.fromkeys(range(lanes), self.commit)
-            self.spread.turned(began, self.now, work_of, records=records, left=backlog - records, around=around)
+            self.spread.batch_done(began, self.now, work=work * threads, records=records, left=backlog - records)
             if took < COMMIT_INTERVAL and backlog <= records:
                 self.now = began + COMMIT_INTERVAL
         return self
 
     def longest_lag(self, after: float = 0.0) -> float:
-        """Between the moment when records were first seen and the end of their turn."""
+        """Between the moment when records were first seen and the end of their batch."""
         return max(lag for at, lag in self.lags if at >= after)
 
 
@@ -77,8 +74,8 @@ def constant(rate: float) -> Callable[[float], float]:
 # -- simulated load ----------------------------------------------------------------------------------------------------
 
 
-def test_should_keep_up_with_half_of_what_four_lanes_can_do_at_5_ms_a_record() -> None:
-    # One lane does 200 records a second, four do 800; 400 come.
+def test_should_keep_up_with_half_of_what_four_threads_can_do_at_5_ms_a_record() -> None:
+    # One thread does 200 records a second, four do 800; 400 come.
     found = Simulated(constant(400), 0.005).run(600)
     assert len(found.moves) == 1
     assert found.moves[0] < 10
@@ -86,19 +83,19 @@ def test_should_keep_up_with_half_of_what_four_lanes_can_do_at_5_ms_a_record() -
     assert found.longest_lag(after=60) < 4
 
 
-@pytest.mark.parametrize("lanes", [2, 4])
+@pytest.mark.parametrize("threads", [2, 4])
 @pytest.mark.parametrize("cost", [20e-6, 0.002, 0.2])
 @pytest.mark.parametrize("load", [0.05, 0.25, 0.5, 0.75])
-def test_should_bound_lag_and_moves_at_any_constant_load(lanes: int, cost: float, load: float) -> None:
-    found = Simulated(constant(load * lanes / cost), cost, lanes).run(400)
+def test_should_bound_lag_and_moves_at_any_constant_load(threads: int, cost: float, load: float) -> None:
+    found = Simulated(constant(load * threads / cost), cost, threads).run(400)
     assert len(found.moves) <= 2
     assert found.longest_lag(after=120) < 6 + 20 * cost
-    assert found.spread.is_spread == (load * lanes > 0.6) or 0.5 < load * lanes <= 0.75
+    assert found.spread.is_spread == (load * threads > 0.6) or 0.5 < load * threads <= 0.75
 
 
 @pytest.mark.parametrize(("rate", "cost"), [(100, 20e-6), (1_000, 20e-6), (10_000, 20e-6), (1, 0.05), (50, 0.005)])
 @pytest.mark.parametrize(("fixed", "commit"), [(0.05, 0.01), (0.6, 0.09)])
-def test_should_stay_in_one_lane_that_has_time_to_spare_however_slow_turns_are(
+def test_should_stay_in_one_thread_that_has_time_to_spare_however_slow_batches_are(
     rate: float, cost: float, fixed: float, commit: float
 ) -> None:
     found = Simulated(constant(rate), cost, fixed=fixed, commit=commit).run(120)
@@ -121,17 +118,17 @@ def test_should_not_move_for_ever_with_bursts(every: int) -> None:
     assert found.longest_lag() < 40
 
 
-def test_should_not_move_to_and_fro_at_the_edge_of_what_one_lane_carries() -> None:
+def test_should_not_move_to_and_fro_at_the_edge_of_what_one_thread_carries() -> None:
     found = Simulated(lambda at: 115.0 if int(at / 40) % 2 else 125.0, 0.005).run(1800)
     assert len(found.moves) <= 1
     assert found.longest_lag() < 15
 
 
-def test_should_spread_where_one_lane_falls_behind_though_it_works_little() -> None:
-    # What takes its time is not the lanes' own work: the brokers, say, or Spark.
+def test_should_spread_where_one_thread_falls_behind_though_it_works_little() -> None:
+    # What takes its time is not the threads' own work but, say, the brokers.
     spread, now = TaskSpread(now=lambda: now), 0.0
-    for turn in range(30):
-        spread.turned(now, now + 0.5, {0: 0.1}, records=1000, left=turn * 200)
+    for number in range(30):
+        spread.batch_done(now, now + 0.5, work=0.1, records=1000, left=number * 200)
         now += 0.5
     assert spread.wants(backlog=5_000)
     assert "wait" in spread.reason
@@ -154,7 +151,7 @@ def test_should_spread_a_backlog_by_what_its_records_cost() -> None:
         spread = TaskSpread(now=lambda: now[0])
         for _ in range(5):
             now[0] += 2.0
-            spread.turned(now[0] - 0.3, now[0], {0: 0.2}, records=int(0.2 / cost), left=0)
+            spread.batch_done(now[0] - 0.3, now[0], work=0.2, records=int(0.2 / cost), left=0)
         return spread
 
     assert worked(0.005).wants(backlog=1_000)
@@ -163,46 +160,28 @@ def test_should_spread_a_backlog_by_what_its_records_cost() -> None:
     assert worked(0.00001).wants(backlog=500_000)
 
 
-def test_should_learn_nothing_of_the_cost_from_turns_that_were_slow_once() -> None:
+def test_should_learn_nothing_of_the_cost_from_batches_that_were_slow_once() -> None:
     now = 0.0
     spread = TaskSpread(now=lambda: now)
     for work in (9.0, 0.9, 0.4, 0.01, 0.3):  # consumers that connect, a machine that is busy
         now += work + 2.0
-        spread.turned(now - work, now, {0: work}, records=2, left=0)
+        spread.batch_done(now - work, now, work=work, records=2, left=0)
     assert not spread.wants(backlog=300)
 
 
-def test_should_not_take_for_work_what_any_turn_takes() -> None:
-    now = 0.0
-    spread = TaskSpread(now=lambda: now)
-    for _ in range(200):
-        now += 0.1
-        spread.turned(now - 0.1, now, {0: 0.005}, records=10, left=0, around={0: 0.085})
-    assert not spread.wants(backlog=10)
-
-
-def test_should_take_it_for_work_as_far_as_there_is_more_to_fetch_and_to_write() -> None:
-    now = 0.0
-    spread = TaskSpread(now=lambda: now)
-    for turn in range(200):
-        now += 1.0
-        spread.turned(now - 0.9, now, {0: 0.1}, records=10, left=0, around={0: 0.8 if turn % 5 else 0.02})
-    assert spread.wants(backlog=10)
-
-
-def test_should_count_the_work_of_turns_that_overlap() -> None:
+def test_should_count_the_work_of_batches_that_overlap() -> None:
     now = 10.0
     spread = TaskSpread(now=lambda: now)
     assert spread.wants(backlog=50_000)
-    for _ in range(100):  # each lane on its own
+    for _ in range(100):  # each thread alone
         now += 1.0
-        for lane in range(4):
-            spread.turned(now - 1.0 + lane / 10, now + lane / 10, {lane: 0.1}, records=20, left=0)
-    assert spread.wants(backlog=80), "0.4 of a lane's time is too much to gather"
+        for thread in range(4):
+            spread.batch_done(now - 1.0 + thread / 10, now + thread / 10, work=0.1, records=20, left=0)
+    assert spread.wants(backlog=80), "0.4 of a thread's time is too much to gather"
     for _ in range(100):
         now += 1.0
-        for lane in range(4):
-            spread.turned(now - 1.0 + lane / 10, now + lane / 10, {lane: 0.05}, records=10, left=0)
+        for thread in range(4):
+            spread.batch_done(now - 1.0 + thread / 10, now + thread / 10, work=0.05, records=10, left=0)
     assert not spread.wants(backlog=40)
 
 
@@ -233,7 +212,7 @@ def test_should_always_be_spread_where_that_is_asked_for() -> None:
     assert found.spread.wants(backlog=0)
 
 
-def test_should_begin_anew_when_only_one_lane_is_left() -> None:
+def test_should_begin_anew_when_only_one_thread_is_left() -> None:
     spread = TaskSpread()
     assert spread.wants(backlog=50_000)
     spread.forget()

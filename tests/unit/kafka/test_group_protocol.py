@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
@@ -14,8 +12,9 @@ from uuid import UUID
 import pytest
 
 from penstock import ConfigError
+from penstock.ids import TaskId
 from penstock.kafka import member_codec as codec
-from penstock.kafka.group_protocol import FIRST, VERSIONED, GroupProtocol, JoinedMember, RefusedError, record_size
+from penstock.kafka.group_protocol import GroupProtocol, JoinedMember, RefusedError, record_size
 from penstock.kafka.member_codec import AssignmentFrame, MemberFrame
 from penstock.kafka.members import SHUTDOWN_REQUESTED, Decision, MemberIdentity, MemberInfo, Shares
 from penstock.peers.proofs import PeerKeys
@@ -27,8 +26,8 @@ GENERATION = 5
 class Group:
     """Members that join one after the other; the first leads."""
 
-    def __init__(self, keys: PeerKeys | None = KEYS, name: str = VERSIONED) -> None:
-        self.name, self._keys = name, keys
+    def __init__(self, keys: PeerKeys | None = KEYS) -> None:
+        self._keys = keys
         self.asked: list[list[str]] = []
         self.joined: list[JoinedMember] = []
         self.members: dict[str, GroupProtocol] = {}
@@ -36,14 +35,14 @@ class Group:
 
     def assign(self, infos: Sequence[MemberInfo]) -> Shares:
         self.asked.append([info.process_id for info in infos])
-        return Shares({info.process_id: [f"0_{number}"] for number, info in enumerate(infos)})
+        return Shares({info.process_id: [TaskId(0, number)] for number, info in enumerate(infos)})
 
     def join(
         self, member_id: str, info: MemberInfo, keys: PeerKeys | None = None, static: str | None = None, generation: int = -1
     ) -> GroupProtocol:
         protocol = GroupProtocol("shop", keys or self._keys, lambda: info, self.assign)
         identity = self.identities[member_id] = MemberIdentity(member_id, static)
-        self.joined.append(JoinedMember(identity, protocol.tell(self.name, identity, generation)))
+        self.joined.append(JoinedMember(identity, protocol.tell(identity, generation)))
         self.members[member_id] = protocol
         return protocol
 
@@ -54,22 +53,22 @@ class Group:
 
     def decide(self, generation: int = GENERATION) -> dict[str, bytes]:
         leader = next(iter(self.members.values()))
-        return leader.decide(self.name, self.joined, generation)
+        return leader.decide(self.joined, generation)
 
     def take(self, member_id: str, told: bytes | None, generation: int = GENERATION) -> Decision:
-        return self.members[member_id].take(self.name, told, self.identities[member_id], generation)
+        return self.members[member_id].take(told, self.identities[member_id], generation)
 
 
-@pytest.mark.parametrize(("keys", "name"), [(KEYS, VERSIONED), (None, VERSIONED), (None, FIRST)])
-def test_should_share_the_work_among_all(keys: PeerKeys | None, name: str) -> None:
-    group = Group(keys, name)
+@pytest.mark.parametrize("keys", [KEYS, None], ids=["token", "no token"])
+def test_should_share_the_work_among_all(keys: PeerKeys | None) -> None:
+    group = Group(keys)
     group.join("m1", MemberInfo("a", host="localhost:1"))
     group.join("m2", MemberInfo("b", host="localhost:2"), generation=GENERATION - 1)
     told = group.decide()
     taken = {member: group.take(member, told[member]) for member in told}
-    assert {member: decision.units for member, decision in taken.items()} == {"m1": ("0_0",), "m2": ("0_1",)}
+    assert {member: decision.tasks for member, decision in taken.items()} == {"m1": (TaskId(0, 0),), "m2": (TaskId(0, 1),)}
     assert taken["m2"].hosts == {"a": "localhost:1", "b": "localhost:2"}
-    assert taken["m2"].owners == {"0_0": "a", "0_1": "b"}
+    assert taken["m2"].owners == {TaskId(0, 0): "a", TaskId(0, 1): "b"}
 
 
 def test_should_send_all_members_home_when_one_wants_the_application_to_stop() -> None:
@@ -77,7 +76,7 @@ def test_should_send_all_members_home_when_one_wants_the_application_to_stop() -
     group.join("m1", MemberInfo("a"))
     group.join("m2", MemberInfo("b", error_code=SHUTDOWN_REQUESTED))
     told = group.decide()
-    assert {(group.take(m, told[m]).units, group.take(m, told[m]).error_code) for m in told} == {((), SHUTDOWN_REQUESTED)}
+    assert {(group.take(m, told[m]).tasks, group.take(m, told[m]).error_code) for m in told} == {((), SHUTDOWN_REQUESTED)}
 
 
 def _stolen(group: Group) -> dict[str, tuple[bytes | None, str | None]]:
@@ -89,13 +88,12 @@ def _stolen(group: Group) -> dict[str, tuple[bytes | None, str | None]]:
     assert real is not None
     frame = MemberFrame.decode(real)
     return {
-        "another token": (other.tell(VERSIONED, MemberIdentity("m9"), -1), None),
-        "no token": (without.tell(VERSIONED, MemberIdentity("m9"), -1), None),
-        "another group": (elsewhere.tell(VERSIONED, MemberIdentity("m9"), -1), None),
+        "another token": (other.tell(MemberIdentity("m9"), -1), None),
+        "no token": (without.tell(MemberIdentity("m9"), -1), None),
+        "another group": (elsewhere.tell(MemberIdentity("m9"), -1), None),
         "a copy of another's": (real, None),
         "a copy under a static id": (real, "m1"),
         "other versions": (MemberFrame(1, 9, frame.proof, frame.body).encode(), None),
-        "the first version": (codec.encode_member_without_version(MemberInfo("evil", host="evil:1")), None),
         "garbage": (b"\xff" * 100, None),
         "nothing": (b"", None),
         "no bytes of the consumer protocol": (None, None),
@@ -103,7 +101,7 @@ def _stolen(group: Group) -> dict[str, tuple[bytes | None, str | None]]:
 
 
 STRANGERS = ["another token", "no token", "another group", "a copy of another's", "a copy under a static id", "other versions"]
-STRANGERS += ["the first version", "garbage", "nothing", "no bytes of the consumer protocol"]
+STRANGERS += ["garbage", "nothing", "no bytes of the consumer protocol"]
 
 
 @pytest.mark.parametrize("who", STRANGERS)
@@ -126,20 +124,20 @@ def test_should_not_stop_for_a_stranger_who_wants_it() -> None:
     group = Group()
     group.join("m1", MemberInfo("a"))
     group.join("m9", MemberInfo("evil", error_code=SHUTDOWN_REQUESTED), PeerKeys.derive("guessed", "shop"))
-    assert group.take("m1", group.decide()["m1"]) == Decision(("0_0",), (), {"0_0": "a"}, {}, {"a": ""})
+    assert group.take("m1", group.decide()["m1"]) == Decision((TaskId(0, 0),), (), {TaskId(0, 0): "a"}, {}, {"a": ""})
 
 
 def test_should_know_a_member_again_by_what_the_broker_calls_it() -> None:
     group = Group()
     group.join("m1", MemberInfo("a"))
     late = group.join("m2", MemberInfo("b"), generation=3)
-    told = late.tell(VERSIONED, MemberIdentity(""), -1)  # the id was not known when it joined
+    told = late.tell(MemberIdentity(""), -1)  # the id was not known when it joined
     group.joined[1] = JoinedMember(MemberIdentity("m2"), told)
     assert group.decide()["m2"] == b""
     with pytest.raises(RefusedError, match="stranger"):
         group.take("m2", b"")
-    group.joined[1] = JoinedMember(MemberIdentity("m2"), late.tell(VERSIONED, MemberIdentity("m2"), GENERATION))
-    assert group.take("m2", group.decide(GENERATION + 1)["m2"], GENERATION + 1).units == ("0_1",)
+    group.joined[1] = JoinedMember(MemberIdentity("m2"), late.tell(MemberIdentity("m2"), GENERATION))
+    assert group.take("m2", group.decide(GENERATION + 1)["m2"], GENERATION + 1).tasks == (TaskId(0, 1),)
 
 
 def test_should_refuse_one_who_claims_a_generation_that_has_not_been() -> None:
@@ -154,7 +152,7 @@ def test_should_let_a_static_member_keep_its_part_under_a_new_member_id() -> Non
     group.join("m1", MemberInfo("a"), static="shop-1")
     told = group.decide()["m1"]
     group.identities["m1"] = MemberIdentity("m1-after-restart", "shop-1")
-    assert group.take("m1", told).units == ("0_0",)
+    assert group.take("m1", told).tasks == (TaskId(0, 0),)
 
 
 def test_should_refuse_a_leader_that_does_not_know_the_token(caplog: Any) -> None:
@@ -162,15 +160,15 @@ def test_should_refuse_a_leader_that_does_not_know_the_token(caplog: Any) -> Non
     group.join("m1", MemberInfo("a"))
     evil.join("m9", MemberInfo("evil", host="evil:1"))
     evil.bring("m1", group.joined[0].told)
-    shared = codec.encode_shared([("a", "localhost:1"), ("evil", "evil:1")], Shares({"a": ["0_0"], "evil": ["0_1"]}), 0)
+    shared = codec.encode_shared(
+        [("a", "localhost:1"), ("evil", "evil:1")], Shares({"a": [TaskId(0, 0)], "evil": [TaskId(0, 1)]}), 0
+    )
     frames = {
         "unproved": AssignmentFrame(2, codec.NO_PROOF, codec.encode_own(0, False), shared).encode(),
         "proved with a guess": evil.members["m9"].decide(
-            VERSIONED,
-            [JoinedMember(MemberIdentity("m1"), evil.members["m9"].tell(VERSIONED, MemberIdentity("m1"), -1))],
+            [JoinedMember(MemberIdentity("m1"), evil.members["m9"].tell(MemberIdentity("m1"), -1))],
             GENERATION,
         )["m1"],
-        "first version": codec.encode_decision_without_version("a", {"a": ""}, Shares({"a": ["0_0"]}), 0),
         "garbage": b"\0" * 100,
         "nothing": b"",
         "no bytes of the consumer protocol": None,
@@ -197,51 +195,6 @@ def test_should_refuse_what_was_meant_for_another_member_or_generation() -> None
     ):
         with pytest.raises(RefusedError):
             group.take("m1", changed.encode())
-
-
-def test_should_offer_the_first_version_only_where_nothing_is_to_be_proved() -> None:
-    def names(keys: PeerKeys | None) -> list[str]:
-        return GroupProtocol("shop", keys, lambda: MemberInfo("a"), Group().assign).names
-
-    assert names(KEYS) == [VERSIONED]
-    assert names(None) == [VERSIONED, FIRST]
-
-
-def test_should_work_with_members_of_the_first_release() -> None:
-    """Their bytes as they were written, and what they read: every field by its name."""
-    group = Group(None, FIRST)
-    group.join("m1", MemberInfo("a", host="localhost:1"))
-    old = {"process_id": "b", "capacity": 2, "host": "localhost:2", "active": ["0_0"], "standby": [], "offsets": {"0_0": -2}}
-    group.bring("m2", json.dumps({**old, "tags": {}, "error_code": 0}).encode())
-    told = group.decide()
-    read = json.loads(told["m2"])
-    assert (read["units"], read["kept"], read["probing"], read["error"]) == (["0_1"], [], False, 0)
-    assert read["active"] == {"a": ["0_0"], "b": ["0_1"]}
-    assert read["hosts"] == {"a": "localhost:1", "b": "localhost:2"}
-    leader_of_old = {"units": ["0_0"], "kept": [], "active": {"a": ["0_0"]}, "copies": {}, "hosts": {"a": ""}}
-    assert group.take("m1", json.dumps({**leader_of_old, "probing": False, "error": 0}).encode()).units == ("0_0",)
-    # What this release tells an older leader is taken as the arguments of its MemberInfo.
-    assert MemberInfo(**json.loads(group.joined[0].told or b"")).process_id == "a"
-
-
-def test_should_not_know_how_members_of_an_older_release_send_repartitions() -> None:
-    """The leader has to do as they do; a leader that is older says nothing, and each does what it did then."""
-    group, heard = Group(None), list[str]()
-    group.assign = lambda infos: (  # type: ignore[method-assign]
-        heard.extend(info.transport for info in infos) or Shares({info.process_id: [] for info in infos}, shuffled=(0,))
-    )
-    group.join("m1", MemberInfo("a", transport="auto"))
-    group.join("m2", MemberInfo("b", transport="topic"))
-    body = zlib.compress(json.dumps({"process_id": "c", "generation": -1, "run": "x"}).encode())
-    group.bring("m3", MemberFrame(2, 2, codec.NO_PROOF, body).encode())
-    told = group.decide()
-    assert heard == ["auto", "topic", ""]
-    assert group.take("m1", told["m1"]).shuffled == (0,)
-    older = AssignmentFrame.decode(told["m1"])
-    silent = json.loads(zlib.decompress(older.shared))
-    del silent["shuffled"]
-    older = replace(older, shared=zlib.compress(json.dumps(silent).encode()))
-    assert group.take("m1", older.encode()).shuffled is None
 
 
 def test_should_speak_the_highest_version_that_all_know(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,11 +224,10 @@ def test_should_refuse_a_leader_that_speaks_a_version_nobody_here_knows() -> Non
 
 
 def test_should_not_take_an_instance_on_another_host_where_there_is_no_token() -> None:
-    for name in (VERSIONED, FIRST):
-        group = Group(None, name)
-        group.join("m1", MemberInfo("a", host="localhost:1"))
-        group.join("m2", MemberInfo("b", host="192.0.2.1:80"))
-        assert group.decide()["m2"] == b""
+    group = Group(None)
+    group.join("m1", MemberInfo("a", host="localhost:1"))
+    group.join("m2", MemberInfo("b", host="192.0.2.1:80"))
+    assert group.decide()["m2"] == b""
 
 
 def test_should_give_all_to_one_of_two_members_with_one_process_id_and_tell_the_other(caplog: Any) -> None:
@@ -284,9 +236,9 @@ def test_should_give_all_to_one_of_two_members_with_one_process_id_and_tell_the_
     group.join("m2-copy", MemberInfo("a"))
     group.join("m3", MemberInfo("a"), generation=4)
     told = group.decide()
-    assert group.take("m3", told["m3"]).units == ("0_1",)
+    assert group.take("m3", told["m3"]).tasks == (TaskId(0, 1),)
     copy = group.take("m2-copy", told["m2-copy"])
-    assert (copy.units, copy.copies, copy.is_double) == ((), (), True)
+    assert (copy.tasks, copy.copies, copy.is_double) == ((), (), True)
     assert not group.take("m1", told["m1"]).is_double
     assert "copied" in caplog.text
 
@@ -294,26 +246,26 @@ def test_should_give_all_to_one_of_two_members_with_one_process_id_and_tell_the_
 def test_should_not_take_a_connection_that_was_lost_for_a_copy() -> None:
     group = Group()
     again = group.join("m1", MemberInfo("a"), generation=4)
-    group.bring("m2", again.tell(VERSIONED, MemberIdentity("m2"), -1))
+    group.bring("m2", again.tell(MemberIdentity("m2"), -1))
     told = group.decide()
     assert group.asked == [["a"]]
-    assert again.take(VERSIONED, told["m2"], MemberIdentity("m2"), GENERATION).units == ("0_0",)
+    assert again.take(told["m2"], MemberIdentity("m2"), GENERATION).tasks == (TaskId(0, 0),)
 
 
 def test_should_fit_a_hundred_instances_with_a_thousand_partitions_into_the_brokers_record() -> None:
-    """Every unit has state and a standby; who has what is as scattered as it can be; hosts have long names."""
+    """Every task has state and a standby; who has what is as scattered as it can be; hosts have long names."""
     members, partitions, chance = 100, 1_000, Random(7)
-    units = [f"0_{partition}" for partition in range(partitions)]
-    spread = {unit: chance.randrange(members) for unit in units}
-    copied = {unit: (spread[unit] + chance.randrange(1, members)) % members for unit in units}
+    tasks = [TaskId(0, partition) for partition in range(partitions)]
+    spread = {task: chance.randrange(members) for task in tasks}
+    copied = {task: (spread[task] + chance.randrange(1, members)) % members for task in tasks}
     names = [str(UUID(int=chance.getrandbits(128))) for _ in range(members)]
-    active = {name: [unit for unit in units if spread[unit] == number] for number, name in enumerate(names)}
-    copies = {name: [unit for unit in units if copied[unit] == number] for number, name in enumerate(names)}
+    active = {name: [task for task in tasks if spread[task] == number] for number, name in enumerate(names)}
+    copies = {name: [task for task in tasks if copied[task] == number] for number, name in enumerate(names)}
     joined = []
 
     def protocol(number: int) -> GroupProtocol:
         name = names[number]
-        offsets = {**dict.fromkeys(active[name], -2), **{unit: chance.randrange(10**10) for unit in copies[name]}}
+        offsets = {**dict.fromkeys(active[name], -2), **{task: chance.randrange(10**10) for task in copies[name]}}
         host = f"shop-instance-{number}.cluster-7.eu-central-1.example.com:8080"
         info = MemberInfo(name, 4, host, tuple(active[name]), tuple(copies[name]), offsets, {"zone": f"zone-{number % 3}"})
         return GroupProtocol("shop", KEYS, lambda: info, lambda infos: Shares(active, copies, True))
@@ -321,17 +273,17 @@ def test_should_fit_a_hundred_instances_with_a_thousand_partitions_into_the_brok
     protocols = [protocol(number) for number in range(members)]
     for number, member in enumerate(protocols):
         identity = MemberIdentity(f"shop-1234-consumer-{names[number]}")
-        told = member.tell(VERSIONED, identity, 4)
+        told = member.tell(identity, 4)
         joined.append(JoinedMember(identity, told, len(told) + 200))
-    told_all = protocols[0].decide(VERSIONED, joined, GENERATION)
+    told_all = protocols[0].decide(joined, GENERATION)
     sizes = [len(told) for told in told_all.values()]
     assert max(sizes) < 6_000
     assert max(joined_one.size for joined_one in joined) < 800
     assert record_size([one.size for one in joined], sizes) < 700_000
-    taken = protocols[99].take(VERSIONED, told_all[joined[99].identity.member_id], joined[99].identity, GENERATION)
-    assert set(taken.units) == set(active[names[99]])
+    taken = protocols[99].take(told_all[joined[99].identity.member_id], joined[99].identity, GENERATION)
+    assert set(taken.tasks) == set(active[names[99]])
     assert set(taken.copies) == set(copies[names[99]])
-    assert taken.owners == {unit: names[number] for unit, number in spread.items()}
+    assert taken.owners == {task: names[number] for task, number in spread.items()}
 
 
 @pytest.mark.parametrize("keys", [KEYS, None], ids=["token", "no token"])
@@ -341,7 +293,7 @@ def test_should_not_fail_by_the_size_of_what_a_stranger_sends(keys: PeerKeys | N
     group.join("m1", MemberInfo("a"))
     group.bring("m9", Random(7).randbytes(1_100_000), size=1_100_100)
     for _ in range(2):
-        assert group.take("m1", group.decide()["m1"]).units == ("0_0",)
+        assert group.take("m1", group.decide()["m1"]).tasks == (TaskId(0, 0),)
     assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
     assert "size of its user data" in caplog.text
 
@@ -361,6 +313,6 @@ def test_should_say_what_to_do_where_the_group_is_too_large() -> None:
     joined = []
     for number, info in enumerate(many):
         member = GroupProtocol("shop", None, lambda info=info: info, lambda infos: Shares({}))
-        joined.append(JoinedMember(MemberIdentity(str(number)), member.tell(VERSIONED, MemberIdentity(str(number)), -1), 1_000))
+        joined.append(JoinedMember(MemberIdentity(str(number)), member.tell(MemberIdentity(str(number)), -1), 1_000))
     with pytest.raises(ConfigError, match=r"600 members .* the brokers take 900000: .*max\.message\.bytes"):
-        protocol.decide(VERSIONED, joined, GENERATION)
+        protocol.decide(joined, GENERATION)

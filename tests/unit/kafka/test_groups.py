@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-from penstock.ids import UnitId
+from penstock.ids import TaskId
 from penstock.kafka import member_codec as codec
 from penstock.kafka.groups import GroupStatus, MemberStatus, _described, _member
 from penstock.kafka.member_codec import AssignmentFrame, MemberFrame
 from penstock.kafka.members import MemberInfo, Shares
 
-INFO, SHARES = MemberInfo("p", 2), Shares({"p": ["p0", "1_1"]})
-OLD = (codec.encode_member_without_version(INFO), codec.encode_decision_without_version("p", {"p": ""}, SHARES, 0))
-NEW = (
+INFO, SHARES = MemberInfo("p", 2), Shares({"p": [TaskId(0, 0), TaskId(1, 1)]})
+TOLD, GIVEN = (
     MemberFrame(2, 2, b"x" * 32, codec.encode_member(INFO, 3, "run")).encode(),
     AssignmentFrame(2, b"x" * 32, codec.encode_own(0, False), codec.encode_shared([("p", "")], SHARES, 0)).encode(),
 )
@@ -31,20 +28,12 @@ def described(told: bytes, given: bytes, client_id: str = "shop-1-consumer") -> 
     )
 
 
-@pytest.mark.parametrize(("told", "given"), [OLD, NEW], ids=["first version", "second version"])
-def test_should_read_what_a_member_told_and_was_given(told: bytes, given: bytes) -> None:
-    subscription = ConsumerProtocolSubscription(topics=["in"], user_data=told, version=0).encode()
-    assignment = ConsumerProtocolAssignment(assigned_partitions=[], user_data=given, version=0).encode()
+def test_should_read_what_a_member_told_and_was_given() -> None:
+    subscription = ConsumerProtocolSubscription(topics=["in"], user_data=TOLD, version=0).encode()
+    assignment = ConsumerProtocolAssignment(assigned_partitions=[], user_data=GIVEN, version=0).encode()
     assert _member(described(subscription, assignment)) == MemberStatus(
-        "m-1", "shop-1-consumer", "10.0.0.1", "p", 2, ("p0", "1_1")
+        "m-1", "shop-1-consumer", "10.0.0.1", "p", 2, ("0_0", "1_1")
     )
-
-
-def test_should_name_the_tasks_of_a_pipeline_as_top_names_them() -> None:
-    shared = codec.encode_shared([("p", "")], replace(SHARES, pipelines={UnitId("p0"): {2: 2, 4: 1}}), 0)
-    given = AssignmentFrame(2, b"x" * 32, codec.encode_own(0, False), shared).encode()
-    assignment = ConsumerProtocolAssignment(assigned_partitions=[], user_data=given, version=0).encode()
-    assert _member(described(b"", assignment)).tasks == ("2_0", "2_1", "4_0", "1_1")
 
 
 @given(st.binary(max_size=100), st.binary(max_size=100))

@@ -7,26 +7,29 @@ import json
 import struct
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.ids import TaskId
 from penstock.kafka import member_codec as codec
 from penstock.kafka.consumer_protocol import assignment_user_data, subscription_user_data
 from penstock.kafka.member_codec import AssignmentFrame, MalformedError, MemberFrame
 from penstock.kafka.members import Decision, MemberInfo, Shares
 
-INFO = MemberInfo("p1", 2, "h:1", ("0_0", "p1"), ("0_1",), {"0_0": -2, "0_1": 17}, {"zone": "a"}, 4)
-SHARES = Shares({"p1": ["0_0", "p1"], "p2": ["0_1", "2_900"]}, {"p1": ["0_1"], "p2": ["0_0"], "p3": ["0_0"]}, True)
+INFO = MemberInfo("p1", 2, "h:1", (TaskId(0, 0),), (TaskId(0, 1),), {TaskId(0, 0): -2, TaskId(0, 1): 17}, {"zone": "a"}, 4)
+TOLD = json.loads(zlib.decompress(codec.encode_member(INFO, -1, "")))
+SHARES = Shares(
+    {"p1": [TaskId(0, 0), TaskId(3, 0)], "p2": [TaskId(0, 1), TaskId(2, 900)]},
+    {"p1": [TaskId(0, 1)], "p2": [TaskId(0, 0)], "p3": [TaskId(0, 0)]},
+    True,
+)
 HOSTS = [("p1", "h:1"), ("p2", ""), ("p3", "[::1]:9")]
 
 Decode = Callable[[bytes], Any]
 DECODERS: list[Decode] = [
-    codec.decode_member_without_version,
-    codec.decode_decision_without_version,
     codec.decode_member,
     lambda raw: codec.decode_decision(raw, codec.encode_shared(HOSTS, SHARES, 0)),
     lambda raw: codec.decode_decision(codec.encode_own(0, False), raw),
@@ -39,64 +42,60 @@ DECODERS: list[Decode] = [
 
 def test_should_carry_what_a_member_tells() -> None:
     assert codec.decode_member(codec.encode_member(INFO, 7, "run")) == (INFO, 7, "run")
-    assert codec.decode_member_without_version(codec.encode_member_without_version(INFO)) == INFO
     frame = MemberFrame(2, 3, b"x" * 32, b"body")
     assert MemberFrame.decode(frame.encode()) == frame
 
 
-def test_should_carry_which_way_repartitions_go() -> None:
-    told = replace(INFO, transport="auto")
-    assert codec.decode_member(codec.encode_member(told, 7, "run"))[0] == told
-    for shuffled in ((), (0, 3), None):
-        shares = replace(SHARES, shuffled=shuffled)
-        assert codec.decode_decision(codec.encode_own(1, False), codec.encode_shared(HOSTS, shares, 0)).shuffled == shuffled
-    assert (
-        codec.decode_decision_without_version(
-            codec.encode_decision_without_version("p2", dict(HOSTS), replace(SHARES, shuffled=(0,)), 0)
-        ).shuffled
-        is None
+def test_should_have_members_of_the_previous_release_send_repartitions_through_their_topics() -> None:
+    """The previous release also knew Spark's shuffle: not where a member asks for topics or the leader names none."""
+    assert json.loads(zlib.decompress(codec.encode_member(INFO, 7, "run")))["transport"] == "topic"
+    assert json.loads(zlib.decompress(codec.encode_shared(HOSTS, SHARES, 0)))["shuffled"] == []
+
+
+def test_should_leave_out_what_is_no_task_and_refuse_to_be_given_it() -> None:
+    """The previous release bound tasks together by a shuffle, as p0."""
+    told = {**TOLD, "active": ["p0", "0_0"], "standby": ["p1", "0_1"], "offsets": {**TOLD["offsets"], "p0": 7, "00_1": 1}}
+    assert codec.decode_member(zlib.compress(json.dumps(told).encode()))[0] == INFO
+    shared = {"processes": [["a", ""], ["b", ""]], "active": {"0": [0, 1], "p0": 1}, "copies": [{"p0": 0, "p": [0], "0": [1]}]}
+    raw = zlib.compress(json.dumps({**shared, "shuffled": [0], "pipelines": {"p0": [[1, 2]]}}).encode())
+    found = codec.decode_decision(codec.encode_own(0, False), raw)
+    assert found == Decision(
+        (TaskId(0, 0),), (), {TaskId(0, 0): "a", TaskId(0, 1): "b"}, {TaskId(0, 0): ("b",)}, {"a": "", "b": ""}
     )
-
-
-def test_should_tell_older_members_exactly_what_they_know() -> None:
-    told = json.loads(codec.encode_member_without_version(INFO))
-    assert list(told) == ["process_id", "capacity", "host", "active", "standby", "offsets", "tags", "error_code"]
+    with pytest.raises(MalformedError, match="p0 is given to this member and is no task"):
+        codec.decode_decision(codec.encode_own(1, False), raw)
 
 
 def test_should_carry_what_the_leader_decides() -> None:
     found = codec.decode_decision(codec.encode_own(1, False), codec.encode_shared(HOSTS, SHARES, 0))
     assert found == Decision(
-        ("0_1", "2_900"),
-        ("0_0",),
-        {"0_0": "p1", "p1": "p1", "0_1": "p2", "2_900": "p2"},
-        {"0_1": ("p1",), "0_0": ("p2", "p3")},
+        (TaskId(0, 1), TaskId(2, 900)),
+        (TaskId(0, 0),),
+        {TaskId(0, 0): "p1", TaskId(3, 0): "p1", TaskId(0, 1): "p2", TaskId(2, 900): "p2"},
+        {TaskId(0, 1): ("p1",), TaskId(0, 0): ("p2", "p3")},
         dict(HOSTS),
         True,
     )
-    old = codec.decode_decision_without_version(codec.encode_decision_without_version("p2", dict(HOSTS), SHARES, 4))
-    assert (old.units, old.copies, old.owners, old.hosts) == (found.units, found.copies, found.owners, found.hosts)
-    assert (old.standbys, old.probing, old.error_code) == (found.standbys, True, 4)
     frame = AssignmentFrame(2, b"x" * 32, b"{}", b"rest")
     assert AssignmentFrame.decode(frame.encode()) == frame
 
 
 def test_should_ignore_what_it_does_not_know() -> None:
     told = {
-        **json.loads(codec.encode_member_without_version(INFO)),
+        **TOLD,
         "colour": ["blue"],
         "generation": 3,
         "run": "x",
         "new": {"a": 1},
     }
     assert codec.decode_member(zlib.compress(json.dumps(told).encode())) == (INFO, 3, "x")
-    assert codec.decode_member_without_version(json.dumps(told).encode()) == INFO
     shared = {"processes": [["p", "", "of a later release"]], "active": {"0": [0, 0]}, "future": 1}
     own = json.dumps({"process": 0, "later": None}).encode()
-    assert codec.decode_decision(own, zlib.compress(json.dumps(shared).encode())).units == ("0_0", "0_1")
+    assert codec.decode_decision(own, zlib.compress(json.dumps(shared).encode())).tasks == (TaskId(0, 0), TaskId(0, 1))
 
 
 def with_fields(**changed: Any) -> bytes:
-    return json.dumps({**json.loads(codec.encode_member_without_version(INFO)), **changed}).encode()
+    return json.dumps({**TOLD, **changed}).encode()
 
 
 # fmt: off
@@ -105,7 +104,7 @@ HOSTILE_MEMBERS: dict[str, bytes] = {
         "process_id": [None, "", 1, [], "x" * 10_000, "a\nb", "\ud800", {"a": 1}],
         "capacity": [-1, 10**9, 1.5, True, "2", None, 10**40],
         "host": [None, 5, "0.0.0.0:80", "[::]:80", "nowhere", "h:0", "h:99999", "h" * 10_000 + ":1", "a\r\nb:1", ["h:1"]],
-        "active": [None, "0_0", [1], [["0_0"]], {"0_0": 1}, ["x" * 10_000], ["0_0"] * (codec.MAX_UNITS + 1)],
+        "active": [None, "0_0", [1], [["0_0"]], {"0_0": 1}, ["x" * 10_000], ["0_0"] * (codec.MAX_TASKS + 1)],
         "offsets": [None, [], {"0_0": "1"}, {"0_0": 1.5}, {"0_0": None}, {"0_0": 2**70}, {"\ud800": 1}, {"0_0": True}],
         "tags": [None, [], {"zone": 1}, {"zone": "x" * 10_000}, {"zone": "\x1b[2J"}],
         "error_code": [None, "4", -1, 10**6, True],
@@ -122,8 +121,6 @@ HOSTILE_MEMBERS: dict[str, bytes] = {
 @pytest.mark.parametrize("raw", HOSTILE_MEMBERS.values(), ids=[ascii(name) for name in HOSTILE_MEMBERS])
 def test_should_refuse_a_member_that_tells_nonsense(raw: bytes) -> None:
     with pytest.raises(MalformedError):
-        codec.decode_member_without_version(raw)
-    with pytest.raises(MalformedError):
         codec.decode_member(zlib.compress(raw))
 
 
@@ -134,12 +131,8 @@ HOSTILE_MAPS: list[dict[str, Any]] = [
     {"active": {"0": [5]}}, {"active": {"0": [-2]}},
     {"active": {"0": ["p"]}},
     {"active": {"0": [0.0]}}, {"active": {"p0": -1}}, {"active": {"p0": 9}}, {"active": {"p0": None}}, {"active": {"0": [[0]]}},
-    {"active": {"0": [0] * (codec.MAX_UNITS + 1)}}, {"copies": {}}, {"copies": [[]]}, {"copies": [{}] * 101}, {"probing": 1},
-    {"error_code": -1}, {"error_code": "4"}, {"shuffled": 0}, {"shuffled": [-1]}, {"shuffled": ["0"]}, {"shuffled": [True]},
-    {"shuffled": {"0": 1}}, {"shuffled": [1 << 40]}, {"shuffled": [0] * (codec.MAX_UNITS + 1)},
-    {"pipelines": 7}, {"pipelines": {"p0": 1}}, {"pipelines": {"p0": [[0]]}}, {"pipelines": {"p0": [["0", 1]]}},
-    {"pipelines": {"p0": [[-1, 1]]}}, {"pipelines": {"p0": [[0, codec.MAX_UNITS + 1]]}},
-    {"pipelines": {"p0": [[0, codec.MAX_UNITS]], "p1": [[1, 1]]}},
+    {"active": {"0": [0] * (codec.MAX_TASKS + 1)}}, {"copies": {}}, {"copies": [[]]}, {"copies": [{}] * 101}, {"probing": 1},
+    {"error_code": -1}, {"error_code": "4"},
 ]
 # fmt: on
 
@@ -151,8 +144,6 @@ def test_should_refuse_a_decision_that_is_nonsense(told: dict[str, Any]) -> None
         codec.decode_decision(codec.encode_own(0, False), shared)
     with pytest.raises(MalformedError):
         codec.decode_decision(b'{"process": 7}', zlib.compress(b'{"processes": [["q", "h:1"]]}'))
-    with pytest.raises(MalformedError):
-        codec.decode_decision_without_version(json.dumps({"units": None, **told}).encode())
 
 
 def test_should_not_unpack_a_bomb() -> None:
@@ -183,14 +174,10 @@ json_values = st.recursive(
     max_leaves=10,
 )
 FIELDS = [
-    *json.loads(codec.encode_member_without_version(INFO)),
+    *TOLD,
     "processes",
     "copies",
-    "units",
-    "kept",
-    "hosts",
     "probing",
-    "error",
 ]
 
 

@@ -11,9 +11,10 @@ from typing import Any
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kafka.structs import TopicPartition as ClientPartition
 
-from penstock.kafka.group_protocol import FIRST, VERSIONED
+from penstock.ids import TaskId
+from penstock.kafka.group_protocol import NAME
 from penstock.kafka.members import MemberInfo, Membership, Shares
-from penstock.kafka.membership import GroupMember, _look_after, _UnitAssignor, group_metadata
+from penstock.kafka.membership import GroupMember, _look_after, _TaskAssignor, group_metadata
 from penstock.peers.proofs import PeerKeys
 
 KEYS = PeerKeys.derive("secret", "shop")
@@ -42,10 +43,10 @@ class Member:
         self.consumer: Any = SimpleNamespace(
             _coordinator=SimpleNamespace(_generation=self.generation, request_rejoin=self._rejoin)
         )
-        self.assignors = {name: _UnitAssignor(name, self.group) for name in self.group._protocol.names}
+        self.assignor = _TaskAssignor(self.group)
 
     def _assign(self, infos: Sequence[MemberInfo]) -> Shares:
-        return Shares({info.process_id: [f"0_{number}"] for number, info in enumerate(infos)})
+        return Shares({info.process_id: [TaskId(0, number)] for number, info in enumerate(infos)})
 
     def _revoke(self, lost: bool) -> threading.Event:
         self.revoked.append(lost)
@@ -57,12 +58,12 @@ class Member:
     def _rejoin(self) -> None:
         self.rejoins += 1
 
-    def joining(self, name: str = VERSIONED) -> Any:
-        metadata = self.assignors[name].metadata({"in"}).encode()
+    def joining(self) -> Any:
+        metadata = self.assignor.metadata({"in"}).encode()
         return SimpleNamespace(member_id=self.generation.member_id, group_instance_id=None, metadata=metadata)
 
 
-def decide(leader: Member, members: list[Any], name: str = VERSIONED) -> dict[str, bytes]:
+def decide(leader: Member, members: list[Any]) -> dict[str, bytes]:
     """As the client does it, with its own decoding."""
     leader.generation.generation_id = 7
 
@@ -70,24 +71,24 @@ def decide(leader: Member, members: list[Any], name: str = VERSIONED) -> dict[st
         for member in joined:
             member.metadata = ConsumerProtocolSubscription.decode(member.metadata)
             assert list(member.metadata.topics) == ["in"]  # what others subscribe to is nothing to this client
-        return leader.assignors[protocol].assign(None, joined)
+        return leader.assignor.assign(None, joined)
 
     async def complete(*_: Any) -> None: ...
 
     coordinator = SimpleNamespace(_perform_assignment=perform, _on_join_complete_async=complete)
     _look_after(coordinator, leader.group)
-    return {member: given.encode() for member, given in coordinator._perform_assignment("m1", name, members).items()}
+    return {member: given.encode() for member, given in coordinator._perform_assignment("m1", NAME, members).items()}
 
 
-def receive(member: Member, raw: bytes, name: str = VERSIONED, generation: int = 7) -> None:
+def receive(member: Member, raw: bytes, generation: int = 7) -> None:
     async def complete(generation: int, member_id: str, protocol: str, cleaned: bytes) -> None:
         assignment = ConsumerProtocolAssignment.decode(cleaned)
         assert assignment.partitions() == []
-        member.assignors[protocol].on_assignment(assignment, generation)
+        member.assignor.on_assignment(assignment, generation)
 
     coordinator = SimpleNamespace(_perform_assignment=None, _on_join_complete_async=complete)
     _look_after(coordinator, member.group)
-    asyncio.run(coordinator._on_join_complete_async(generation, member.generation.member_id, name, raw))
+    asyncio.run(coordinator._on_join_complete_async(generation, member.generation.member_id, NAME, raw))
     member.group._announce(member.consumer)
 
 
@@ -97,30 +98,23 @@ def test_should_carry_what_members_tell_and_what_the_leader_decides() -> None:
     for member in (first, second):
         receive(member, told[member.generation.member_id])
     assert first.got == [
-        Membership(7, group_metadata("shop", 7, "m1"), ("0_0",), {"0_0": "a", "0_1": "b"}, {"a": "h:1", "b": ""})
+        Membership(
+            7, group_metadata("shop", 7, "m1"), (TaskId(0, 0),), {TaskId(0, 0): "a", TaskId(0, 1): "b"}, {"a": "h:1", "b": ""}
+        )
     ]
-    assert second.got[0].units == ("0_1",)
+    assert second.got[0].tasks == (TaskId(0, 1),)
 
 
 def test_should_show_who_reads_what_to_those_who_look_at_the_group_from_outside() -> None:
     """Lag tools look at the partitions of an assignment; the client of a member never sees them."""
     first, second = Member("m1", MemberInfo("a")), Member("m2", MemberInfo("b"))
-    shares = Shares({"a": ["0_0"], "b": ["0_1"]}, partitions={"a": {"in": [0]}, "b": {"in": [1], "other": [1]}})
+    shares = Shares({"a": [TaskId(0, 0)], "b": [TaskId(0, 1)]}, partitions={"a": {"in": [0]}, "b": {"in": [1], "other": [1]}})
     first.group._protocol._assign = lambda infos: shares
     told = decide(first, [first.joining(), second.joining()])
     shown = {member: ConsumerProtocolAssignment.decode(raw).partitions() for member, raw in told.items()}
     assert shown == {"m1": [ClientPartition("in", 0)], "m2": [ClientPartition("in", 1), ClientPartition("other", 1)]}
     receive(second, told["m2"])
-    assert second.got[0].units == ("0_1",)
-
-
-def test_should_speak_the_first_version_where_the_brokers_choose_it() -> None:
-    first, second = Member("m1", MemberInfo("a"), None), Member("m2", MemberInfo("b"), None)
-    for member in (first, second):
-        member.joining()  # the client asks for both, one after the other
-    told = decide(first, [first.joining(FIRST), second.joining(FIRST)], FIRST)
-    receive(second, told["m2"], FIRST)
-    assert second.got[0].units == ("0_1",)
+    assert second.got[0].tasks == (TaskId(0, 1),)
 
 
 def test_should_go_on_with_members_whose_bytes_are_none() -> None:
@@ -132,7 +126,7 @@ def test_should_go_on_with_members_whose_bytes_are_none() -> None:
         members.append(SimpleNamespace(member_id=f"x{number}", group_instance_id=None, metadata=raw))
     told = decide(leader, members)
     receive(leader, told["m1"])
-    assert leader.got[0].units == ("0_0",)
+    assert leader.got[0].tasks == (TaskId(0, 0),)
     assert leader.got[0].hosts == {"a": ""}
 
 
@@ -149,7 +143,7 @@ def test_should_take_nothing_from_a_leader_that_proves_nothing_and_ask_again() -
     assert member.group._refused_seconds == 300.0
     leader = Member("m2", MemberInfo("b"))
     receive(member, decide(leader, [leader.joining(), member.joining()])["m1"])
-    assert member.got[0].units == ("0_1",)
+    assert member.got[0].tasks == (TaskId(0, 1),)
     assert (member.group._ask_again_at, member.group._refused_seconds) == (None, 1.0)
 
 
@@ -159,7 +153,7 @@ def test_should_take_a_new_id_and_join_again_where_another_has_its_own() -> None
     receive(copy, told["m2"])
     assert (copy.doubles, copy.rejoins, copy.revoked, copy.got) == (1, 1, [True], [])
     receive(first, told["m1"])
-    assert first.got[0].units == ("0_0",)
+    assert first.got[0].tasks == (TaskId(0, 0),)
 
 
 def test_should_pack_the_static_id_into_the_metadata() -> None:

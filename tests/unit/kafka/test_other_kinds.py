@@ -58,7 +58,7 @@ def test_should_wait_anew_after_it_has_joined(clock: list[float]) -> None:
 def test_should_wait_for_members_of_another_release_however_long_they_stay(clock: list[float], caplog: Any) -> None:
     others = OtherKinds({"group_id": "shop"}, lambda: GroupStatus("Stable", (), "penstock"))
     assert refused_at(others, clock, 600) is None
-    assert "do not speak the protocol of this release" in caplog.text
+    assert "speak another protocol than this release" in caplog.text
 
 
 def test_should_refuse_a_group_that_nobody_may_look_into(clock: list[float]) -> None:

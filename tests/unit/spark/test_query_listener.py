@@ -301,12 +301,12 @@ def test_should_wait_for_the_end_of_a_turn_before_it_reads_memory(lane: Lane) ->
     found: list[Any] = []
     with lane.listener.batch:
         store.put("a", ValueAndTimestamp(1, 1))  # half of a turn
-        thread = threading.Thread(target=lambda: found.append(view.get("a")))
-        thread.start()
-        thread.join(0.3)
+        asking = threading.Thread(target=lambda: found.append(view.get("a")))
+        asking.start()
+        asking.join(0.3)
         assert found == []
         store.put("a", ValueAndTimestamp(2, 2))
-    thread.join(LIMIT)
+    asking.join(LIMIT)
     assert found == [2]
     reader.close()
 

@@ -13,7 +13,7 @@ from penstock.record import ProducedRecord, Record
 from penstock.runtime.carry_over import OffsetAndMetadata
 from penstock.runtime.sink_format import SinkFormat
 from penstock.serdes.codecs import serialize_bytes
-from penstock.spark.vectors import is_vector, without_vector
+from penstock.spark.vectors import is_vector
 from penstock.spark.worker.vector_upgrade import ShuffledBefore, SkippingCollector
 
 LINES = TopicPartition("lines", 0)
@@ -91,7 +91,6 @@ def test_should_be_carried_until_it_is_passed() -> None:
     carried = had.carried(OffsetAndMetadata(5, "times"))
     assert carried == OffsetAndMetadata(5, "times|had|words=3,5+1")
     assert not is_vector(carried)
-    assert without_vector(carried) == OffsetAndMetadata(5, "times")
     again = ShuffledBefore.of(carried)
     assert again is not None
     assert again.carried(OffsetAndMetadata(6, "times")) == OffsetAndMetadata(6, "times")

@@ -5,7 +5,7 @@ import pytest
 from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
 from penstock.runtime.carry_over import OffsetAndMetadata
-from penstock.spark.vectors import Vector, without_vector
+from penstock.spark.vectors import Vector
 
 LINES = [TopicPartition("lines", 0), TopicPartition("lines", 1)]
 BIRDS = [TopicPartition("birds", 0)]
@@ -39,7 +39,3 @@ def test_should_know_nothing_where_there_is_no_vector() -> None:
 def test_should_say_what_cannot_be_read(metadata: str) -> None:
     with pytest.raises(SerializationError, match="cannot be read"):
         Vector.of(OffsetAndMetadata(0, metadata), LINES)
-
-
-def test_should_tell_the_task_its_times_and_the_number_of_its_records() -> None:
-    assert without_vector(Vector(9, {LINES[0]: 3, LINES[1]: 4}).committed("times", LINES)) == OffsetAndMetadata(9, "times")

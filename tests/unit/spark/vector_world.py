@@ -9,8 +9,8 @@ from penstock import TaskId, TopicPartition
 from penstock.columns.columns import RawColumns, records_of
 from penstock.record import ProducedRecord, RawRecord
 from penstock.runtime.carry_over import OffsetAndMetadata, with_own_offset
-from penstock.spark.shuffle_target import shuffle_target
 from penstock.spark.vectors import Vector
+from penstock.spark.worker.vector_upgrade import shuffle_target
 from tests.unit.spark.crash_cases import PARTITIONS, Case
 from tests.unit.spark.crash_world import Brokers, Form, Instance, as_committed
 

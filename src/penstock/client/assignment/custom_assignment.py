@@ -1,13 +1,12 @@
-"""Between the group and an assignor of the user's own: tasks and clients as it sees them, units of work as the group does."""
+"""Between the group and an assignor of the user's own: tasks and clients as it sees them."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 
-from penstock.client.assignment.assignor import RACK_TAG, Assignment, Member, Unit
+from penstock.client.assignment.assignor import RACK_TAG, Assignment, AssignorTask, Member
 from penstock.client.assignment.task_assignor import (
     ApplicationState,
     AssignedTask,
@@ -20,10 +19,9 @@ from penstock.client.assignment.task_assignor import (
     TaskInfo,
     TaskTopicPartition,
 )
-from penstock.client.scheduling.units import Units
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import ConfigError, TaskAssignmentError
-from penstock.ids import TaskId, TopicPartition, UnitId
+from penstock.ids import TaskId, TopicPartition
 from penstock.spark.plan import Plan
 
 _log = logging.getLogger(__name__)
@@ -35,15 +33,14 @@ def ask(
     assignor: TaskAssignor,
     config: StreamsConfig,
     plan: Plan,
-    units: Units,
-    named: Sequence[Unit],
+    tasks: Sequence[AssignorTask],
     members: Sequence[Member],
     hosts: Mapping[str, str],
     racks: Mapping[TopicPartition, frozenset[str]] = _NO_RACKS,
 ) -> Assignment | None:
-    """What an assignor says, by unit; None where it wants to be asked again later."""
-    clients = {member.id: _client(member, units, named, hosts) for member in members}
-    state = ApplicationState(clients, _tasks(plan, units, racks), AssignmentConfigs.of(config))
+    """The assignment of an assignor; None where it wants to be asked again later."""
+    clients = {member.id: _client(member, tasks, hosts) for member in members}
+    state = ApplicationState(clients, _tasks(plan, racks), AssignmentConfigs.of(config))
     name = type(assignor).__name__
     try:
         answer = assignor.assign(state)
@@ -63,69 +60,44 @@ def ask(
             raise ConfigError(f"task.assignor.class: on_assignment_computed of {name} failed: {exc!r}") from exc
     if error is not AssignmentError.NONE:
         raise ConfigError(f"task.assignor.class: {name} gave an assignment that cannot be: {error.name}")
-    return _by_unit(answer, units, name)
+    return _assignment(answer, {task.id for task in tasks})
 
 
 def _tags(member: Member) -> dict[str, str]:
     return {tag: value for tag, value in member.tags.items() if tag != RACK_TAG}
 
 
-def _tasks(plan: Plan, units: Units, racks: Mapping[TopicPartition, frozenset[str]]) -> dict[TaskId, TaskInfo]:
+def _tasks(plan: Plan, racks: Mapping[TopicPartition, frozenset[str]]) -> dict[TaskId, TaskInfo]:
     found = {}
-    for unit, tasks in units.items():
-        for task in tasks:
-            subtopology, changelogs = plan.subtopologies[task.subtopology], plan.changelogs(task)
-            sources = [TopicPartition(topic, task.partition) for topic in subtopology.source_topics]
-            partitions = {p: TaskTopicPartition(p, p in sources, p in changelogs, racks.get(p)) for p in (*sources, *changelogs)}
-            found[task] = TaskInfo(
-                task, plan.is_stateful(task), frozenset(changelogs.values()), frozenset(partitions.values()), unit
-            )
+    for task in plan.tasks():
+        subtopology, changelogs = plan.subtopologies[task.subtopology], plan.changelogs(task)
+        sources = [TopicPartition(topic, task.partition) for topic in subtopology.source_topics]
+        partitions = {p: TaskTopicPartition(p, p in sources, p in changelogs, racks.get(p)) for p in (*sources, *changelogs)}
+        found[task] = TaskInfo(task, plan.is_stateful(task), frozenset(changelogs.values()), frozenset(partitions.values()))
     return found
 
 
-def _client(member: Member, units: Units, named: Sequence[Unit], hosts: Mapping[str, str]) -> KafkaStreamsState:
-    def tasks(names: frozenset[UnitId]) -> frozenset[TaskId]:
-        return frozenset(task for name in names for task in units.get(name, ()))
-
-    lags: dict[TaskId, int] = {}
-    for unit in named:
-        if unit.is_stateful:
-            lag = member.lags.get(unit.id, unit.changelog or 0)
-            of_unit = units[unit.id]
-            # How far its tasks are is told for a unit as a whole.
-            lags |= {task: lag if lag < 0 else lag // len(of_unit) for task in of_unit}
+def _client(member: Member, tasks: Sequence[AssignorTask], hosts: Mapping[str, str]) -> KafkaStreamsState:
+    known = {task.id for task in tasks}
     return KafkaStreamsState(
         member.id,
         member.capacity,
-        tasks(member.active),
-        tasks(member.standby),
-        lags,
+        member.active & known,
+        member.standby & known,
+        {task.id: member.lags.get(task.id, task.changelog or 0) for task in tasks if task.is_stateful},
         hosts.get(member.id, ""),
         _tags(member),
         member.rack or None,
     )
 
 
-def _by_unit(answer: TaskAssignment, units: Units, name: str) -> Assignment:
-    """A unit goes to the client that was given most of its tasks; what nobody was given stays with nobody."""
-    clients = {assignment.process_id: assignment for assignment in answer.assignment}
-    active: dict[str, list[UnitId]] = {process: [] for process in clients}
-    standby: dict[str, list[UnitId]] = {process: [] for process in clients}
-    for unit, tasks in units.items():
-        runs = Counter({process: len(a.of_type(AssignedTask.Type.ACTIVE).intersection(tasks)) for process, a in clients.items()})
-        owner, most = min(runs.items(), key=lambda entry: (-entry[1], entry[0]))
-        if most:
-            active[owner].append(unit)
-        if 0 < most < len(tasks):
-            _log.warning(
-                "%s parts the tasks of pipeline %s, which a shuffle binds together: all of them go to %s", name, unit, owner
-            )
-        for process, assignment in clients.items():
-            if process != owner and assignment.of_type(AssignedTask.Type.STANDBY).intersection(tasks):
-                standby[process].append(unit)
-    probing = any(assignment.followup_rebalance for assignment in answer.assignment)
-    return Assignment(_sorted(active), _sorted(standby), dict.fromkeys(clients, ()), probing)
-
-
-def _sorted(units: Mapping[str, list[UnitId]]) -> dict[str, tuple[UnitId, ...]]:
-    return {process: tuple(sorted(names)) for process, names in units.items()}
+def _assignment(answer: TaskAssignment, tasks: Set[TaskId]) -> Assignment:
+    """Active and standby tasks by client; a task that no client was given is assigned to none."""
+    active, standby = AssignedTask.Type.ACTIVE, AssignedTask.Type.STANDBY
+    given = {client.process_id: client for client in answer.assignment}
+    return Assignment(
+        {process: tuple(sorted(client.of_type(active) & tasks)) for process, client in given.items()},
+        {process: tuple(sorted(client.of_type(standby) & tasks)) for process, client in given.items()},
+        dict.fromkeys(given, ()),
+        any(client.followup_rebalance for client in given.values()),
+    )

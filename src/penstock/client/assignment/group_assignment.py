@@ -1,4 +1,4 @@
-"""What the assignor is told: units of work and the instances of the group, or tasks and the lanes of one instance."""
+"""What the assignor is told: tasks and the instances of the group, or tasks and the lanes of one instance."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from penstock.client.assignment.assignor import (
     RACK_TAG,
     UNKNOWN_OFFSET_SUM,
     AssignorSettings,
+    AssignorTask,
     Member,
-    Unit,
     assign,
 )
 from penstock.client.assignment.custom_assignment import ask
 from penstock.client.assignment.task_assignor import resolve_task_assignor
-from penstock.client.scheduling.units import Units, tasks_in, units_of
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import StreamsError
-from penstock.ids import TaskId, TopicPartition, UnitId
+from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.membership import MemberInfo, Shares
 from penstock.spark.plan import Plan, partitions_of
@@ -55,7 +54,7 @@ def member_tags(config: StreamsConfig) -> dict[str, str]:
 
 
 class GroupAssignor:
-    """Deals out the units of a plan over the instances of the group; called where this instance leads it."""
+    """Deals out the tasks of a plan over the instances of the group; called where this instance leads it."""
 
     def __init__(self, config: StreamsConfig, admin: Admin, plan: Callable[[], Plan]) -> None:
         self._config = config
@@ -68,9 +67,7 @@ class GroupAssignor:
     def __call__(self, infos: Sequence[MemberInfo]) -> Shares:
         """Who gets what, from what all members have told."""
         plan = self._plan()
-        units = units_of(plan)
-        by_task = self._ends(plan)
-        ends = {name: _sum(by_task, tasks) for name, tasks in units.items() if any(task in by_task for task in tasks)}
+        ends = self._ends(plan)
         members = [
             Member(
                 info.process_id,
@@ -83,21 +80,18 @@ class GroupAssignor:
             )
             for info in infos
         ]
-        racks = self._racks(plan, units, members)
-        named = [
-            Unit(name, tasks[0].subtopology, len(tasks), _total(ends, name), *_racks_of(plan, tasks, racks))
-            for name, tasks in units.items()
-        ]
+        racks = self._racks(plan, members)
+        tasks = [AssignorTask(task, _total(ends, task), *_racks_of(plan, task, racks)) for task in plan.tasks()]
         hosts = {info.process_id: info.host for info in infos}
-        found = None if self._own is None else ask(self._own, self._config, plan, units, named, members, hosts, racks)
+        found = None if self._own is None else ask(self._own, self._config, plan, tasks, members, hosts, racks)
         if found is None:
-            found = assign(named, members, self._settings if racks else replace(self._settings, rack_strategy="none"))
-        _log.info("work by instance: %s%s", dict(found.active), ", warm-ups are under way" if found.probing else "")
-        read = {member: partitions_of(plan, tasks_in(units, names)) for member, names in found.active.items()}
+            found = assign(tasks, members, self._settings if racks else replace(self._settings, rack_strategy="none"))
+        _log.info("work by instance: %s%s", _shown(found.active), ", warm-ups are under way" if found.probing else "")
+        read = {member: partitions_of(plan, given) for member, given in found.active.items()}
         copies = {member: found.copies(member) for member in found.active}
         return Shares(found.active, copies, found.probing, read)
 
-    def _racks(self, plan: Plan, units: Units, members: Sequence[Member]) -> Mapping[TopicPartition, frozenset[str]]:
+    def _racks(self, plan: Plan, members: Sequence[Member]) -> Mapping[TopicPartition, frozenset[str]]:
         """Where what is read is, and where changelogs are; nothing where racks do not count or not all are known."""
         if self._settings.are_racks_ignored:
             return {}
@@ -105,7 +99,7 @@ class GroupAssignor:
         if without:
             _log.warning("%s: instances %s have no client.rack, so racks do not count", _STRATEGY, ", ".join(without))
             return {}
-        tasks = [task for bound in units.values() for task in bound]
+        tasks = plan.tasks()
         asked = {p for task in tasks for p in plan.inputs(task)}
         if self._settings.standby_replicas:  # changelogs matter for copies alone, as in Kafka Streams
             asked |= {p for task in tasks for p in plan.changelogs(task)}
@@ -137,37 +131,36 @@ class GroupAssignor:
         }
 
 
-def _sum(ends: Mapping[TaskId, int | None], tasks: Sequence[TaskId]) -> int | None:
-    found = [ends[task] for task in tasks if task in ends]
-    return None if None in found else sum(end for end in found if end is not None)
+def _shown(active: Mapping[str, Sequence[TaskId]]) -> dict[str, str]:
+    return {member: " ".join(map(str, tasks)) or "none" for member, tasks in active.items()}
 
 
-def _racks_of(plan: Plan, tasks: Sequence[TaskId], racks: Mapping[TopicPartition, frozenset[str]]) -> tuple[Racks, Racks]:
-    """Of all that a unit reads and logs to, each partition once."""
-    read = dict.fromkeys(p for task in tasks for p in plan.inputs(task)) if racks else {}
-    logs = dict.fromkeys(p for task in tasks for p in plan.changelogs(task)) if racks else {}
-    return tuple(racks[p] for p in read), tuple(racks[p] for p in logs if p in racks)
+def _racks_of(plan: Plan, task: TaskId, racks: Mapping[TopicPartition, frozenset[str]]) -> tuple[Racks, Racks]:
+    """The racks of the replicas of a task's input partitions, and of its changelogs."""
+    if not racks:
+        return (), ()
+    return tuple(racks[p] for p in plan.inputs(task)), tuple(racks[p] for p in plan.changelogs(task) if p in racks)
 
 
-def _total(ends: Mapping[UnitId, int | None], unit: UnitId) -> int | None:
-    if unit not in ends:
+def _total(ends: Mapping[TaskId, int | None], task: TaskId) -> int | None:
+    if task not in ends:
         return None
-    end = ends[unit]
+    end = ends[task]
     return _UNKNOWN_TOTAL if end is None else end
 
 
-def _lags(offsets: Mapping[UnitId, int], ends: Mapping[UnitId, int | None]) -> dict[UnitId, int]:
-    """How far behind a member is in each unit; one that is further than the end has other state, which is worth nothing."""
+def _lags(offsets: Mapping[TaskId, int], ends: Mapping[TaskId, int | None]) -> dict[TaskId, int]:
+    """How far behind a member is in each task; one that is further than the end has other state, which is worth nothing."""
     found = {}
-    for unit, offset in offsets.items():
-        if unit in ends:
-            end = ends[unit]
+    for task, offset in offsets.items():
+        if task in ends:
+            end = ends[task]
             if offset == LATEST_OFFSET:
-                found[unit] = LATEST_OFFSET
+                found[task] = LATEST_OFFSET
             elif end is None:
-                found[unit] = UNKNOWN_OFFSET_SUM
+                found[task] = UNKNOWN_OFFSET_SUM
             else:
-                found[unit] = end - offset if 0 <= offset <= end else end
+                found[task] = end - offset if 0 <= offset <= end else end
     return found
 
 
@@ -182,9 +175,6 @@ def tasks_to_lanes(
     if not spread or len(lanes) == 1:
         home = min((lane for lane in before.values() if lane in lanes), default=min(lanes))
         return dict.fromkeys(tasks, home)
-    by_name = {UnitId(str(task)): task for task in tasks}
-    members = [
-        Member(str(lane), active=frozenset(name for name, task in by_name.items() if before.get(task) == lane)) for lane in lanes
-    ]
-    owners = assign([Unit(name, task.subtopology) for name, task in by_name.items()], members).owners
-    return {task: int(owners[name]) for name, task in by_name.items()}
+    members = [Member(str(lane), active=frozenset(task for task in tasks if before.get(task) == lane)) for lane in lanes]
+    owners = assign(map(AssignorTask, tasks), members).owners
+    return {task: int(owners[task]) for task in tasks}

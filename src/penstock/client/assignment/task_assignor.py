@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock.config.objects import imported_for, instance_for
 from penstock.errors import ConfigError
-from penstock.ids import TaskId, TopicPartition, UnitId
+from penstock.ids import TaskId, TopicPartition
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,12 @@ class TaskTopicPartition:
 
 @dataclass(frozen=True)
 class TaskInfo:
-    """A task that is to be assigned.
-
-    Tasks of the same `unit` are bound together by a shuffle and run on one client: an assignor that parts them is given the
-    client that has most of them.
-    """
+    """A task that is to be assigned."""
 
     id: TaskId
     is_stateful: bool = False
     state_store_names: frozenset[str] = frozenset()
     topic_partitions: frozenset[TaskTopicPartition] = frozenset()
-    unit: str = ""
 
 
 @dataclass(frozen=True)
@@ -333,17 +328,17 @@ def _brought_near(
     owners: Mapping[TaskId, str],
     copies_only: bool = False,
 ) -> tuple[dict[TaskId, str], dict[TaskId, list[str]]] | None:
-    from penstock.client.assignment.assignor import AssignorSettings, Member, Unit, bring_near
+    from penstock.client.assignment.assignor import AssignorSettings, AssignorTask, Member, bring_near
 
     state, configs = params.application_state, params.application_state.assignment_configs
-    infos = {UnitId(str(task)): state.all_tasks[task] for task in sorted(params.tasks) if task in owners}
+    infos = {task: state.all_tasks[task] for task in sorted(params.tasks) if task in owners}
     clients = state.kafka_streams_states
     if configs.rack_aware_assignment_strategy == "none" or any(clients[process].rack_id is None for process in assignments):
         return None
     kind, wanted = ("is_changelog", "changelog_racks") if copies_only else ("is_source", "racks")
     # Each is exchanged for any other that is named, whether they have state or not.
-    units = [Unit(name, info.id.subtopology, 1, 0, **{wanted: _racks(info, kind)}) for name, info in infos.items()]
-    if any(None in (*unit.racks, *unit.changelog_racks) for unit in units):
+    tasks = [AssignorTask(task, 0, **{wanted: _racks(info, kind)}) for task, info in infos.items()]
+    if any(None in (*task.racks, *task.changelog_racks) for task in tasks):
         return None
     settings = AssignorSettings(
         rack_aware_tags=configs.rack_aware_assignment_tags,
@@ -354,12 +349,9 @@ def _brought_near(
     members = [Member(process, tags=clients[process].client_tags, rack=clients[process].rack_id or "") for process in assignments]
     standby = AssignedTask.Type.STANDBY
     copies = {
-        name: [process for process, assignment in assignments.items() if info.id in assignment.of_type(standby)]
-        for name, info in infos.items()
+        task: [process for process, assignment in assignments.items() if task in assignment.of_type(standby)] for task in infos
     }
-    by_name = {name: owners[info.id] for name, info in infos.items()}
-    found, kept = bring_near(units, members, by_name, copies if copies_only else {}, settings)
-    return {infos[name].id: process for name, process in found.items()}, {infos[name].id: kept[name] for name in kept}
+    return bring_near(tasks, members, {task: owners[task] for task in infos}, copies if copies_only else {}, settings)
 
 
 def _racks(info: TaskInfo, kind: str) -> tuple[Any, ...]:
@@ -376,31 +368,25 @@ class StickyTaskAssignor(TaskAssignor):
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
         """Deal out the tasks."""
-        from penstock.client.assignment.assignor import Member, Unit, assign
+        from penstock.client.assignment.assignor import AssignorTask, Member, assign
 
         states, configs = application_state.kafka_streams_states, application_state.assignment_configs
-        units: dict[UnitId, list[TaskInfo]] = {}
-        for info in application_state.all_tasks.values():
-            units.setdefault(UnitId(info.unit or str(info.id)), []).append(info)
+        tasks = application_state.all_tasks
         members = [
             Member(
                 process,
                 max(1, state.num_processing_threads),
-                active=frozenset(name for name, infos in units.items() if infos[0].id in state.previous_active_tasks),
-                standby=frozenset(name for name, infos in units.items() if infos[0].id in state.previous_standby_tasks),
+                active=frozenset(state.previous_active_tasks) & tasks.keys(),
+                standby=frozenset(state.previous_standby_tasks) & tasks.keys(),
             )
             for process, state in states.items()
         ]
-        found = assign([Unit(name, infos[0].id.subtopology, len(infos)) for name, infos in units.items()], members)
+        found = assign(map(AssignorTask, tasks), members)
         assignments = {
-            process: KafkaStreamsAssignment(
-                process, [AssignedTask.active(info.id) for name in found.active.get(process, ()) for info in units[name]]
-            )
+            process: KafkaStreamsAssignment(process, [AssignedTask.active(task) for task in found.active.get(process, ())])
             for process in states
         }
-        bound = {info.id for infos in units.values() if len(infos) > 1 for info in infos}
         near = _sticky_costs(RackAwareOptimizationParams.of(application_state))
-        near = near.for_tasks(near.tasks - bound)
         TaskAssignmentUtils.optimize_rack_aware_active_tasks(near, assignments)
         if configs.num_standby_replicas:
             TaskAssignmentUtils.default_standby_task_assignment(application_state, assignments)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from penstock.errors import StreamsError
 from penstock.hashing import default_partition
-from penstock.ids import TaskId, TopicPartition, UnitId
+from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.membership import Membership
 from penstock.partitioner import chooser
 from penstock.peers.addresses import advertised
@@ -16,14 +16,13 @@ from penstock.query.metadata import HostInfo, KeyQueryMetadata, StreamsMetadata
 from penstock.serdes.serde import as_serializer
 from penstock.spark.plan import Plan
 
-Units = Mapping[UnitId, tuple[TaskId, ...]]
 Partitioner = Callable[[str, Any, Any, int], Any]
 
 
 class Locations:
     """Answers for one generation of the group, as this member knows it."""
 
-    def __init__(self, plan: Plan, units: Units, membership: Membership | None, global_stores: frozenset[str]) -> None:
+    def __init__(self, plan: Plan, membership: Membership | None, global_stores: frozenset[str]) -> None:
         self._plan = self.plan = plan
         self.membership = membership
         self._global_stores = global_stores
@@ -35,12 +34,9 @@ class Locations:
         for process, host in membership.hosts.items():
             with contextlib.suppress(ValueError):  # none, or none that anybody could reach
                 self._hosts[process] = advertised(host)
-        for unit, process in membership.owners.items():
-            for task in units.get(unit, ()):
-                self._active[task] = process
-        for unit, processes in getattr(membership, "standbys", {}).items():
-            for task in units.get(unit, ()):
-                self._standbys[task] = tuple(processes)
+        tasks = plan.tasks()
+        self._active = {task: membership.owners[task] for task in tasks if task in membership.owners}
+        self._standbys = {task: membership.standbys[task] for task in tasks if task in membership.standbys}
 
     def all(self) -> list[StreamsMetadata]:
         """What each instance with an `application.server` holds, in the order of the hosts."""

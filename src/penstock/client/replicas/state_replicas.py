@@ -16,10 +16,9 @@ from penstock.client.assignment.group_assignment import settings_of
 from penstock.client.metadata import TaskMetadata
 from penstock.client.replicas.local_replicas import LocalReplicas, StandbyEvents, hosts_of
 from penstock.client.scheduling.placement import KnownState, Placement, keep_bound, place
-from penstock.client.scheduling.units import Units, tasks_in
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError
-from penstock.ids import TaskId, TopicPartition, UnitId
+from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.membership import GroupMember, Membership
 from penstock.spark.driver.lane_jobs import LaneJobs
@@ -43,11 +42,9 @@ _NEXT_TO_NOTHING = 500
 class StateReplicas:
     """The copies of one instance, and where the state of its own tasks is."""
 
-    def __init__(
-        self, config: StreamsConfig, plan: Plan, units: Units, lane_jobs: LaneJobs, admin: Admin, events: StandbyEvents
-    ) -> None:
+    def __init__(self, config: StreamsConfig, plan: Plan, lane_jobs: LaneJobs, admin: Admin, events: StandbyEvents) -> None:
         self._config = config
-        self._plan, self._units = plan, units
+        self._plan = plan
         self._lane_jobs = lane_jobs
         self._admin = admin
         self._settings = settings_of(config)
@@ -72,44 +69,41 @@ class StateReplicas:
             lane_jobs.updaters, events, f"{lane_jobs.application.client_id}-StateUpdater", self._source_limits
         )
 
-    def replace_plan(self, plan: Plan, units: Units) -> None:
+    def replace_plan(self, plan: Plan) -> None:
         """Other topics than before: nothing is restored first under the new plan yet."""
-        self._plan, self._units = plan, units
+        self._plan = plan
         self.restoring = set()
 
     # -- what the group is told ----------------------------------------------------------------------------------------
 
     def holdings(
-        self, membership: Membership | None, running: Iterable[TaskId], units: Units
-    ) -> tuple[tuple[UnitId, ...], tuple[UnitId, ...], dict[UnitId, int]]:
-        """What this instance has: units it runs, units it has copies of, and how far their state is.
-
-        Of a unit with several tasks also how far each of them is: in the next generation they may be units of their own.
-        """
+        self, membership: Membership | None, running: Iterable[TaskId]
+    ) -> tuple[tuple[TaskId, ...], tuple[TaskId, ...], dict[TaskId, int]]:
+        """What this instance has: tasks it runs, tasks it has copies of, and how far their state is."""
         offsets, wanted, runs = self.standbys.offsets(), self.standbys.wanted, set(running)
         self._told_ready = frozenset(filter(self._has_caught_up, wanted))
-        active = tuple(unit for unit in (membership.units if membership is not None else ()) if unit in units)
-        known: dict[UnitId, int] = {}
-        for unit, tasks in units.items():
-            stateful = [task for task in tasks if self._plan.is_stateful(task)]
-            if not stateful:
-                continue
-            if unit in active and runs.issuperset(tasks):
-                known[unit] = LATEST_OFFSET
-            elif unit in active or any(task in offsets for task in stateful):
-                known[unit] = sum(offsets.get(task, 0) for task in stateful)
-                if len(tasks) > 1:
-                    known |= {UnitId(str(task)): offsets[task] for task in stateful if task in offsets}
-        copied = (unit for unit, tasks in units.items() if unit not in active and any(task in wanted for task in tasks))
-        return active, tuple(copied), known
+        tasks = self._plan.tasks()
+        there = set(tasks)
+        active = dict.fromkeys(task for task in (membership.tasks if membership is not None else ()) if task in there)
+        known: dict[TaskId, int] = {}
+        for task in filter(self._plan.is_stateful, tasks):
+            if task in active and task in runs:
+                known[task] = LATEST_OFFSET
+            elif task in active or task in offsets:
+                known[task] = offsets.get(task, 0)
+        return tuple(active), tuple(task for task in tasks if task not in active and task in wanted), known
 
     def expect(self, membership: Membership) -> None:
         """Note which of the copies that the group asks for had not caught up when it was last told: it is told when they have.
 
         What has caught up since then the leader did not know when it decided.
         """
-        asked = [task for task in tasks_in(self._units, membership.copies) if self._plan.is_stateful(task)]
+        asked = [task for task in self._known(membership.copies) if self._plan.is_stateful(task)]
         self._expected = frozenset(task for task in asked if task not in self._told_ready)
+
+    def _known(self, tasks: Iterable[TaskId]) -> list[TaskId]:
+        there = set(self._plan.tasks())
+        return [task for task in tasks if task in there]
 
     def warm_ups_are_ready(self) -> bool:
         """Whether copies that had to catch up have done so, all of them, and are not getting any closer.
@@ -131,17 +125,17 @@ class StateReplicas:
 
     def keep(self, membership: Membership, owners: Mapping[TaskId, int]) -> None:
         """Have the updaters keep what the group asks for, what is restored first, and our own tasks on other hosts."""
-        kept = [task for task in tasks_in(self._units, membership.copies) if self._plan.is_stateful(task)]
+        kept = [task for task in self._known(membership.copies) if self._plan.is_stateful(task)]
         wanted = {task for task in (*kept, *self.restoring) if task not in owners and self._plan.is_stateful(task)}
         given = hosts_of(wanted, self._lane_jobs.updaters.hosts() if wanted else [])
         hosts = self._lane_jobs.hosts
         own = {task: host for task, host in self._own.items() if task in owners and hosts.get(owners[task]) != host}
-        self.standbys.want({**given, **own}, self.restoring, tasks_in(self._units, membership.units))
+        self.standbys.want({**given, **own}, self.restoring, self._known(membership.tasks))
         self.standbys.hurry(membership.probing or self._moves_wait)
 
     def choose(self, placement: Placement, membership: Membership | None) -> None:
         """Keep copies of our own tasks where a placement puts them, unless other instances have them."""
-        elsewhere = set(tasks_in(self._units, membership.standbys)) if membership is not None else set()
+        elsewhere = set(membership.standbys) if membership is not None else set()
         self._own = {task: host for task, host in placement.copies.items() if placement.is_waiting or task not in elsewhere}
         self._moves_wait = placement.is_waiting
         hosts = self._lane_jobs.hosts

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from penstock.client.scheduling.event_queue import EventQueue
 from penstock.client.scheduling.rebalance_pause import RebalancePause
 from penstock.client.scheduling.task_manager import TaskManager
-from penstock.client.scheduling.units import tasks_in
 from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.membership import GroupMember, Membership, Stopped
@@ -44,7 +43,7 @@ class Assignments:
         self.membership: Membership | None = None
         """The generation that this instance may work in; None while it may in none."""
         self.claimed: Membership | None = None
-        """The generation whose units this instance still runs, also while the group joins."""
+        """The generation whose tasks this instance still runs, also while the group joins."""
         self.last: Membership | None = None
         """The last generation that this instance was part of."""
         self.adopted_at = -1
@@ -71,8 +70,7 @@ class Assignments:
             if lost:
                 self.claimed = None
                 self._number += 1
-                units = self._tasks.units
-                self._elsewhere.update(dict.fromkeys(tasks_in(units, units), self._number))
+                self._elsewhere.update(dict.fromkeys(self._tasks.plan.tasks(), self._number))
             self.lock.notify_all()
         return self._not_processing
 
@@ -82,8 +80,7 @@ class Assignments:
             # A task that was somebody else's for a generation is not where we left it, even if it is ours again: what was read of
             # it before is old, also where it has only been read and is not open yet.
             self._number += 1
-            units, ours = self._tasks.units, set(membership.units)
-            theirs = tasks_in(units, (unit for unit in units if unit not in ours))
+            theirs = set(self._tasks.plan.tasks()).difference(membership.tasks)
             self._elsewhere.update(dict.fromkeys(theirs, self._number))
             self.membership = self.claimed = self.last = membership
             self._pause.end()

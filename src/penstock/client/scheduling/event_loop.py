@@ -29,13 +29,12 @@ from penstock.client.scheduling.supervised_thread import SupervisedThread, Threa
 from penstock.client.scheduling.task_manager import Read, Reading, TaskManager
 from penstock.client.scheduling.task_offsets import TaskOffsets
 from penstock.client.scheduling.task_spread import TaskSpread
-from penstock.client.scheduling.thread_changes import ThreadChange
-from penstock.client.scheduling.thread_roster import ThreadRoster
+from penstock.client.scheduling.thread_roster import ThreadChange, ThreadRoster
 from penstock.client.scheduling.thread_supervisor import ThreadSupervisor
 from penstock.client.scheduling.vector_upgrade import VectorUpgrade
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import BrokerError, StreamsError
-from penstock.ids import TaskId, TopicPartition, UnitId
+from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.membership import GroupMember, Membership, Stopped
 from penstock.spark.driver.lane_jobs import LaneJobs
@@ -58,13 +57,12 @@ class EventLoop:
         jobs: LaneJobs,
         admin: Admin,
         offsets: TaskOffsets,
-        units: Mapping[UnitId, tuple[TaskId, ...]],
         events: Events,
         executor: Executor | None = None,
     ) -> None:
         self._jobs, self._events = jobs, events
         always = config["task.spread"] == "always" or config["num.stream.threads"] is not None
-        self.tasks = TaskManager(config, plan, jobs, admin, offsets, units, events, TaskSpread(always=always))
+        self.tasks = TaskManager(config, plan, jobs, admin, offsets, events, TaskSpread(always=always))
         self.tasks.threads = {index: SupervisedThread(index) for index in jobs.lanes}
         self.copies = self.tasks.copies
         self.queue = EventQueue()
@@ -145,7 +143,7 @@ class EventLoop:
         """Put a new thread in the place of one that failed, in its worker; called on the event loop's own thread."""
         self._roster.replace(old, new, name, on_done)
 
-    def replace_plan(self, plan: Plan, offsets: TaskOffsets, units: Mapping[UnitId, tuple[TaskId, ...]]) -> None:
+    def replace_plan(self, plan: Plan, offsets: TaskOffsets) -> None:
         """Other topics than before: the next generation of the group works by this plan. Waits for the batches that run."""
         done = threading.Event()
 
@@ -156,7 +154,7 @@ class EventLoop:
                 return
             for thread in self.tasks.threads.values():
                 thread.begin_anew()
-            self.tasks.replace_plan(plan, offsets, units)
+            self.tasks.replace_plan(plan, offsets)
             self._upgrade.look_again()
             done.set()
 
@@ -209,11 +207,11 @@ class EventLoop:
         membership = self.assignments.membership
         return membership is not None and len(membership.hosts) > 1
 
-    def holdings(self) -> tuple[tuple[UnitId, ...], tuple[UnitId, ...], dict[UnitId, int]]:
-        """What this instance tells the group: units it runs, units it has copies of, and how far their state is."""
+    def holdings(self) -> tuple[tuple[TaskId, ...], tuple[TaskId, ...], dict[TaskId, int]]:
+        """What this instance tells the group: tasks it runs, tasks it has copies of, and how far their state is."""
         with self.queue.lock:
             membership, running = self.assignments.claimed, list(self.tasks.owners)
-        return self.copies.holdings(membership, running, self.tasks.units)
+        return self.copies.holdings(membership, running)
 
     @property
     def owners(self) -> dict[TaskId, int]:

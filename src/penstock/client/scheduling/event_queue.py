@@ -84,10 +84,6 @@ class Background:
 
         self.then(self.submit(work), done)
 
-    def is_busy(self, name: str) -> bool:
-        """Whether something of this name is not taken yet."""
-        return name in self._busy
-
     def close(self) -> None:
         """Begin nothing more."""
         self._executor.shutdown(wait=False)

@@ -22,6 +22,5 @@ class Events:
     on_restore: Callable[[RestoreProgress, str], None] = lambda progress, what: None
     on_housekeeping: Callable[[], None] = lambda: None
     on_reports: Callable[[Mapping[int, ThreadReport]], None] = lambda reports: None
-    on_batch: Callable[[int, BatchReport, ThreadReport], None] = lambda thread, batch, report: None
-    """A batch of a thread, with the report that it came with."""
+    on_batch: Callable[[int, BatchReport], None] = lambda thread, batch: None
     standbys: StandbyEvents = field(default_factory=StandbyEvents)

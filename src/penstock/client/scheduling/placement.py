@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.client.assignment.assignor import LATEST_OFFSET, AssignorSettings, Member, Unit, assign
+from penstock.client.assignment.assignor import LATEST_OFFSET, AssignorSettings, AssignorTask, Member, assign
 from penstock.client.assignment.group_assignment import tasks_to_lanes
-from penstock.ids import TaskId, UnitId
+from penstock.ids import TaskId
 
 
 @dataclass(frozen=True)
@@ -80,20 +80,19 @@ def keep_bound(
 def _over_all(
     tasks: Sequence[TaskId], lanes: Mapping[int, str], before: Mapping[TaskId, int], state: KnownState, settings: AssignorSettings
 ) -> Placement:
-    by_name = {UnitId(str(task)): task for task in tasks}
     members = []
     for lane, host in lanes.items():
-        active = {name for name, task in by_name.items() if before.get(task) == lane}
-        known = {name: state.lag(task, host) for name, task in by_name.items() if host in state.lags.get(task, {})}
-        copied = {name for name in known if name not in active and not _runs_at(by_name[name], host, lanes, before)}
+        active = {task for task in tasks if before.get(task) == lane}
+        known = {task: state.lag(task, host) for task in tasks if host in state.lags.get(task, {})}
+        copied = {task for task in known if task not in active and not _runs_at(task, host, lanes, before)}
         lags = {**known, **dict.fromkeys(active, LATEST_OFFSET)}
         members.append(Member(f"{lane:05}", place=host, active=frozenset(active), standby=frozenset(copied), lags=lags))
-    units = [Unit(name, task.subtopology, 1, state.totals.get(task)) for name, task in by_name.items()]
-    found = assign(units, members, replace(settings, standby_replicas=min(1, settings.standby_replicas)))
-    owners = {by_name[name]: int(lane) for name, lane in found.owners.items()}
+    unassigned = [AssignorTask(task, state.totals.get(task)) for task in tasks]
+    found = assign(unassigned, members, replace(settings, standby_replicas=min(1, settings.standby_replicas)))
+    owners = {task: int(lane) for task, lane in found.owners.items()}
     copies = {}
     for kept in (found.standby, found.warmup):  # a task has one copy in an instance: a warm-up is the one that is wanted most
-        copies.update({by_name[name]: lanes[int(lane)] for lane, names in kept.items() for name in names})
+        copies.update({task: lanes[int(lane)] for lane, copied_here in kept.items() for task in copied_here})
     return Placement({task: owners[task] for task in tasks}, copies, found.probing)
 
 

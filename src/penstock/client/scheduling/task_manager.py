@@ -1,26 +1,17 @@
 """The tasks of this instance: the state of each, which thread should own it, and which thread has it open.
 
-      the group assigns it                    offsets read                a thread is told to open it
-    ──────────────────────► UNREAD ──► READING ──► READY ──────────────────────────► OPENING
-                              ▲  ▲        │  ▲       ▲                                  │ it is open
-                              │  │        ▼  │       │ the thread has closed it         ▼
-                              │  │  RESTORING_ASIDE  └──────────────── CLOSING ◄── RESTORING ──► RUNNING
-                              │  │  (a copy, while other tasks run)       ▲                         │
-                              │  └── its thread has failed ───────────────│─────────────────────────┤
-                              └──── another member had it meanwhile       └── it moves, or is read anew
-
-`TaskManager` alone changes the table. Other modules ask it: which tasks a thread should own (`wanted`, `to_own`), what they begin
-with (`starts`), how far they have come. Every batch ends in a commit, so a task can move between any two batches.
+The states and their transitions are drawn in `task_table.py`. `TaskManager` alone changes the table. Other modules ask it: which
+tasks a thread should own (`wanted`, `to_own`), what they begin with (`starts`), how far they have come. Every batch ends in a
+commit, so a task can move between any two batches.
 """
 
 from __future__ import annotations
 
-import enum
 import logging
 import math
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -31,9 +22,9 @@ from penstock.client.scheduling.placement import Placement
 from penstock.client.scheduling.supervised_thread import SupervisedThread, ThreadPhase
 from penstock.client.scheduling.task_offsets import TaskOffsets
 from penstock.client.scheduling.task_spread import TaskSpread
-from penstock.client.scheduling.units import Units, tasks_in
+from penstock.client.scheduling.task_table import HELD, TaskRow, TaskState
 from penstock.config.streams_config import StreamsConfig
-from penstock.errors import StreamsError, TaskMigratedError
+from penstock.errors import TaskMigratedError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
 from penstock.kafka.clients import consumer_config, reads_committed
@@ -43,70 +34,11 @@ from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.spark.messages import RestoreProgress, TaskStart, ThreadReport
 from penstock.spark.plan import Plan
 
+_S = TaskState
 _log = logging.getLogger(__name__)
 
 _PLACED_EVERY, _LOOKED_AT_EVERY = 1.0, 0.1
 _HIDDEN_EVERY = 10.0
-
-
-class TaskState(enum.Enum):
-    """What is done with a task of this instance."""
-
-    UNREAD = "its offsets are not known"
-    READING = "its offsets are being read"
-    RESTORING_ASIDE = "its state is restored as a copy, while other tasks run"
-    READY = "its offsets are known, and no thread has it open"
-    OPENING = "a thread was told to open it"
-    RESTORING = "a thread has it open and restores its state"
-    RUNNING = "a thread processes its records"
-    CLOSING = "a thread has it open that has to close it"
-
-
-_S = TaskState
-_ALLOWED: Mapping[TaskState, frozenset[TaskState]] = {
-    _S.UNREAD: frozenset({_S.READING}),
-    _S.READING: frozenset({_S.UNREAD, _S.READY, _S.RESTORING_ASIDE}),
-    _S.RESTORING_ASIDE: frozenset({_S.UNREAD}),
-    _S.READY: frozenset({_S.UNREAD, _S.OPENING}),
-    _S.OPENING: frozenset({_S.UNREAD, _S.RESTORING, _S.RUNNING, _S.CLOSING}),
-    _S.RESTORING: frozenset({_S.UNREAD, _S.RUNNING, _S.CLOSING}),
-    _S.RUNNING: frozenset({_S.UNREAD, _S.RESTORING, _S.CLOSING}),
-    _S.CLOSING: frozenset({_S.UNREAD, _S.READY}),
-}
-_HELD = frozenset({_S.OPENING, _S.RESTORING, _S.RUNNING, _S.CLOSING})
-
-
-@dataclass
-class _Task:
-    """One row of the table."""
-
-    state: TaskState = TaskState.UNREAD
-    owner: int | None = None
-    """The thread where it should be."""
-    holder: int | None = None
-    """The thread that has it open, or was told to open it."""
-    assignment: int = 0
-    """The number of the assignment under which its offsets were read."""
-    reading: int = 0
-    is_stale: bool = False
-    """Whether its offsets have to be read again once nobody has it open."""
-    committed: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
-    loaded: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Where its partitions were to be read from when its offsets were read."""
-    positions: dict[TopicPartition, int] = field(default_factory=dict)
-    lags: dict[TopicPartition, int] = field(default_factory=dict)
-    timer: int | None = None
-    idle_until: int | None = None
-
-    def become(self, task: TaskId, new: TaskState) -> None:
-        if new is not self.state and new not in _ALLOWED[self.state]:
-            raise StreamsError(f"task {task} cannot become {new.name}: it is {self.state.name}")
-        self.state = new
-
-    @property
-    def start(self) -> TaskStart:
-        offsets = {p: self.committed[p].offset if p in self.committed else at for p, at in self.loaded.items()}
-        return TaskStart(dict(self.committed), offsets)
 
 
 class Lags(NamedTuple):
@@ -152,20 +84,19 @@ class TaskManager:
         jobs: LaneJobs,
         admin: Admin,
         offsets: TaskOffsets,
-        units: Units,
         events: Events,
         spread: TaskSpread,
     ) -> None:
         self._config, self._jobs, self._admin, self._events = config, jobs, admin, events
-        self.plan, self.offsets, self.units, self.spread = plan, offsets, units, spread
+        self.plan, self.offsets, self.spread = plan, offsets, spread
         self.committed_only = reads_committed(consumer_config(config, "input"))
         """Whether input topics end at their last stable offsets: that is all the consumers see of them."""
-        self.copies = StateReplicas(config, plan, units, jobs, admin, events.standbys)
+        self.copies = StateReplicas(config, plan, jobs, admin, events.standbys)
         self.threads: dict[int, SupervisedThread] = {}
         self.leaving: set[int] = set()
         """Threads that are about to go, or to be on another executor."""
         self.adopted: Membership | None = None
-        self._tasks: dict[TaskId, _Task] = {}
+        self._tasks: dict[TaskId, TaskRow] = {}
         self._owners: dict[TaskId, int] = {}
         self._by_thread: tuple[dict[TaskId, int], dict[int, list[TaskId]]] = ({}, {})
         self._number = 0
@@ -225,10 +156,9 @@ class TaskManager:
     @property
     def are_running(self) -> bool:
         """Whether all that the group has given to this instance works."""
-        assigned = () if self.adopted is None else tasks_in(self.units, self.adopted.units)
         return (
             self.adopted is not None
-            and self._tasks.keys() >= set(assigned)
+            and self._tasks.keys() >= set(self.adopted.tasks)
             and all(found.state is _S.RUNNING for found in self._tasks.values())
             and all(thread.phase is ThreadPhase.RUNNING for thread in list(self.threads.values()) if not thread.ends)
         )
@@ -236,13 +166,13 @@ class TaskManager:
     @property
     def are_held(self) -> bool:
         """Whether any thread has a task open."""
-        return any(found.state in _HELD for found in self._tasks.values())
+        return any(found.state in HELD for found in self._tasks.values())
 
     # -- what is asked about tasks -------------------------------------------------------------------------------------
 
     def metadata(self, task: TaskId) -> TaskMetadata:
         """A task as it is now."""
-        found, inputs = self._tasks.get(task, _Task()), self.plan.inputs(task)
+        found, inputs = self._tasks.get(task, TaskRow()), self.plan.inputs(task)
         idle = max(0, int(self._config["max.task.idle.ms"]))
         return TaskMetadata(
             task,
@@ -310,32 +240,31 @@ class TaskManager:
 
     # -- from assignment to assignment ---------------------------------------------------------------------------------
 
-    def replace_plan(self, plan: Plan, offsets: TaskOffsets, units: Units) -> None:
+    def replace_plan(self, plan: Plan, offsets: TaskOffsets) -> None:
         """Other topics than before: everything is read and opened anew."""
         self._tasks, self._owners, self.adopted = {}, {}, None
-        self.plan, self.offsets, self.units = plan, offsets, units
-        self.copies.replace_plan(plan, units)
+        self.plan, self.offsets = plan, offsets
+        self.copies.replace_plan(plan)
 
     def adopt(self, membership: Membership, elsewhere: Mapping[TaskId, int]) -> None:
         """Go from one assignment to the next: give up what is not this instance's any more, and leave the rest alone.
 
         `elsewhere` is the number of the last assignment in which another member had a task: offsets read before are old.
         """
-        unknown = [unit for unit in membership.units if unit not in self.units]
-        if unknown:
-            raise TaskMigratedError(f"the group has work that this instance does not know yet ({', '.join(unknown)})")
-        tasks = set(tasks_in(self.units, membership.units))
+        tasks, there = set(membership.tasks), self.plan.tasks()
+        if unknown := sorted(tasks.difference(there)):
+            raise TaskMigratedError(f"the group has tasks that this instance does not know yet ({', '.join(map(str, unknown))})")
         self.give_up(t for t, found in self._tasks.items() if t not in tasks or elsewhere.get(t, 0) > found.assignment)
         if membership is not self.adopted:
             self.adopted = membership
             self.copies.expect(membership)
             _log.info(
                 "generation %d: this instance has %d of %d tasks: %s; on %d threads",
-                *(membership.generation, len(membership.units), len(self.units), ", ".join(map(str, sorted(tasks))) or "none"),
+                *(membership.generation, len(tasks), len(there), ", ".join(map(str, sorted(tasks))) or "none"),
                 len(self._jobs.lanes),
             )
         for task in tasks:
-            self._tasks.setdefault(task, _Task())
+            self._tasks.setdefault(task, TaskRow())
         self.copies.keep(membership, self._owners)
 
     def give_up(self, tasks: Iterable[TaskId]) -> None:
@@ -346,7 +275,7 @@ class TaskManager:
         for task in given:
             found = self._tasks[task]
             self.offsets.note_given_up(found.committed, found.loaded)
-            if found.state in _HELD:
+            if found.state in HELD:
                 found.become(task, _S.CLOSING)
                 found.is_stale = True
             else:
@@ -530,7 +459,7 @@ class TaskManager:
                 found.timer, found.idle_until = report.timers[task], report.idle_until.get(task)
 
     @staticmethod
-    def _has_let_go(thread: SupervisedThread, task: TaskId, found: _Task, held: Collection[TaskId]) -> bool:
+    def _has_let_go(thread: SupervisedThread, task: TaskId, found: TaskRow, held: Collection[TaskId]) -> bool:
         return found.holder == thread.index and found.state is _S.CLOSING and task not in held
 
     def _opened(self, thread: SupervisedThread) -> None:
@@ -548,11 +477,11 @@ class TaskManager:
 
     def _closed(self, tasks: Collection[TaskId]) -> None:
         """No thread has these open any more. A task that is still ours goes on from its last commit."""
+        ours = frozenset(() if self.adopted is None else self.adopted.tasks)
         for task in tasks:
             found = self._tasks[task]
             found.holder, found.positions, found.lags, found.timer, found.idle_until = None, {}, {}, None, None
-            ours = self.adopted is not None and task in set(tasks_in(self.units, self.adopted.units))
-            if ours:
+            if task in ours:
                 found.become(task, _S.UNREAD if found.is_stale else _S.READY)
             else:
                 del self._tasks[task]

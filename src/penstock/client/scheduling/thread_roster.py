@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from penstock.client.scheduling.event_queue import Background
 from penstock.client.scheduling.supervised_thread import SupervisedThread, ThreadPhase
 from penstock.client.scheduling.task_manager import TaskManager
-from penstock.client.scheduling.thread_changes import ThreadChange, ThreadChanges
 from penstock.config.streams_config import StreamsConfig
 from penstock.errors import PenstockError
 from penstock.kafka.clients import producer_config
@@ -20,22 +21,32 @@ from penstock.spark.driver.lanes import Lane
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class ThreadChange:
+    """A thread to be added, under its name, or removed, without one; the event loop calls `on_done` when that is done."""
+
+    index: int
+    name: str | None = None
+    on_done: Callable[[], None] = lambda: None
+
+
 class ThreadRoster:
     """Changes which threads there are; changes are asked for by any thread, and done by the event loop's."""
 
     def __init__(self, config: StreamsConfig, tasks: TaskManager, jobs: LaneJobs, background: Background) -> None:
         self._config, self._tasks, self._jobs, self._background = config, tasks, jobs, background
-        self._changes = ThreadChanges()
+        self._changes: deque[ThreadChange] = deque()
 
     def ask(self, change: ThreadChange) -> None:
         """Ask for a thread to be added or removed."""
         with self._background.queue.lock:
-            self._changes.put(change)
+            self._changes.append(change)
             self._background.queue.lock.notify_all()
 
     def change(self) -> None:
         """Add and remove threads as asked for; the tasks of a thread that goes move to the others."""
-        while (change := self._changes.take()) is not None:
+        while self._changes:
+            change = self._changes.popleft()
             if change.name is not None:
                 self._add(change.index, change.name)
                 change.on_done()

@@ -246,19 +246,19 @@ class ThreadSupervisor:
         self._tasks.reported(thread, report)
         self._events.on_reports({thread.index: report})
         for batch in report.batches:
-            self._take_batch(thread, batch, report)
+            self._take_batch(thread, batch)
         self._update_phase(thread)
 
-    def _take_batch(self, thread: SupervisedThread, batch: BatchReport, report: ThreadReport) -> None:
+    def _take_batch(self, thread: SupervisedThread, batch: BatchReport) -> None:
         now = time.monotonic() - (time.time() - batch.at)
         spread = self._tasks.spread
-        spread.turned(now - batch.took, now, {thread.index: batch.work_seconds}, records=batch.records, left=batch.waiting)
+        spread.batch_done(now - batch.took, now, work=batch.work_seconds, records=batch.records, left=batch.waiting)
         if batch.processed and batch.seconds.get("process", 0.0) / batch.processed > _SLOW_RECORD:
             spread.pin("a record took long")
         thread.last_records = batch.records
         if thread.most_records is not None:  # slowly back: each batch that is too large again costs its whole timeout
             thread.most_records += max(1, thread.most_records // 10)
-        self._events.on_batch(thread.index, batch, report)
+        self._events.on_batch(thread.index, batch)
 
     # -- the end of a residency ----------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from penstock.topology.description import Sink, Source, TopologyDescription
 class Edges:
     """Every edge of a topology, with what went over it.
 
-    What enters a source is what it has forwarded: behind a shuffle nothing is fetched from the topic. What leaves a sink is what
-    has entered it.
+    What enters a source is what it has forwarded: records that are handed over in the process are not fetched from the topic.
+    What leaves a sink is what has entered it.
     """
 
     def __init__(self, description: TopologyDescription) -> None:

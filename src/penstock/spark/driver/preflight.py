@@ -123,8 +123,8 @@ def _warnings(found: Surroundings) -> Iterator[str]:
         )
     if _speculates(found):
         yield (
-            "spark.speculation=true runs slow parts of the stage before a shuffle twice, which costs cores and gains nothing: "
-            "set it to false"
+            "spark.speculation=true starts a second attempt of a stream thread that runs for long, which costs a core and gains "
+            "nothing: set it to false"
         )
     if settings.get(POOL) and settings.get("spark.scheduler.mode", "FIFO").upper() != "FAIR":
         yield (

@@ -19,7 +19,7 @@ from penstock.spark.internals import connect_to_jvm, running_gateway, spark_home
 
 LOOPBACK: Final = "127.0.0.1"
 
-# The JVM hands out tasks and moves blobs; Python does the work. Its second compiler costs as much as all the rest of it in the
+# The JVM hands out tasks; Python does the work. Its second compiler costs as much as all the rest of it in the
 # first minutes: 39 -> 20 s of CPU for starting and 100 shuffles.
 JVM_OPTIONS: Final = "-XX:TieredStopAtLevel=1"
 
@@ -28,11 +28,9 @@ _DEFAULTS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": "true",  # halves the cost of a Python task: 136 -> 72 ms for four
-    "spark.shuffle.reduceLocality.enabled": "false",  # a lane's place is our decision, not the shuffle's
     "spark.locality.wait": "60s",  # a lane's state is on its executor: wait for a core there; a lost one is not waited for
     "spark.executor.extraJavaOptions": JVM_OPTIONS,
     "spark.speculation": "false",  # a second attempt beside the first would only be refused
-    "spark.shuffle.compress": "false",  # the blobs are read back on the spot; their time matters, not their size
     "spark.broadcast.blockSize": "256k",  # every job broadcasts some KB of its own, for which Spark clears a block of 4 MB
     "spark.sql.shuffle.partitions": "4",
     "spark.cleaner.periodicGC.interval": "10min",

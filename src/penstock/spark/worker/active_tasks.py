@@ -480,11 +480,6 @@ class ActiveTasks:
         share_processing(opened.task.metrics for opened in self.running.values())
         return take_punctuations(opened.task.metrics for opened in self.running.values())
 
-    def postponed(self, task_id: TaskId) -> int:
-        """How many records are left that there was no time for."""
-        task = self.running[task_id].task
-        return task.partition_group.num_buffered if task.was_cut_short else 0
-
     def idle_deadline(self, task_id: TaskId) -> int | None:
         """Until when a task with records waits for those of another partition; None where it does not wait."""
         task = self.running[task_id].task

@@ -14,13 +14,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.dead_letters import ErrorHandlerContext
+from penstock.hashing import default_partition
 from penstock.ids import TopicPartition
 from penstock.record import ProducedRecord
 from penstock.runtime.carry_over import OffsetAndMetadata, with_own_offset
 from penstock.runtime.collector import RecordCollector
 from penstock.runtime.sink_format import SinkFormat
-from penstock.spark.shuffle_target import shuffle_target
 from penstock.spark.vectors import HAD, Vector, by_name, named, read_position, unreadable
+
+
+def shuffle_target(key: bytes | None, offset: int, partitions: int) -> int:
+    """Return the partition that the shuffle gave a record: by its key, or by the offset it was made of if it has no key.
+
+    >>> shuffle_target(b"word", 7, 4) == shuffle_target(b"word", 8, 4), shuffle_target(None, 7, 4)
+    (True, 3)
+    """
+    return offset % partitions if key is None else default_partition(key, partitions)
 
 
 def committed_with_had(

@@ -68,12 +68,11 @@ def test_should_wait_while_a_partition_is_opened(world: World, guided: StoreLoca
 
 def test_should_ask_for_other_instances_servers_only_where_there_are_others(world: World) -> None:
     tables = StateTables(None, world.stores, lambda: world.locations)
-    units = {str(task): (task,) for task in world.plan.tasks()}
     del world.loop.owners[TaskId(0, 1)]
 
     def owned_by(*processes: str) -> None:
-        owners = {unit: processes[number % len(processes)] for number, unit in enumerate(units)}
-        world.locations = Locations(world.plan, units, Membership(1, b"", (), owners, {}), frozenset())
+        owners = {task: processes[number % len(processes)] for number, task in enumerate(world.plan.tasks())}
+        world.locations = Locations(world.plan, Membership(1, b"", (), owners, {}), frozenset())
 
     owned_by("this")
     with pytest.raises(StreamsRebalancingError, match="partitions 1 of store counts are being opened"):

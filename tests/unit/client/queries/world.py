@@ -127,10 +127,9 @@ class World:
         self.lane_jobs: Any = LaneJobs(application)
         self.stores = LocalStores(self.config, self.lane_jobs, self.loop)  # type: ignore[arg-type]
         hosts = hosts or dict.fromkeys(range(PARTITIONS), "localhost:1")
-        units = {str(t): (t,) for t in self.plan.tasks()}
-        owners = {str(t): hosts[t.partition] for t in self.plan.tasks()}
+        owners = {t: hosts[t.partition] for t in self.plan.tasks()}
         self.membership = Membership(1, b"", (), owners, {host: host for host in hosts.values()})
-        self.locations = Locations(self.plan, units, self.membership, frozenset())
+        self.locations = Locations(self.plan, self.membership, frozenset())
         self.queries = Queries(self.stores, lambda: self.locations, lambda: self.state)
         self._written: dict[tuple[str, int], Any] = {}
 

@@ -7,8 +7,8 @@ from penstock.client.assignment.assignor.model import (
     UNKNOWN_OFFSET_SUM,
     Assignment,
     AssignorSettings,
+    AssignorTask,
     Member,
-    Unit,
 )
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
     "Assignment",
     "Member",
     "AssignorSettings",
-    "Unit",
+    "AssignorTask",
     "assign",
     "bring_near",
 ]

@@ -1,4 +1,4 @@
-"""Where units should run in the end: evenly in all and within each sub-topology, and with as few moves as that takes."""
+"""Where tasks should run in the end: evenly in all and within each sub-topology, and with as few moves as that takes."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Callable
 
 from penstock.client.assignment.assignor.draft import AssignmentDraft, Lightest
-from penstock.ids import UnitId
+from penstock.ids import TaskId
 
 
 def place_active(draft: AssignmentDraft) -> None:
-    """Deal out all units.
+    """Deal out all tasks.
 
-    1. Every unit stays with the member that runs it.
-    2. Units that nobody runs go where their state is, as long as nobody gets more than an even share.
+    1. Every task stays with the member that runs it.
+    2. Tasks that nobody runs go where their state is, as long as nobody gets more than an even share.
     3. What is left goes to whoever has least of its sub-topology, and least in all.
     4. Sub-topologies that are uneven are evened out.
-    5. So are whole loads, by units whose move keeps their sub-topology even.
-    6. Where a member both gave a unit away and got one of the same sub-topology, it keeps its own.
+    5. So are whole loads, by tasks whose move keeps their sub-topology even.
+    6. Where a member both gave a task away and got one of the same sub-topology, it keeps its own.
     7. With members of different capacity the two kinds of evenness may be at odds: where nothing was won, nothing moves.
     """
     _keep(draft)
@@ -32,25 +32,25 @@ def place_active(draft: AssignmentDraft) -> None:
         _even_out(draft)
         found = _unevenness(draft)
         if found >= unevenness:
-            for unit, member in before.items():
-                draft.move(unit, member)
+            for task, member in before.items():
+                draft.move(task, member)
             return
         unevenness = found
 
 
 def _even_out(draft: AssignmentDraft) -> None:
-    for subtopology, units in sorted(Counter(unit.subtopology for unit in draft.units.values()).items()):
-        if units > 1:
+    for subtopology, tasks in sorted(Counter(task.subtopology for task in draft.tasks).items()):
+        if tasks > 1:
             _even_out_subtopology(draft, subtopology)
     _even_out_loads(draft)
     _shorten(draft)
 
 
 def _unevenness(draft: AssignmentDraft) -> tuple[bool, int]:
-    """Whether loads can be evened out, and in how many sub-topologies units can."""
+    """Whether loads can be evened out, and in how many sub-topologies tasks can."""
     members = draft.members
     uneven = 0
-    for subtopology in {unit.subtopology for unit in draft.units.values()}:
+    for subtopology in {task.subtopology for task in draft.tasks}:
         most = max(draft.share(member, subtopology, -1) for member in members)
         uneven += most >= min(draft.share(member, subtopology, 1) for member in members)
     most = max(draft.load(member, -1) for member in members)
@@ -59,47 +59,47 @@ def _unevenness(draft: AssignmentDraft) -> tuple[bool, int]:
 
 def _keep(draft: AssignmentDraft) -> None:
     for member in draft.members.values():
-        for unit in sorted(member.active):
-            if unit in draft.units and unit not in draft.owner:
-                draft.give(unit, member.id)
+        for task in sorted(member.active):
+            if task in draft.tasks and task not in draft.owner:
+                draft.give(task, member.id)
 
 
 def _send_to_state(draft: AssignmentDraft) -> None:
     capacity = sum(member.capacity for member in draft.members.values())
-    tasks = sum(unit.tasks for unit in draft.units.values())
-    parts = Counter(unit.subtopology for unit in draft.units.values())
+    count = len(draft.tasks)
+    parts = Counter(task.subtopology for task in draft.tasks)
     copies = sorted(
-        (member.lag_of(draft.units[unit]), unit, member.id)
+        (member.lag_of(draft.tasks[task]), task, member.id)
         for member in draft.members.values()
-        for unit in draft.state_of(member.id)
-        if unit not in draft.owner
+        for task in draft.state_of(member.id)
+        if task not in draft.owner
     )
-    for lag, unit, member in copies:
-        known, own = draft.units[unit], draft.members[member].capacity
-        if unit in draft.owner or lag > max(0, (known.changelog or 0) - 1):
+    for lag, task, member in copies:
+        known, own = draft.tasks[task], draft.members[member].capacity
+        if task in draft.owner or lag > max(0, (known.changelog or 0) - 1):
             continue
-        most, part = -(-tasks * own // capacity), -(-parts[known.subtopology] * own // capacity)
-        if draft.tasks[member] + known.tasks <= max(most, known.tasks) and draft.count(member, known.subtopology) < part:
-            draft.give(unit, member)
+        most, part = -(-count * own // capacity), -(-parts[task.subtopology] * own // capacity)
+        if draft.counts[member] < max(most, 1) and draft.count(member, task.subtopology) < part:
+            draft.give(task, member)
 
 
 def _deal_out_the_rest(draft: AssignmentDraft) -> None:
-    waiting: dict[int, list[UnitId]] = {}
-    for unit in sorted(draft.units):
-        if unit not in draft.owner:
-            waiting.setdefault(draft.units[unit].subtopology, []).append(unit)
+    waiting: dict[int, list[TaskId]] = {}
+    for task in sorted(draft.tasks):
+        if task not in draft.owner:
+            waiting.setdefault(task.subtopology, []).append(task)
     lightest = Lightest(draft.members, lambda member: (draft.load(member),))
-    for subtopology, units in sorted(waiting.items()):
-        # Few units find a member without any of them near the top; for many, members are sorted by what they have of these.
-        by_share = Lightest(draft.members, _by_share(draft, subtopology)) if 4 * len(units) > len(draft.members) else None
-        for unit in sorted(units, key=lambda unit: (-draft.units[unit].tasks, unit)):
+    for subtopology, tasks in sorted(waiting.items()):
+        # Few tasks find a member without any of them near the top; for many, members are sorted by what they have of these.
+        by_share = Lightest(draft.members, _by_share(draft, subtopology)) if 4 * len(tasks) > len(draft.members) else None
+        for task in tasks:
             if by_share is None:
                 member = lightest.find(lambda member: not draft.count(member, subtopology))  # noqa: B023 - called at once
                 member = member or min(draft.members, key=_by_share(draft, subtopology))
             else:
                 member = by_share.first()
             assert member is not None
-            draft.give(unit, member)
+            draft.give(task, member)
             lightest.changed(member)
             if by_share is not None:
                 by_share.changed(member)
@@ -135,32 +135,28 @@ def _even_out_loads(draft: AssignmentDraft) -> None:
         target = lightest.first()
         if source is None or target is None or draft.load(source, -1) < draft.load(target, 1):
             return
-        unit = _movable(draft, source, target)
-        if unit is None:
+        task = _movable(draft, source, target)
+        if task is None:
             stuck.add(source)
             continue
-        draft.move(unit, target)
+        draft.move(task, target)
         lightest.changed(source, target)
         heaviest.changed(source, target)
 
 
-def _movable(draft: AssignmentDraft, source: str, target: str) -> UnitId | None:
-    """A unit whose move makes the loads more even, if it can be one that leaves its sub-topology even."""
-
-    def helps(unit: UnitId) -> bool:
-        tasks = draft.units[unit].tasks
-        return draft.load(source, -tasks) >= draft.load(target, tasks)
+def _movable(draft: AssignmentDraft, source: str, target: str) -> TaskId | None:
+    """A task whose move makes the loads more even, if it can be one that leaves its sub-topology even."""
 
     def keeps_even(subtopology: int) -> bool:
         return draft.share(source, subtopology) > draft.share(target, subtopology)
 
-    with_state = [unit for unit in draft.state_of(target) if draft.owner.get(unit) == source and helps(unit)]
-    for unit in with_state:
-        if keeps_even(draft.units[unit].subtopology):
-            return unit
-    fallback: UnitId | None = with_state[0] if with_state else None
-    for subtopology, units in draft.held[source].items():
-        helping = next((unit for unit in reversed(units) if helps(unit)), None)
+    with_state = [task for task in draft.state_of(target) if draft.owner.get(task) == source]
+    for task in with_state:
+        if keeps_even(task.subtopology):
+            return task
+    fallback: TaskId | None = with_state[0] if with_state else None
+    for subtopology, tasks in draft.held[source].items():
+        helping = next(reversed(tasks), None)
         if helping is not None:
             if keeps_even(subtopology):
                 return helping
@@ -168,22 +164,21 @@ def _movable(draft: AssignmentDraft, source: str, target: str) -> UnitId | None:
     return fallback
 
 
-def _choose(draft: AssignmentDraft, source: str, target: str, subtopology: int) -> UnitId:
-    """The unit to move from one member to another: the one of which the other has most of the state."""
-    units = draft.held[source][subtopology]
-    return next((unit for unit in draft.state_of(target) if unit in units), None) or next(reversed(units))
+def _choose(draft: AssignmentDraft, source: str, target: str, subtopology: int) -> TaskId:
+    """The task to move from one member to another: the one of which the other has most of the state."""
+    tasks = draft.held[source][subtopology]
+    return next((task for task in draft.state_of(target) if task in tasks), None) or next(reversed(tasks))
 
 
 def _shorten(draft: AssignmentDraft) -> None:
-    given: dict[tuple[str, int], list[UnitId]] = {}
+    given: dict[tuple[str, int], list[TaskId]] = {}
     for known in draft.members.values():
-        for unit in sorted(known.active):
-            if unit in draft.units and draft.owner[unit] != known.id:
-                given.setdefault((known.id, draft.units[unit].subtopology), []).append(unit)
+        for task in sorted(known.active):
+            if task in draft.tasks and draft.owner[task] != known.id:
+                given.setdefault((known.id, task.subtopology), []).append(task)
     for (member, subtopology), own in given.items():
-        received = [unit for unit in draft.held[member].get(subtopology, {}) if unit not in draft.members[member].active]
-        for unit, other in zip(own, received):
-            if draft.units[unit].tasks == draft.units[other].tasks:
-                target = draft.owner[unit]
-                draft.move(unit, member)
-                draft.move(other, target)
+        received = [task for task in draft.held[member].get(subtopology, {}) if task not in draft.members[member].active]
+        for task, other in zip(own, received):
+            target = draft.owner[task]
+            draft.move(task, member)
+            draft.move(other, target)

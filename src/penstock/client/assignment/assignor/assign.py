@@ -1,4 +1,4 @@
-"""The assignment of units to members, in three steps: where units should run, where their copies should be, what waits."""
+"""The assignment of tasks to members, in three steps: where tasks should run, where their copies should be, what waits."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from collections.abc import Iterable, Mapping
 
 from penstock.client.assignment.assignor.active import place_active
 from penstock.client.assignment.assignor.draft import AssignmentDraft
-from penstock.client.assignment.assignor.model import Assignment, AssignorSettings, Member, Unit
+from penstock.client.assignment.assignor.model import Assignment, AssignorSettings, AssignorTask, Member
 from penstock.client.assignment.assignor.movement import Movements
 from penstock.client.assignment.assignor.racks import place_near
 from penstock.client.assignment.assignor.standby import StandbyAssignor
-from penstock.ids import UnitId
+from penstock.ids import TaskId
 
 _DEFAULTS = AssignorSettings()
 
 
-def assign(units: Iterable[Unit], members: Iterable[Member], settings: AssignorSettings = _DEFAULTS) -> Assignment:
-    """Deal out units over members; the members tell what they had before.
+def assign(tasks: Iterable[AssignorTask], members: Iterable[Member], settings: AssignorSettings = _DEFAULTS) -> Assignment:
+    """Deal out tasks over members; the members tell what they had before.
 
     Even in all and within each sub-topology, sticky, copies apart from what they are copies of and spread over tags, and
-    what has much state moves when the state is there. Where racks count, units are near what they read.
+    what has much state moves when the state is there. Where racks count, tasks are near what they read.
 
-    >>> assign([Unit("0_0"), Unit("0_1")], [Member("a"), Member("b", active=frozenset({"0_0"}))]).active
-    {'a': ('0_1',), 'b': ('0_0',)}
+    >>> first, second = TaskId(0, 0), TaskId(0, 1)
+    >>> found = assign([AssignorTask(first), AssignorTask(second)], [Member("a"), Member("b", active=frozenset({first}))])
+    >>> found.active == {"a": (second,), "b": (first,)}
+    True
     """
-    known = {unit.id: unit for unit in sorted(units, key=lambda unit: unit.id)}
+    known = {task.id: task for task in sorted(tasks, key=lambda task: task.id)}
     there = {member.id: member for member in sorted(members, key=lambda member: member.id)}
     if not there:
         return Assignment({}, {}, {})
@@ -34,7 +36,7 @@ def assign(units: Iterable[Unit], members: Iterable[Member], settings: AssignorS
     movements = Movements(draft, StandbyAssignor(draft, settings).place(), settings)
     probing = movements.plan()
     return Assignment(
-        _by_member(there, {unit: [member] for unit, member in draft.owner.items()}),
+        _by_member(there, {task: [member] for task, member in draft.owner.items()}),
         _by_member(there, movements.standbys),
         _by_member(there, movements.warmups),
         probing,
@@ -42,32 +44,35 @@ def assign(units: Iterable[Unit], members: Iterable[Member], settings: AssignorS
 
 
 def bring_near(
-    units: Iterable[Unit],
+    tasks: Iterable[AssignorTask],
     members: Iterable[Member],
-    owners: Mapping[UnitId, str],
-    copies: Mapping[UnitId, Iterable[str]],
+    owners: Mapping[TaskId, str],
+    copies: Mapping[TaskId, Iterable[str]],
     settings: AssignorSettings,
-) -> tuple[dict[UnitId, str], dict[UnitId, list[str]]]:
-    """Owners and copies of units that somebody has dealt out, exchanged between racks where that costs less.
+) -> tuple[dict[TaskId, str], dict[TaskId, list[str]]]:
+    """Owners and copies of tasks that somebody has dealt out, exchanged between racks where that costs less.
 
-    >>> near, far = Unit("0_0", changelog=0, racks=(frozenset({"r1"}),)), Unit("0_1", changelog=0, racks=(frozenset({"r2"}),))
+    >>> first, second = TaskId(0, 0), TaskId(0, 1)
+    >>> near = AssignorTask(first, changelog=0, racks=(frozenset({"r1"}),))
+    >>> far = AssignorTask(second, changelog=0, racks=(frozenset({"r2"}),))
     >>> members = [Member("a", rack="r2"), Member("b", rack="r1")]
-    >>> bring_near([near, far], members, {"0_0": "a", "0_1": "b"}, {}, AssignorSettings(rack_strategy="min_traffic"))[0]
-    {'0_0': 'b', '0_1': 'a'}
+    >>> settings = AssignorSettings(rack_strategy="min_traffic")
+    >>> bring_near([near, far], members, {first: "a", second: "b"}, {}, settings)[0] == {first: "b", second: "a"}
+    True
     """
-    known = {unit.id: unit for unit in sorted(units, key=lambda unit: unit.id)}
+    known = {task.id: task for task in sorted(tasks, key=lambda task: task.id)}
     draft = AssignmentDraft(known, {member.id: member for member in sorted(members, key=lambda member: member.id)})
-    for unit in known:
-        draft.give(unit, owners[unit])
+    for task in known:
+        draft.give(task, owners[task])
     place_near(draft, settings)
-    of_unit = {unit: list(copies.get(unit, ())) for unit in known}
-    StandbyAssignor(draft, settings).bring_near(of_unit)
-    return {unit: draft.owner[unit] for unit in known}, of_unit
+    of_task = {task: list(copies.get(task, ())) for task in known}
+    StandbyAssignor(draft, settings).bring_near(of_task)
+    return {task: draft.owner[task] for task in known}, of_task
 
 
-def _by_member(members: Iterable[str], units: Mapping[UnitId, Iterable[str]]) -> dict[str, tuple[UnitId, ...]]:
-    found: dict[str, list[UnitId]] = {member: [] for member in members}
-    for unit, holders in units.items():
+def _by_member(members: Iterable[str], tasks: Mapping[TaskId, Iterable[str]]) -> dict[str, tuple[TaskId, ...]]:
+    found: dict[str, list[TaskId]] = {member: [] for member in members}
+    for task, holders in tasks.items():
         for member in holders:
-            found[member].append(unit)
+            found[member].append(task)
     return {member: tuple(sorted(held)) for member, held in found.items()}

@@ -1,18 +1,18 @@
-"""The draft on which units are dealt out: who has what at the moment, and who carries most and least."""
+"""The draft on which tasks are dealt out: who has what at the moment, and who carries most and least."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping
 
-from penstock.client.assignment.assignor.model import Member, Unit
-from penstock.ids import UnitId
+from penstock.client.assignment.assignor.model import AssignorTask, Member
+from penstock.ids import TaskId
 
 Weight = Callable[[str], tuple[float, ...]]
 
 
 class Lightest:
-    """Members by a weight that changes while units are dealt out: the lightest first, in logarithmic time.
+    """Members by a weight that changes while tasks are dealt out: the lightest first, in logarithmic time.
 
     A member whose weight has changed is put in again; its older entries are recognised by their weight and left out.
     """
@@ -50,50 +50,49 @@ class Lightest:
 
 
 class AssignmentDraft:
-    """Which member has which unit, with the loads that follow from it."""
+    """Which member has which task, with the loads that follow from it."""
 
-    def __init__(self, units: Mapping[UnitId, Unit], members: Mapping[str, Member]) -> None:
-        self.units = units
+    def __init__(self, tasks: Mapping[TaskId, AssignorTask], members: Mapping[str, Member]) -> None:
+        self.tasks = tasks
         self.members = members
-        self.owner: dict[UnitId, str] = {}
-        self.held: dict[str, dict[int, dict[UnitId, None]]] = {member: {} for member in members}
-        self.tasks: dict[str, int] = dict.fromkeys(members, 0)
-        self._states = {member.id: _by_lag(member, units) for member in members.values()}
+        self.owner: dict[TaskId, str] = {}
+        self.held: dict[str, dict[int, dict[TaskId, None]]] = {member: {} for member in members}
+        self.counts: dict[str, int] = dict.fromkeys(members, 0)
+        self._states = {member.id: _by_lag(member, tasks) for member in members.values()}
 
-    def give(self, unit: UnitId, member: str) -> None:
-        """Let a member have a unit that nobody has."""
-        known = self.units[unit]
-        self.owner[unit] = member
-        self.held[member].setdefault(known.subtopology, {})[unit] = None
-        self.tasks[member] += known.tasks
+    def give(self, task: TaskId, member: str) -> None:
+        """Let a member have a task that nobody has."""
+        self.owner[task] = member
+        self.held[member].setdefault(task.subtopology, {})[task] = None
+        self.counts[member] += 1
 
-    def move(self, unit: UnitId, member: str) -> None:
-        """Let a member have a unit instead of the one that has it."""
-        before, known = self.owner[unit], self.units[unit]
-        del self.held[before][known.subtopology][unit]
-        self.tasks[before] -= known.tasks
-        self.give(unit, member)
+    def move(self, task: TaskId, member: str) -> None:
+        """Let a member have a task instead of the one that has it."""
+        before = self.owner[task]
+        del self.held[before][task.subtopology][task]
+        self.counts[before] -= 1
+        self.give(task, member)
 
     def load(self, member: str, more: int = 0) -> float:
         """Tasks for each of a member's threads, with so many more."""
-        return (self.tasks[member] + more) / self.members[member].capacity
+        return (self.counts[member] + more) / self.members[member].capacity
 
     def share(self, member: str, subtopology: int, more: int = 0) -> float:
-        """The same for the units of one sub-topology."""
+        """The same for the tasks of one sub-topology."""
         return (self.count(member, subtopology) + more) / self.members[member].capacity
 
     def count(self, member: str, subtopology: int) -> int:
-        """How many units of a sub-topology a member has."""
+        """How many tasks of a sub-topology a member has."""
         return len(self.held[member].get(subtopology, ()))
 
-    def state_of(self, member: str) -> list[UnitId]:
-        """The units of which a member has state without running them, those least behind first."""
+    def state_of(self, member: str) -> list[TaskId]:
+        """The tasks of which a member has state without running them, those least behind first."""
         return self._states[member]
 
 
-def _by_lag(member: Member, units: Mapping[UnitId, Unit]) -> list[UnitId]:
-    known = [units[unit] for unit in {*member.lags, *member.standby} if unit in units and unit not in member.active]
-    return [unit.id for unit in sorted(known, key=lambda unit: (member.lag_of(unit), unit.id))]
+def _by_lag(member: Member, tasks: Mapping[TaskId, AssignorTask]) -> list[TaskId]:
+    known = [tasks[task] for task in {*member.lags, *member.standby} if task in tasks and task not in member.active]
+    return [task.id for task in sorted(known, key=lambda task: (member.lag_of(task), task.id))]
 
 
 def _anybody(_: str) -> bool:

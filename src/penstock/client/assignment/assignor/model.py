@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from penstock.ids import UnitId
+from penstock.ids import TaskId
 
 # A lag that is no number of records, as Kafka Streams writes them: the task runs there; nobody could tell.
 LATEST_OFFSET: Final = -2
@@ -18,17 +18,14 @@ RACK_TAG: Final = "client.rack"
 
 
 @dataclass(frozen=True)
-class Unit:
-    """A piece of work that moves as a whole: a task, or tasks that a shuffle binds together.
+class AssignorTask:
+    """A task to assign.
 
-    `changelog` is how many records its changelogs hold, which is how far behind a member without any state is; None says
-    that it keeps no state. `racks` tells for each partition it reads where the replicas are, `changelog_racks` for each of its
-    changelogs.
+    `changelog` is the number of records in its changelogs: a member without any state is that far behind. It is None for a task
+    without state. `racks` has the racks of the replicas of each input partition, `changelog_racks` those of each changelog.
     """
 
-    id: UnitId
-    subtopology: int = 0
-    tasks: int = 1
+    id: TaskId
     changelog: int | None = None
     racks: tuple[frozenset[str], ...] = ()
     changelog_racks: tuple[frozenset[str], ...] = ()
@@ -43,7 +40,7 @@ class Unit:
 class Member:
     """Somebody who can do work: an instance, or a lane.
 
-    `place` is what dies at once: no copy of a unit's state is kept where the unit itself runs. `lags` tells for each unit of
+    `place` is what dies at once: no copy of a task's state is kept where the task itself runs. `lags` tells for each task of
     which it has any state how many records of the changelogs are missing in it.
     """
 
@@ -51,9 +48,9 @@ class Member:
     capacity: int = 1
     place: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
-    active: frozenset[UnitId] = frozenset()
-    standby: frozenset[UnitId] = frozenset()
-    lags: Mapping[UnitId, int] = field(default_factory=dict)
+    active: frozenset[TaskId] = frozenset()
+    standby: frozenset[TaskId] = frozenset()
+    lags: Mapping[TaskId, int] = field(default_factory=dict)
     rack: str = ""
 
     @property
@@ -61,11 +58,11 @@ class Member:
         """Its place; a member that names none is a place of its own."""
         return self.place or self.id
 
-    def lag_of(self, unit: Unit) -> float:
-        """How many records it would have to read before it could run the unit; -1 where it runs it."""
-        lag = self.lags.get(unit.id)
+    def lag_of(self, task: AssignorTask) -> float:
+        """How many records it would have to read before it could run the task; -1 where it runs it."""
+        lag = self.lags.get(task.id)
         if lag is None:
-            return 0 if unit.changelog is None else unit.changelog
+            return 0 if task.changelog is None else task.changelog
         return -1 if lag == LATEST_OFFSET else math.inf if lag == UNKNOWN_OFFSET_SUM else lag
 
 
@@ -83,28 +80,28 @@ class AssignorSettings:
 
     @property
     def are_racks_ignored(self) -> bool:
-        """Whether it does not matter how far units are from what they read."""
+        """Whether it does not matter how far tasks are from what they read."""
         return self.rack_strategy == "none"
 
     def is_caught_up(self, lag: float) -> bool:
-        """Whether a member that far behind may take the unit over at once."""
+        """Whether a member that far behind may take the task over at once."""
         return lag <= self.acceptable_recovery_lag
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """Units by member. A warm-up is a copy that is made where its unit is to move; `probing` asks to look again later."""
+    """Tasks by member. A warm-up is a copy that is made where its task is to move; `probing` asks to look again later."""
 
-    active: Mapping[str, tuple[UnitId, ...]]
-    standby: Mapping[str, tuple[UnitId, ...]]
-    warmup: Mapping[str, tuple[UnitId, ...]]
+    active: Mapping[str, tuple[TaskId, ...]]
+    standby: Mapping[str, tuple[TaskId, ...]]
+    warmup: Mapping[str, tuple[TaskId, ...]]
     probing: bool = False
 
     @property
-    def owners(self) -> dict[UnitId, str]:
-        """The member that runs each unit."""
-        return {unit: member for member, units in self.active.items() for unit in units}
+    def owners(self) -> dict[TaskId, str]:
+        """The member that runs each task."""
+        return {task: member for member, tasks in self.active.items() for task in tasks}
 
-    def copies(self, member: str) -> tuple[UnitId, ...]:
+    def copies(self, member: str) -> tuple[TaskId, ...]:
         """What a member keeps a copy of: standbys and warm-ups."""
         return tuple(sorted({*self.standby.get(member, ()), *self.warmup.get(member, ())}))

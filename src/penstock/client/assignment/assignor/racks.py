@@ -1,6 +1,6 @@
-"""Units near what they read: members change places where that saves traffic between racks, and nobody has more or less for it.
+"""Tasks near what they read: members change places where that saves traffic between racks, and nobody has more or less for it.
 
-What Kafka Streams does with a flow of least cost through all clients is done here between racks alone: to a unit all members of a
+What Kafka Streams does with a flow of least cost through all clients is done here between racks alone: to a task all members of a
 rack are equally near, and of those that leave a rack each makes room for one that comes. The costs are Kafka Streams' own.
 """
 
@@ -11,70 +11,70 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from penstock.client.assignment.assignor.draft import AssignmentDraft
-from penstock.client.assignment.assignor.model import AssignorSettings, Unit
-from penstock.ids import UnitId
+from penstock.client.assignment.assignor.model import AssignorSettings
+from penstock.ids import TaskId
 
 # Java's for its default assignor; those of tasks without state cannot be set there either.
 _TRAFFIC_COST, _NON_OVERLAP_COST = 10, 1
 _STATELESS_TRAFFIC_COST, _STATELESS_NON_OVERLAP_COST = 1, 0
 _ROUNDS = 10
 
-Cost = Callable[[UnitId, str], int]
+Cost = Callable[[TaskId, str], int]
 
 
 def place_near(draft: AssignmentDraft, settings: AssignorSettings) -> None:
-    """Let members exchange units where that costs less.
+    """Let members exchange tasks where that costs less.
 
-    With `min_traffic` any unit may go for any other, with `balance_subtopology` only for one of the same sub-topology. Units
-    with state are exchanged for such as have some, and for as many tasks.
+    With `min_traffic` any task may go for any other, with `balance_subtopology` only for one of the same sub-topology. Tasks
+    with state are exchanged for tasks with state.
     """
     if settings.are_racks_ignored:
         return
     rack_of = {member.id: member.rack for member in draft.members.values()}
-    groups: dict[tuple[int, bool, int], list[UnitId]] = {}
-    for unit in draft.units.values():
-        part = unit.subtopology if settings.rack_strategy == "balance_subtopology" else 0
-        groups.setdefault((unit.tasks, unit.is_stateful, part), []).append(unit.id)
-    for (_, is_stateful, _), units in sorted(groups.items()):
-        home = {unit: rack_of[draft.owner[unit]] for unit in units}
+    groups: dict[tuple[bool, int], list[TaskId]] = {}
+    for task in draft.tasks.values():
+        part = task.id.subtopology if settings.rack_strategy == "balance_subtopology" else 0
+        groups.setdefault((task.is_stateful, part), []).append(task.id)
+    for (is_stateful, _), tasks in sorted(groups.items()):
+        home = {task: rack_of[draft.owner[task]] for task in tasks}
         traffic, overlap = costs_of(settings) if is_stateful else (_STATELESS_TRAFFIC_COST, _STATELESS_NON_OVERLAP_COST)
-        _move_home(draft, home, _Exchange(home, _unit_cost(draft, home, traffic, overlap)).racks())
+        _move_home(draft, home, _Exchange(home, _task_cost(draft, home, traffic, overlap)).racks())
 
 
 def place_copies_near(
     draft: AssignmentDraft,
-    of_unit: Mapping[UnitId, list[str]],
+    of_task: Mapping[TaskId, list[str]],
     settings: AssignorSettings,
-    fits: Callable[[UnitId, str, str], bool],
+    fits: Callable[[TaskId, str, str], bool],
 ) -> None:
-    """Let members exchange copies where that costs less; `fits(unit, source, target)` says whether a copy may go there."""
+    """Let members exchange copies where that costs less; `fits(task, source, target)` says whether a copy may go there."""
     if settings.are_racks_ignored:
         return
     traffic, overlap = costs_of(settings)
-    before = {unit: set(members) for unit, members in of_unit.items()}
+    before = {task: set(members) for task, members in of_task.items()}
 
-    def cost(unit: UnitId, member: str) -> int:
-        far = _far(draft.units[unit].changelog_racks, draft.members[member].rack)
-        return traffic * far + (overlap if member not in before[unit] else 0)
+    def cost(task: TaskId, member: str) -> int:
+        far = _far(draft.tasks[task].changelog_racks, draft.members[member].rack)
+        return traffic * far + (overlap if member not in before[task] else 0)
 
-    held: dict[str, set[UnitId]] = {member: set() for member in draft.members}
-    for unit, members in of_unit.items():
+    held: dict[str, set[TaskId]] = {member: set() for member in draft.members}
+    for task, members in of_task.items():
         for member in members:
-            held[member].add(unit)
+            held[member].add(task)
     for _ in range(_ROUNDS):
         swapped = 0
         for one, other in _pairs(draft):
-            for unit, source, target in _swaps(draft.units, held, one, other, cost, fits):
-                of_unit[unit][of_unit[unit].index(source)] = target
-                held[source].discard(unit)
-                held[target].add(unit)
+            for task, source, target in _swaps(held, one, other, cost, fits):
+                of_task[task][of_task[task].index(source)] = target
+                held[source].discard(task)
+                held[target].add(task)
                 swapped += 1
         if not swapped:
             return
 
 
 def costs_of(settings: AssignorSettings) -> tuple[int, int]:
-    """What a partition in another rack costs, and what a unit costs that goes elsewhere."""
+    """What a partition in another rack costs, and what a task costs that goes elsewhere."""
     return (
         _TRAFFIC_COST if settings.rack_traffic_cost is None else settings.rack_traffic_cost,
         _NON_OVERLAP_COST if settings.rack_non_overlap_cost is None else settings.rack_non_overlap_cost,
@@ -85,32 +85,32 @@ def _far(partitions: Sequence[frozenset[str]], rack: str) -> int:
     return sum(rack not in racks for racks in partitions)
 
 
-def _unit_cost(draft: AssignmentDraft, home: Mapping[UnitId, str], traffic: int, overlap: int) -> Cost:
-    def cost(unit: UnitId, rack: str) -> int:
-        return traffic * _far(draft.units[unit].racks, rack) + (overlap if rack != home[unit] else 0)
+def _task_cost(draft: AssignmentDraft, home: Mapping[TaskId, str], traffic: int, overlap: int) -> Cost:
+    def cost(task: TaskId, rack: str) -> int:
+        return traffic * _far(draft.tasks[task].racks, rack) + (overlap if rack != home[task] else 0)
 
     return cost
 
 
 class _Exchange:
-    """Units that go round between racks as long as a round saves something; then no exchange is better than what there is.
+    """Tasks that go round between racks as long as a round saves something; then no exchange is better than what there is.
 
-    An edge from one rack to another is the unit whose move costs least, or saves most. A cycle whose sum is negative is a
-    round that saves: each rack on it gives a unit and gets one.
+    An edge from one rack to another is the task whose move costs least, or saves most. A cycle whose sum is negative is a
+    round that saves: each rack on it gives a task and gets one.
     """
 
-    def __init__(self, home: Mapping[UnitId, str], cost: Cost) -> None:
+    def __init__(self, home: Mapping[TaskId, str], cost: Cost) -> None:
         self._at = dict(home)
         self._cost = cost
         self._names = sorted(set(home.values()))
-        self._best: dict[tuple[str, str], list[tuple[int, UnitId]]] = {
+        self._best: dict[tuple[str, str], list[tuple[int, TaskId]]] = {
             (one, other): [] for one in self._names for other in self._names if one != other
         }
-        for unit in home:
-            self._offer(unit)
+        for task in home:
+            self._offer(task)
 
-    def racks(self) -> dict[UnitId, str]:
-        """Where each unit ends."""
+    def racks(self) -> dict[TaskId, str]:
+        """Where each task ends."""
         while True:
             cycle = self._cycle()
             if cycle is None:
@@ -123,21 +123,21 @@ class _Exchange:
                 assert edge is not None
                 self._offer(edge[1])
 
-    def _offer(self, unit: UnitId) -> None:
-        here = self._at[unit]
+    def _offer(self, task: TaskId) -> None:
+        here = self._at[task]
         for rack in self._names:
             if rack != here:
-                heapq.heappush(self._best[here, rack], (self._cost(unit, rack) - self._cost(unit, here), unit))
+                heapq.heappush(self._best[here, rack], (self._cost(task, rack) - self._cost(task, here), task))
 
-    def _edge(self, one: str, other: str) -> tuple[int, UnitId] | None:
-        """The unit of a rack that goes to another at the least cost."""
+    def _edge(self, one: str, other: str) -> tuple[int, TaskId] | None:
+        """The task of a rack that goes to another at the least cost."""
         known = self._best[one, other]
         while known and self._at[known[0][1]] != one:
             heapq.heappop(known)
         return known[0] if known else None
 
     def _cycle(self) -> list[str] | None:
-        """Racks in a circle around which units are passed on at a gain, the first of them once more at the end."""
+        """Racks in a circle around which tasks are passed on at a gain, the first of them once more at the end."""
         edges = [(one, other, edge[0]) for one, other in self._best if (edge := self._edge(one, other)) is not None]
         distance, came_from = dict.fromkeys(self._names, 0), dict[str, str]()
         last = None
@@ -157,23 +157,23 @@ class _Exchange:
         return found[::-1]
 
 
-def _move_home(draft: AssignmentDraft, home: Mapping[UnitId, str], ends: Mapping[UnitId, str]) -> None:
+def _move_home(draft: AssignmentDraft, home: Mapping[TaskId, str], ends: Mapping[TaskId, str]) -> None:
     """Give what comes to a rack to those of its members that had to give something, where there is state to whom has it."""
     room: dict[str, int] = {}
-    coming: dict[str, list[UnitId]] = {}
-    for unit, rack in sorted(ends.items()):
-        if rack != home[unit]:
-            room[draft.owner[unit]] = room.get(draft.owner[unit], 0) + 1
-            coming.setdefault(rack, []).append(unit)
-    for rack, units in sorted(coming.items()):
+    coming: dict[str, list[TaskId]] = {}
+    for task, rack in sorted(ends.items()):
+        if rack != home[task]:
+            room[draft.owner[task]] = room.get(draft.owner[task], 0) + 1
+            coming.setdefault(rack, []).append(task)
+    for rack, tasks in sorted(coming.items()):
         targets = sorted(member for member in room if draft.members[member].rack == rack)
-        wishes = sorted((draft.members[m].lag_of(draft.units[u]), u, m) for u in units for m in targets)
-        waiting = set(units)
-        for _, unit, member in wishes:
-            if unit in waiting and room[member]:
-                waiting.discard(unit)
+        wishes = sorted((draft.members[m].lag_of(draft.tasks[u]), u, m) for u in tasks for m in targets)
+        waiting = set(tasks)
+        for _, task, member in wishes:
+            if task in waiting and room[member]:
+                waiting.discard(task)
                 room[member] -= 1
-                draft.move(unit, member)
+                draft.move(task, member)
 
 
 def _pairs(draft: AssignmentDraft) -> Iterator[tuple[str, str]]:
@@ -185,13 +185,12 @@ def _pairs(draft: AssignmentDraft) -> Iterator[tuple[str, str]]:
 
 
 def _swaps(
-    units: Mapping[UnitId, Unit],
-    held: Mapping[str, set[UnitId]],
+    held: Mapping[str, set[TaskId]],
     one: str,
     other: str,
     cost: Cost,
-    fits: Callable[[UnitId, str, str], bool],
-) -> Iterator[tuple[UnitId, str, str]]:
+    fits: Callable[[TaskId, str, str], bool],
+) -> Iterator[tuple[TaskId, str, str]]:
     """Which copies two members exchange as long as it saves something, each as it goes from one to the other."""
     while True:
         there, back = _gains(held, one, other, cost), _gains(held, other, one, cost)
@@ -199,11 +198,11 @@ def _swaps(
             return
         found = next(
             (
-                (unit, instead)
-                for gain, unit in there
+                (task, instead)
+                for gain, task in there
                 for loss, instead in back
-                if gain + loss < 0 and units[unit].tasks == units[instead].tasks
-                if fits(unit, one, other) and fits(instead, other, one)
+                if gain + loss < 0
+                if fits(task, one, other) and fits(instead, other, one)
             ),
             None,
         )
@@ -213,6 +212,6 @@ def _swaps(
         yield found[1], other, one
 
 
-def _gains(held: Mapping[str, set[UnitId]], source: str, target: str, cost: Cost) -> list[tuple[int, UnitId]]:
+def _gains(held: Mapping[str, set[TaskId]], source: str, target: str, cost: Cost) -> list[tuple[int, TaskId]]:
     """What it costs to have each copy there instead of here, those that save most first."""
-    return sorted((cost(unit, target) - cost(unit, source), unit) for unit in held[source] - held[target])
+    return sorted((cost(task, target) - cost(task, source), task) for task in held[source] - held[target])

@@ -1,4 +1,4 @@
-"""Where copies of state should be: never where the unit runs, spread over tags, evenly, and where they are already."""
+"""Where copies of state should be: never where the task runs, spread over tags, evenly, and where they are already."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterable
 from penstock.client.assignment.assignor.draft import AssignmentDraft, Lightest
 from penstock.client.assignment.assignor.model import AssignorSettings
 from penstock.client.assignment.assignor.racks import place_copies_near
-from penstock.ids import UnitId
+from penstock.ids import TaskId
 
 TagEntry = tuple[str, str]
 
 
 class StandbyAssignor:
-    """Deals out the copies of all units over a draft on which the units themselves are placed."""
+    """Deals out the copies of all tasks over a draft on which the tasks themselves are placed."""
 
     def __init__(self, draft: AssignmentDraft, settings: AssignorSettings) -> None:
         self._draft = draft
         self._settings = settings
         self._copies = settings.standby_replicas
         self._tags = settings.rack_aware_tags
-        self._load = dict(draft.tasks)
-        self.of_unit: dict[UnitId, list[str]] = {unit.id: [] for unit in draft.units.values() if unit.is_stateful}
-        self._of_member: dict[str, dict[UnitId, None]] = {member: {} for member in draft.members}
+        self._load = dict(draft.counts)
+        self.of_task: dict[TaskId, list[str]] = {task.id: [] for task in draft.tasks.values() if task.is_stateful}
+        self._of_member: dict[str, dict[TaskId, None]] = {member: {} for member in draft.members}
         self._entries = {member: self._entries_of(member) for member in draft.members}
         self._values = {
             tag: {value for entries in self._entries.values() for t, value in entries if t == tag} for tag in self._tags
@@ -32,74 +32,74 @@ class StandbyAssignor:
             groups.setdefault(entries, []).append(member)
         # Members with the same tags are chosen among by their load alone; this keeps a wrong zone from being walked through.
         self._groups = {entries: Lightest(members, self._weight) for entries, members in groups.items()}
-        self._holders: dict[str, list[str]] = {}
+        self._holders: dict[TaskId, list[str]] = {}
         for known in draft.members.values():
-            for unit in draft.state_of(known.id):
-                if unit in known.standby:
-                    self._holders.setdefault(unit, []).append(known.id)
+            for task in draft.state_of(known.id):
+                if task in known.standby:
+                    self._holders.setdefault(task, []).append(known.id)
 
-    def place(self) -> dict[UnitId, list[str]]:
-        """The members that keep a copy of each unit."""
+    def place(self) -> dict[TaskId, list[str]]:
+        """The members that keep a copy of each task."""
         if not self._copies or len(self._draft.members) < 2:
-            return self.of_unit
+            return self.of_task
         kept = self._kept()
         if kept is None:
-            for unit in sorted(self.of_unit):
-                self._place_unit(unit)
+            for task in sorted(self.of_task):
+                self._place_task(task)
             self._even_out()
-        self.bring_near(self.of_unit if kept is None else kept)
-        return self.of_unit
+        self.bring_near(self.of_task if kept is None else kept)
+        return self.of_task
 
-    def bring_near(self, of_unit: dict[UnitId, list[str]]) -> None:
+    def bring_near(self, of_task: dict[TaskId, list[str]]) -> None:
         """Let the members exchange these copies where that brings them nearer to their changelogs."""
-        self.of_unit = of_unit
-        place_copies_near(self._draft, of_unit, self._settings, self._fits)
+        self.of_task = of_task
+        place_copies_near(self._draft, of_task, self._settings, self._fits)
 
     # -- as it was -----------------------------------------------------------------------------------------------------
 
-    def _kept(self) -> dict[UnitId, list[str]] | None:
+    def _kept(self) -> dict[TaskId, list[str]] | None:
         """The copies there are, where they are complete, allowed, spread over the tags and even: nothing moves then."""
         load = dict(self._load)
-        found: dict[UnitId, list[str]] = {}
-        for unit in self.of_unit:
-            holders = sorted(h for h in self._holders.get(unit, ()) if h != self._draft.owner[unit])
-            places = {self._where(member) for member in (self._draft.owner[unit], *holders)}
-            if len(holders) != self._copies or len(places) != self._copies + 1 or not self._is_spread(unit, holders):
+        found: dict[TaskId, list[str]] = {}
+        for task in self.of_task:
+            holders = sorted(h for h in self._holders.get(task, ()) if h != self._draft.owner[task])
+            places = {self._where(member) for member in (self._draft.owner[task], *holders)}
+            if len(holders) != self._copies or len(places) != self._copies + 1 or not self._is_spread(task, holders):
                 return None
-            found[unit] = holders
+            found[task] = holders
             for holder in holders:
-                load[holder] += self._draft.units[unit].tasks
+                load[holder] += 1
         per_thread = {member: load[member] / self._draft.members[member].capacity for member in load}
         most = max(per_thread, key=lambda member: (load[member] - 1) / self._draft.members[member].capacity)
         least = min((load[member] + 1) / self._draft.members[member].capacity for member in load)
         return found if (load[most] - 1) / self._draft.members[most].capacity < least else None
 
-    def _is_spread(self, unit: UnitId, holders: Iterable[str]) -> bool:
-        members = [self._draft.owner[unit], *holders]
+    def _is_spread(self, task: TaskId, holders: Iterable[str]) -> bool:
+        members = [self._draft.owner[task], *holders]
         return all(
             len({value for member in members for t, value in self._entries[member] if t == tag})
             == min(len(members), len(self._values[tag]))
             for tag in self._tags
         )
 
-    # -- one unit ------------------------------------------------------------------------------------------------------
+    # -- one task ------------------------------------------------------------------------------------------------------
 
-    def _place_unit(self, unit: UnitId) -> None:
-        """Copies of one unit: each on values of all tags that are not used yet; then, where there are none, anywhere."""
+    def _place_task(self, task: TaskId) -> None:
+        """Copies of one task: each on values of all tags that are not used yet; then, where there are none, anywhere."""
         draft = self._draft
-        last, used = draft.owner[unit], set[TagEntry]()
-        while len(self.of_unit[unit]) < self._copies:
-            self._use(last, 1 + len(self.of_unit[unit]), used)
-            member = self._find(unit, lambda entries: not entries & used)
+        last, used = draft.owner[task], set[TagEntry]()
+        while len(self.of_task[task]) < self._copies:
+            self._use(last, 1 + len(self.of_task[task]), used)
+            member = self._find(task, lambda entries: not entries & used)
             if member is None:
                 break
-            self._give(unit, member)
+            self._give(task, member)
             last = member
-        while len(self.of_unit[unit]) < self._copies:
-            member = self._find(unit, lambda _: True)
+        while len(self.of_task[task]) < self._copies:
+            member = self._find(task, lambda _: True)
             if member is None:
                 return
-            self._give(unit, member)
+            self._give(task, member)
 
     def _use(self, member: str, members: int, used: set[TagEntry]) -> None:
         """Mark a member's tag values as used; a tag all of whose values are used tells nothing any more."""
@@ -109,10 +109,10 @@ class StandbyAssignor:
             else:
                 used.add((tag, value))
 
-    def _find(self, unit: UnitId, suits: Callable[[frozenset[TagEntry]], bool]) -> str | None:
+    def _find(self, task: TaskId, suits: Callable[[frozenset[TagEntry]], bool]) -> str | None:
         """A member that keeps a copy already, else the one with the least to do."""
-        taken = {self._where(self._draft.owner[unit]), *map(self._where, self.of_unit[unit])}
-        for member in self._holders.get(unit, ()):
+        taken = {self._where(self._draft.owner[task]), *map(self._where, self.of_task[task])}
+        for member in self._holders.get(task, ()):
             if self._where(member) not in taken and suits(self._entries[member]):
                 return member
         found = [
@@ -137,12 +137,12 @@ class StandbyAssignor:
             if move is None:
                 stuck.add(source)
                 continue
-            unit, target = move
-            self._take(unit, source)
-            self._give(unit, target)
+            task, target = move
+            self._take(task, source)
+            self._give(task, target)
             heaviest.changed(source, target)
 
-    def _best_move(self, source: str) -> tuple[UnitId, str] | None:
+    def _best_move(self, source: str) -> tuple[TaskId, str] | None:
         """A copy that a lighter member may take; only the lightest few of each group of tags are asked."""
         for lightest in self._groups.values():
             asked: set[str] = set()
@@ -152,19 +152,15 @@ class StandbyAssignor:
                     break
                 asked.add(target)
                 mine = self._of_member[source]
-                with_state = (unit for unit in self._draft.state_of(target) if unit in mine)
-                for unit in (*with_state, *reversed(mine)):
-                    if self._may_move(unit, source, target):
-                        return unit, target
+                with_state = (task for task in self._draft.state_of(target) if task in mine)
+                for task in (*with_state, *reversed(mine)):
+                    if self._fits(task, source, target):
+                        return task, target
         return None
 
-    def _may_move(self, unit: UnitId, source: str, target: str) -> bool:
-        tasks = self._draft.units[unit].tasks
-        return self._per_thread(source, -tasks) >= self._per_thread(target, tasks) and self._fits(unit, source, target)
-
-    def _fits(self, unit: UnitId, source: str, target: str) -> bool:
+    def _fits(self, task: TaskId, source: str, target: str) -> bool:
         """Whether a copy may be at one member instead of another: apart from the others, and over as many values of tags."""
-        others = [self._draft.owner[unit], *(member for member in self.of_unit[unit] if member != source)]
+        others = [self._draft.owner[task], *(member for member in self.of_task[task] if member != source)]
         if self._where(target) in map(self._where, others):
             return False
         spread = frozenset[TagEntry]().union(*(self._entries[member] for member in others))
@@ -172,16 +168,16 @@ class StandbyAssignor:
 
     # -- books ---------------------------------------------------------------------------------------------------------
 
-    def _give(self, unit: UnitId, member: str) -> None:
-        self.of_unit[unit].append(member)
-        self._of_member[member][unit] = None
-        self._load[member] += self._draft.units[unit].tasks
+    def _give(self, task: TaskId, member: str) -> None:
+        self.of_task[task].append(member)
+        self._of_member[member][task] = None
+        self._load[member] += 1
         self._groups[self._entries[member]].changed(member)
 
-    def _take(self, unit: UnitId, member: str) -> None:
-        self.of_unit[unit].remove(member)
-        del self._of_member[member][unit]
-        self._load[member] -= self._draft.units[unit].tasks
+    def _take(self, task: TaskId, member: str) -> None:
+        self.of_task[task].remove(member)
+        del self._of_member[member][task]
+        self._load[member] -= 1
         self._groups[self._entries[member]].changed(member)
 
     def _weight(self, member: str) -> tuple[float, ...]:

@@ -1,0 +1,86 @@
+"""The states of a task of this instance, and one row of the table of tasks.
+
+      the group assigns it                    offsets read                a thread is told to open it
+    ──────────────────────► UNREAD ──► READING ──► READY ──────────────────────────► OPENING
+                              ▲  ▲        │  ▲       ▲                                  │ it is open
+                              │  │        ▼  │       │ the thread has closed it         ▼
+                              │  │  RESTORING_ASIDE  └──────────────── CLOSING ◄── RESTORING ──► RUNNING
+                              │  │  (a copy, while other tasks run)       ▲                         │
+                              │  └── its thread has failed ───────────────│─────────────────────────┤
+                              └──── another member had it meanwhile       └── it moves, or is read anew
+
+`TaskManager` alone changes the table.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.errors import StreamsError
+from penstock.ids import TaskId, TopicPartition
+from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.spark.messages import TaskStart
+
+
+class TaskState(enum.Enum):
+    """What is done with a task of this instance."""
+
+    UNREAD = "its offsets are not known"
+    READING = "its offsets are being read"
+    RESTORING_ASIDE = "its state is restored as a copy, while other tasks run"
+    READY = "its offsets are known, and no thread has it open"
+    OPENING = "a thread was told to open it"
+    RESTORING = "a thread has it open and restores its state"
+    RUNNING = "a thread processes its records"
+    CLOSING = "a thread has it open that has to close it"
+
+
+_S = TaskState
+_ALLOWED: Mapping[TaskState, frozenset[TaskState]] = {
+    _S.UNREAD: frozenset({_S.READING}),
+    _S.READING: frozenset({_S.UNREAD, _S.READY, _S.RESTORING_ASIDE}),
+    _S.RESTORING_ASIDE: frozenset({_S.UNREAD}),
+    _S.READY: frozenset({_S.UNREAD, _S.OPENING}),
+    _S.OPENING: frozenset({_S.UNREAD, _S.RESTORING, _S.RUNNING, _S.CLOSING}),
+    _S.RESTORING: frozenset({_S.UNREAD, _S.RUNNING, _S.CLOSING}),
+    _S.RUNNING: frozenset({_S.UNREAD, _S.RESTORING, _S.CLOSING}),
+    _S.CLOSING: frozenset({_S.UNREAD, _S.READY}),
+}
+HELD = frozenset({_S.OPENING, _S.RESTORING, _S.RUNNING, _S.CLOSING})
+
+
+@dataclass
+class TaskRow:
+    """A task of this instance: one row of the table."""
+
+    state: TaskState = TaskState.UNREAD
+    owner: int | None = None
+    """The thread where it should be."""
+    holder: int | None = None
+    """The thread that has it open, or was told to open it."""
+    assignment: int = 0
+    """The number of the assignment under which its offsets were read."""
+    reading: int = 0
+    is_stale: bool = False
+    """Whether its offsets have to be read again once nobody has it open."""
+    committed: dict[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
+    loaded: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Where its partitions were to be read from when its offsets were read."""
+    positions: dict[TopicPartition, int] = field(default_factory=dict)
+    lags: dict[TopicPartition, int] = field(default_factory=dict)
+    timer: int | None = None
+    idle_until: int | None = None
+
+    def become(self, task: TaskId, new: TaskState) -> None:
+        """Change the state; raise `StreamsError` for a change that is not drawn above."""
+        if new is not self.state and new not in _ALLOWED[self.state]:
+            raise StreamsError(f"task {task} cannot become {new.name}: it is {self.state.name}")
+        self.state = new
+
+    @property
+    def start(self) -> TaskStart:
+        """What a thread begins with that opens the task."""
+        offsets = {p: self.committed[p].offset if p in self.committed else at for p, at in self.loaded.items()}
+        return TaskStart(dict(self.committed), offsets)
