@@ -164,3 +164,30 @@ def test_should_build_the_site_with_every_public_name(tmp_path: Path) -> None:
     assert not [name for name in penstock.__all__ if f".{name}" not in reference and f">{name}" not in reference]
     assert "<blockquote>" not in reference, "an example of a docstring is shown as a quotation, not as code"
     assert 'class="gp">&gt;&gt;&gt; ' in reference
+
+
+def test_should_draw_the_same_texts_for_a_reader_with_the_same_seed() -> None:
+    reading = loaded("reading_test")
+    file = ROOT / "src" / "penstock" / "hashing.py"
+    texts = [text for page in reading.pages() for text in reading.sentences(page)]
+    assert len(texts) > 2 * reading.DRAWN
+    assert reading.drawn(texts, 1) == reading.drawn(texts, 1)
+    assert reading.drawn(texts, 1) != reading.drawn(texts, 2)
+    assert all(len(text.text.split()) > 12 for text in reading.docstrings(file))
+
+
+def test_should_take_sentences_and_long_cells_for_a_reader_and_no_code(tmp_path: Path) -> None:
+    reading = loaded("reading_test")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A heading that is not read\n\nThe first sentence has five words. It ends there,\nand this one follows.\n\n"
+        "- An item with a [link](to.md) is read.\n\n```\nthis code is left out of it\n```\n\n"
+        "| a cell that is long enough to be read | short |\n"
+    )
+    reading.ROOT = tmp_path
+    assert [text.text for text in reading.sentences(page)] == [
+        "The first sentence has five words.",
+        "It ends there, and this one follows.",
+        "An item with a link is read.",
+        "a cell that is long enough to be read",
+    ]

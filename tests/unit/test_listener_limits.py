@@ -37,7 +37,7 @@ def test_should_list_the_limits_of_the_query_server() -> None:
         f"{guard.REQUEST_SECONDS:.0f} s for an answer, {guard.SEND_SECONDS:.0f} s without reading, "
         f"{connections.KEEP_ALIVE_SECONDS} s idle; a table {guard.TABLE_SECONDS / 60:.0f} minutes, "
         f"a viewer {guard.VIEWER_SECONDS / 3600:.0f} h",
-        "the connection that has waited for its client for longest is aborted; 503 where all slots of a kind are taken",
+        "the connection that has waited for its client for longest is closed; 503 if all slots of a kind are in use",
     ]
     # All that can be answered at a time fits into the connections: one of them waits for its client and can be given up.
     assert sum(slots.values()) < connections.MAX_CONNECTIONS
