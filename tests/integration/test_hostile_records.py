@@ -1,4 +1,4 @@
-"""Records made to run code in the worker, or to end the application, go through Spark's shuffle like any others."""
+"""Records made to run code in the worker, to end it, or to stop a partition."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from penstock.spark.record_block import BLOCK_HEADER
+from tests.abuse.test_blocks import HOSTILE
 from tests.harness.hostile import feed_header_that_is_no_text, hostile_headers, payload
 from tests.harness.kafka import Kafka, Message, unique, wait_until
-from tests.integration.topologies import all_that_is_shuffled, pipe
+from tests.integration.topologies import all_that_is_shuffled, pipe, repartitioned_and_counted
 
 Run = Callable[..., Any]
 
@@ -58,6 +60,28 @@ def test_should_run_nothing_that_a_record_brings_and_go_on(kafka: Kafka, run: Ru
         assert len(plain) == 1
         assert {m.headers[: len(headers)] for m in written if m not in plain} == {headers}
     assert {m.headers for m in kafka.read(counts) if m.key != b"plain"} == {headers}
+
+
+def test_should_take_hostile_blocks_in_repartition_topics_for_plain_records(kafka: Kafka, run: Run) -> None:
+    """Handlers may be those that fail: any bytes are a text, so nobody is asked."""
+    source, copies, counts = (unique(name) for name in ("in", "copies", "counts"))
+    kafka.create(source, copies, counts, partitions=1)
+    config = {"application.id": unique("blocks")}
+    now = int(time.time() * 1000)
+    kafka.feed(source, [Message(b"k", b"first", now)])
+    streams = run(repartitioned_and_counted(source, copies, counts), config)
+    kafka.read(copies, 1)
+    hostile = [Message(b"hostile", made(), now, ((BLOCK_HEADER, b"1"),)) for made in HOSTILE.values()]
+    small = [message for message in hostile if len(message.value or b"") < 900_000]
+    for name in ("again", "words"):
+        kafka.feed(f"{config['application.id']}-{name}-repartition", small)
+    kafka.feed(source, [Message(b"k", b"first", now), Message(b"k", b"last", now)])
+    copied = [(m.key, m.value) for m in kafka.read(copies, 3 + len(small)) if m.key != b"hostile"]
+    assert copied == [(b"k", b"first"), (b"k", b"first"), (b"k", b"last")]
+    wanted = {b"first": 2, b"last": 1, b"hostile": len(small)}
+    wait_until(lambda: {m.key: int.from_bytes(m.value or b"", "big") for m in kafka.read(counts)} == wanted, "all is counted")
+    assert streams.state.name == "RUNNING"
+    assert streams.failure is None
 
 
 CODECS = ("zstd", "gzip", "lz4", "snappy")

@@ -373,7 +373,7 @@ class ActiveTasks:
         nothing = RawColumns(*partition, [], [], [], [])
         nothing.unreadable = raw.unreadable
         opened.task.add_records(partition, nothing, next_offset)
-        for part, offset in expand(raw):
+        for part, offset in expand(raw, partition.topic in self._plan.takes_counts):
             if isinstance(part, RawColumns):
                 opened.task.add_records(partition, part, next_offset)
                 continue
