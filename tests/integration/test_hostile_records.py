@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from penstock.spark.record_block import BLOCK_HEADER
 from tests.abuse.test_blocks import HOSTILE
@@ -118,3 +123,20 @@ def test_should_go_on_behind_records_that_unpack_to_more_than_consumers_take(kaf
     letters = [dict(message.headers) for message in kafka.read(dead, 8)]
     assert [int(headers["__streams.errors.offset"]) for headers in letters] == [1, 3, 5, 7, 10, 12, 14, 16]
     assert {headers["__streams.errors.topic"] for headers in letters} == {source.encode()}
+
+
+BOMBS, BOMB = 15, 40_000_000
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_should_unpack_one_batch_at_a_time_with_the_smallest_fetches(kafka: Kafka, codec: str) -> None:
+    """All bombs fit into one fetch of the ordinary size. docs/security.md says what is in memory at a time: five of them."""
+    source = unique("in")
+    kafka.create(source, partitions=1, configs={"max.message.bytes": "10000000"})
+    settings = {"compression.type": codec, "message.max.bytes": 2 * BOMB, "batch.num.messages": 1}
+    for number in range(BOMBS):
+        kafka.feed(source, [Message(b"%d" % number, bytes(BOMB), 1)], settings)
+    given = kafka.bootstrap_servers, source, str(BOMBS), json.dumps({"consumer.fetch.max.bytes": 1_000})
+    command = [sys.executable, "-m", "tests.harness.apps.peak_memory", *given]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    assert int(done.stdout) < (16 << 20) + 5 * BOMB

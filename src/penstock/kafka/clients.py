@@ -190,11 +190,13 @@ def refused(doing: str, error: KafkaError) -> BrokerError:
 def _consumer(given: Mapping[str, Any]) -> dict[str, Any]:
     # Java's default; librdkafka's is read_committed.
     translated = {"isolation.level": "read_uncommitted", **_translated(given)}
+    translated.pop("message.max.bytes", None)  # of no use to a consumer, and no fetch may be smaller
     if "fetch.max.bytes" in translated:
         # librdkafka wants the limits of a message, a fetch and an answer in this order.
         limit = max(1000, int(translated["fetch.max.bytes"]))
         translated |= {"fetch.max.bytes": limit, "message.max.bytes": min(limit, 1 << 20)}
-        translated["receive.message.max.bytes"] = max(100_000_000, limit + 512)
+        answer = int(translated.get("receive.message.max.bytes", 100_000_000))
+        translated["receive.message.max.bytes"] = max(answer, limit + 512)
     return translated
 
 

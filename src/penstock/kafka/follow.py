@@ -18,15 +18,16 @@ from penstock.ids import TopicPartition
 from penstock.kafka.abandon import close_within
 from penstock.kafka.client_metrics import ClientMetrics
 from penstock.kafka.clients import open_client, refused
-from penstock.kafka.fetch import FetchRange, append_messages, end_of_run, offsets_of
+from penstock.kafka.fetch import AHEAD_KIB, FETCH_BYTES, MOST_BYTES, FetchRange, append_messages, end_of_run, offsets_of
 
 # Brokers answer as soon as there is a record. Where there is none, the end of a partition is told when they answer in vain.
 _SETTINGS = {
     "queued.min.messages": 100_000,
-    "queued.max.messages.kbytes": 16 << 10,
+    "queued.max.messages.kbytes": AHEAD_KIB,
     "fetch.wait.max.ms": 100,
     "fetch.queue.backoff.ms": 1,
-    "fetch.message.max.bytes": 4 << 20,
+    "fetch.message.max.bytes": FETCH_BYTES,
+    "fetch.max.bytes": FETCH_BYTES,
 }
 _AT_ONCE = 10_000
 
@@ -56,6 +57,8 @@ class Follower:
         self._consumer: Consumer | None = None
         self._at: dict[TopicPartition, int] = {}
         self._messages: dict[TopicPartition, list[Message]] = {}
+        self._bytes = 0
+        """How long the values of these are."""
         self._ends: dict[TopicPartition, int] = {}
         self.trouble: dict[TopicPartition, str] = {}
         """Partitions that it cannot read on, and why: a batch that cannot be read, an offset that is not in the log."""
@@ -84,7 +87,7 @@ class Follower:
             return
         self._take_in(first)
         # Not `consume` alone: it waits until it has as many as it was asked for.
-        while self.waiting < most and (more := self._consumer.consume(_AT_ONCE, 0)):
+        while self.waiting < most and not self.is_full and (more := self._consumer.consume(_AT_ONCE, 0)):
             self._take_in_all(more)
 
     def wait_apart(self, seconds: float, sleep: Callable[[float], object] = time.sleep, most: int = _AT_ONCE) -> None:
@@ -97,6 +100,11 @@ class Follower:
     def waiting(self) -> int:
         """How many records have come and were not taken."""
         return sum(map(len, self._messages.values()))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether enough has come for a batch, by its size in bytes."""
+        return self._bytes >= MOST_BYTES
 
     @property
     def has_skipped(self) -> bool:
@@ -126,6 +134,7 @@ class Follower:
                 if share < len(messages):
                     self._messages[partition] = messages[share:]
                     del messages[share:]
+            self._bytes -= sum(map(len, messages))
             end = messages[-1].offset() + 1 if messages else start
             if partition not in self._messages:
                 end = max(end, self._ends.get(partition, -1))
@@ -157,7 +166,7 @@ class Follower:
         """Fetch nothing until it is told where to follow."""
         if self._consumer is not None and self._at:
             self._consumer.unassign()
-        self._at, self._messages, self._ends, self.trouble = {}, {}, {}, {}
+        self._at, self._messages, self._bytes, self._ends, self.trouble = {}, {}, 0, {}, {}
 
     def serve(self) -> None:
         """Let a consumer that rests tell its statistics; one that follows does it by itself."""
@@ -169,7 +178,7 @@ class Follower:
         if self._consumer is not None:
             close_within("a consumer", self._consumer.close)
         self._consumer = None
-        self._at, self._messages, self._ends = {}, {}, {}
+        self._at, self._messages, self._bytes, self._ends = {}, {}, 0, {}
 
     def _take_in_all(self, messages: Sequence[Message]) -> None:
         """Take in messages run by run: a broker answers with many of one partition together."""
@@ -184,6 +193,7 @@ class Follower:
             partition = TopicPartition(partitions[start][1], partitions[start][0])
             if messages[start].offset() >= self._at.get(partition, math.inf):
                 self._messages.setdefault(partition, []).extend(messages[start:stop])
+                self._bytes += sum(map(len, messages[start:stop]))
                 self._ends.pop(partition, None)
             start = stop
 
@@ -197,6 +207,7 @@ class Follower:
         if error is None:
             if message.offset() >= self._at.get(partition, message.offset() + 1):
                 self._messages.setdefault(partition, []).append(message)
+                self._bytes += len(message)
                 self._ends.pop(partition, None)
         elif error.code() == KafkaError._PARTITION_EOF:
             self._ends[partition] = message.offset()

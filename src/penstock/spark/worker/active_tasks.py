@@ -25,7 +25,7 @@ from penstock.kafka.clients import (
     reads_committed,
     restore_consumer_config,
 )
-from penstock.kafka.fetch import FetchRange, LenientFetcher, OffsetOutOfRangeError, RangeFetcher
+from penstock.kafka.fetch import MOST_BYTES, FetchRange, LenientFetcher, OffsetOutOfRangeError, RangeFetcher
 from penstock.kafka.follow import Follower, Taken
 from penstock.kafka.log_reader import LogReader
 from penstock.kafka.log_transport import LogTransport, log_transport
@@ -114,7 +114,7 @@ class ActiveTasks:
         self._reads_committed = reads_committed(settings)
         reads = self.client_metrics(CONSUMER, consumer_id)
         ends = BatchEnds(partial(self._log_transport, restorer_id))
-        self._fetcher = LenientFetcher(settings, metrics=reads, batch_end=ends)
+        self._fetcher = LenientFetcher(settings, metrics=reads, batch_end=ends, most_bytes=MOST_BYTES)
         self.follower = Follower(settings, reads)
         restoring = restore_consumer_config(self._config, restorer_id)
         self._restores_committed = reads_committed(restoring)

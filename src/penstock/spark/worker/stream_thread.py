@@ -156,7 +156,7 @@ class StreamThread:
             if follower.trouble:
                 self._batch(self._read_troubled(), due, now)
                 self._follow()
-            elif (waiting or due) and (waiting >= self._pacing.records or now >= free_at):
+            elif (waiting or due) and (waiting >= self._pacing.records or follower.is_full or now >= free_at):
                 taken = follower.take(self._pacing.records)
                 self._batch(taken, due, now)
                 heard = self._now() if taken.records else heard
