@@ -249,15 +249,15 @@ def decode_decision_without_version(raw: bytes) -> Decision:
     told = _json(raw)
     active = {_text(p, "active"): _units(units, "active") for p, units in _mapping(told.get("active", {}), "active").items()}
     copies = {_text(p, "copies"): _units(units, "copies") for p, units in _mapping(told.get("copies", {}), "copies").items()}
-    standbys: dict[UnitId, tuple[str, ...]] = {}
+    standbys: dict[UnitId, list[str]] = {}
     for process, units in copies.items():
         for unit in units:
-            standbys[unit] = (*standbys.get(unit, ()), process)
+            standbys.setdefault(unit, []).append(process)
     return Decision(
         _units(told.get("units"), "units"),
         _units(told.get("kept", []), "kept"),
         {unit: process for process, units in active.items() for unit in units},
-        standbys,
+        {unit: tuple(processes) for unit, processes in standbys.items()},
         {_text(p, "hosts"): _host(host) for p, host in _mapping(told.get("hosts", {}), "hosts").items()},
         _flag(told, "probing"),
         _number(told, "error", 0, 1_000, 0),

@@ -449,11 +449,11 @@ class ActiveTasks:
         """What a task wants to be written and committed."""
         opened = self.running[task_id]
         commit = opened.task.prepare_commit()
-        for partition, committed in commit.offsets.items():
-            commit.offsets[partition] = self._with_rows(opened, partition, committed)
         for partition, had in opened.had.items():
             if partition in commit.offsets:
                 commit.offsets[partition] = had.carried(commit.offsets[partition])
+        for partition, committed in commit.offsets.items():
+            commit.offsets[partition] = self._with_rows(opened, partition, committed)
         opened.advance_position(commit.offsets)
         return commit
 
