@@ -167,7 +167,7 @@ def _member(described: Any) -> MemberStatus:
         _shown((told.host if told is not None else "") or described.client_host).lstrip("/"),
         told.process_id if told is not None else "",
         told.capacity if told is not None else 0,
-        given.task_names,
+        given.units,
     )
 
 

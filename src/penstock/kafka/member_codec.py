@@ -12,13 +12,16 @@ partitions: for 100 instances and 1,000 partitions with standbys 5.4 KB for each
 
 from __future__ import annotations
 
-import json
 import re
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
 
 from penstock.ids import UnitId
 from penstock.kafka.members import Decision, MemberInfo, Shares
@@ -37,10 +40,6 @@ NO_PROOF = bytes(PROOF_BYTES)
 
 _MEMBER = struct.Struct(f">2sBB{PROOF_BYTES}s")
 _ASSIGNMENT = struct.Struct(f">2sB{PROOF_BYTES}sI")
-_MAX_TEXT = 200
-_MAX_CAPACITY = 10_000
-_MAX_NUMBER = 1 << 63
-_MAX_SUBTOPOLOGY = 1 << 31
 _TASK = re.compile(r"(0|[1-9][0-9]{0,8})_(0|[1-9][0-9]{0,8})", re.ASCII)
 
 
@@ -106,183 +105,167 @@ def _unpack(frame: struct.Struct, raw: bytes) -> tuple[Any, ...]:
 
 # -- members -----------------------------------------------------------------------------------------------------------
 
+# Types, lengths and ranges of fields, which msgspec compares with what comes. Bodies may have fields that are not known here.
+_Text = Annotated[str, Meta(max_length=200)]
+_Host = Annotated[str, Meta(max_length=MAX_ADDRESS)]
+_Unit = Annotated[UnitId, Meta(max_length=200)]
+_Units = Annotated[tuple[_Unit, ...], Meta(max_length=MAX_UNITS)]
+_UnitsOf = Annotated[dict[_Text, _Units], Meta(max_length=MAX_UNITS)]
+_ErrorCode = Annotated[int, Meta(ge=0, le=1_000)]
+
+
+class _FirstMember(msgspec.Struct):
+    """Version 1: exactly the fields of its first release, which refuses others."""
+
+    process_id: Annotated[str, Meta(min_length=1, max_length=200)]
+    capacity: Annotated[int, Meta(ge=0, le=10_000)] = 1
+    host: _Host = ""
+    active: _Units = ()
+    standby: _Units = ()
+    offsets: Annotated[dict[_Unit, Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]], Meta(max_length=MAX_UNITS)] = {}
+    tags: Annotated[dict[_Text, _Text], Meta(max_length=MAX_UNITS)] = {}
+    error_code: _ErrorCode = 0
+
+    def info(self) -> MemberInfo:
+        """What it says, once its texts were looked at."""
+        _check_texts((self.process_id,), self.active, self.standby, self.offsets, self.tags, self.tags.values())
+        _check_hosts([self.host])
+        return MemberInfo(*(getattr(self, name) for name in _FirstMember.__struct_fields__))
+
+
+class _Member(_FirstMember, kw_only=True):
+    generation: Annotated[int, Meta(ge=-1, le=1 << 31)] = -1
+    run: _Text = ""
+
 
 def encode_member(info: MemberInfo, generation: int, run: str) -> bytes:
     """The body of what a member tells; `generation` is the last it was part of, or -1, `run` something of its own."""
-    return _compressed({**_fields(info), "generation": generation, "run": run, "transport": info.transport})
+    return _compressed(_Member(*_fields(info), generation=generation, run=run))
 
 
 def decode_member(body: bytes) -> tuple[MemberInfo, int, str]:
     """What a member told, the last generation it was part of, and its run."""
-    told = _json(_decompressed(body))
-    return _member(told), _number(told, "generation", -1, 1 << 31, -1), _text(told.get("run", ""), "run")
+    told = _read(_Member, _decompressed(body), MAX_JSON)
+    _check_texts((told.run,))
+    return told.info(), told.generation, told.run
 
 
 def encode_member_without_version(info: MemberInfo) -> bytes:
-    """Version 1: exactly the fields of its first release, which refuses others."""
-    return json.dumps(_fields(info)).encode()
+    """Version 1."""
+    return msgspec.json.encode(_FirstMember(*_fields(info)))
 
 
 def decode_member_without_version(raw: bytes) -> MemberInfo:
     """Version 1."""
-    if len(raw) > MAX_BYTES:
-        raise MalformedError(f"{len(raw)} bytes are too many")
-    return _member(_json(raw))
+    return _read(_FirstMember, raw).info()
 
 
-def _fields(info: MemberInfo) -> dict[str, Any]:
-    return {
-        "process_id": info.process_id,
-        "capacity": info.capacity,
-        "host": info.host,
-        "active": list(info.active),
-        "standby": list(info.standby),
-        "offsets": dict(info.offsets),
-        "tags": dict(info.tags),
-        "error_code": info.error_code,
-    }
-
-
-def _member(told: Mapping[str, Any]) -> MemberInfo:
-    process_id = _text(told.get("process_id"), "process_id")
-    if not process_id:
-        raise MalformedError("process_id is empty")
-    return MemberInfo(
-        process_id,
-        _number(told, "capacity", 0, _MAX_CAPACITY, 1),
-        _host(told.get("host", "")),
-        _units(told.get("active", []), "active"),
-        _units(told.get("standby", []), "standby"),
-        {
-            UnitId(_text(unit, "offsets")): _whole(offset, "offsets", -_MAX_NUMBER, _MAX_NUMBER)
-            for unit, offset in _mapping(told.get("offsets", {}), "offsets").items()
-        },
-        {_text(key, "tags"): _text(value, "tags") for key, value in _mapping(told.get("tags", {}), "tags").items()},
-        _number(told, "error_code", 0, 1_000, 0),
-        _text(told.get("transport", ""), "transport"),
-    )
+def _fields(info: MemberInfo) -> tuple[Any, ...]:
+    return tuple(getattr(info, name) for name in _FirstMember.__struct_fields__)
 
 
 # -- assignments -------------------------------------------------------------------------------------------------------
 
 
+# Who has what. By the number of a sub-topology the processes of its partitions, -1 for none; by the name of a unit its process.
+_Layer = Annotated[dict[_Text, Annotated[list[int], Meta(max_length=MAX_UNITS)] | int], Meta(max_length=MAX_UNITS)]
+
+
+class _Process(msgspec.Struct, array_like=True):
+    name: _Text
+    host: _Host
+
+
+class _Shared(msgspec.Struct):
+    processes: Annotated[list[_Process], Meta(max_length=MAX_PROCESSES)] = []
+    active: _Layer = {}
+    copies: Annotated[list[_Layer], Meta(max_length=100)] = []
+    probing: bool = False
+    error_code: _ErrorCode = 0
+
+
+class _Own(msgspec.Struct):
+    process: int = -1
+    double: bool = False
+
+
+class _FirstDecision(msgspec.Struct):
+    """Version 1: all names, for every member."""
+
+    units: _Units
+    kept: _Units = ()
+    active: _UnitsOf = {}
+    copies: _UnitsOf = {}
+    hosts: Annotated[dict[_Text, _Host], Meta(max_length=MAX_UNITS)] = {}
+    probing: bool = False
+    error: _ErrorCode = 0
+
+
 def encode_shared(processes: Sequence[tuple[str, str]], shares: Shares, error_code: int) -> bytes:
     """The map for all members: processes with their hosts, and who has what."""
     numbers = {process: number for number, (process, _) in enumerate(processes)}
-    active = {unit: [numbers[process]] for process, units in shares.active.items() if process in numbers for unit in units}
+    active = {unit: numbers[process] for process, units in shares.active.items() if process in numbers for unit in units}
     copies: dict[UnitId, list[int]] = {}
     for process, units in shares.copies.items():
         for unit in units if process in numbers else ():
             copies.setdefault(unit, []).append(numbers[process])
     layers = [{unit: held[depth] for unit, held in copies.items() if len(held) > depth} for depth in range(_most(copies))]
-    return _compressed(
-        {
-            "processes": [list(entry) for entry in processes],
-            "active": _layer({unit: held[0] for unit, held in active.items()}),
-            "copies": [_layer(layer) for layer in layers],
-            "probing": shares.probing,
-            "error_code": error_code,
-            **({} if shares.shuffled is None else {"shuffled": list(shares.shuffled)}),
-            **(
-                {"pipelines": {unit: list(counts.items()) for unit, counts in shares.pipelines.items()}}
-                if shares.pipelines
-                else {}
-            ),
-        }
-    )
+    told = [_Process(*entry) for entry in processes]
+    return _compressed(_Shared(told, _layer(active), [_layer(layer) for layer in layers], shares.probing, error_code))
 
 
 def encode_own(process: int, is_double: bool) -> bytes:
     """The part of one member: the number of its process in the map."""
-    return json.dumps({"process": process, "double": is_double}).encode()
+    return msgspec.json.encode(_Own(process, is_double))
 
 
 def decode_decision(own: bytes, shared: bytes) -> Decision:
     """What the leader decided, for the member whose own part this is."""
-    told, mine = _json(_decompressed(shared)), _json(own)
-    processes = _list(told.get("processes", []), "processes", MAX_PROCESSES)
-    pairs = [_list(entry, "processes", 100) for entry in processes]
-    if any(len(pair) < 2 for pair in pairs):
-        raise MalformedError("a process has no host")
-    names = [_text(pair[0], "processes") for pair in pairs]
-    hosts = {name: _host(pair[1]) for name, pair in zip(names, pairs, strict=True)}
+    told, mine = _read(_Shared, _decompressed(shared), MAX_JSON), _read(_Own, own)
+    names = [process.name for process in told.processes]
+    hosts = {process.name: process.host for process in told.processes}
+    _check_texts(names)
+    _check_hosts(hosts.values())
     if len(hosts) != len(names):
         raise MalformedError("a process is there twice")
-    active = _read_layer(told.get("active", {}), len(names))
-    layers = [_read_layer(layer, len(names)) for layer in _list(told.get("copies", []), "copies", 100)]
-    number = _number(mine, "process", -1, len(names) - 1, -1)
+    if not -1 <= mine.process < len(names):
+        raise MalformedError(f"it is for process {mine.process} of {len(names)}")
+    active = _read_layer(told.active, len(names))
+    layers = [_read_layer(layer, len(names)) for layer in told.copies]
     return Decision(
-        tuple(unit for unit, process in active.items() if process == number),
-        tuple(dict.fromkeys(unit for layer in layers for unit, process in layer.items() if process == number)),
+        tuple(unit for unit, process in active.items() if process == mine.process),
+        tuple(dict.fromkeys(unit for layer in layers for unit, process in layer.items() if process == mine.process)),
         {unit: names[process] for unit, process in active.items()},
-        _standbys(layers, names),
+        _standbys((unit, names[process]) for layer in layers for unit, process in layer.items()),
         hosts,
-        _flag(told, "probing"),
-        _number(told, "error_code", 0, 1_000, 0),
-        _flag(mine, "double"),
-        _shuffled(told.get("shuffled")),
-        _pipelines(told.get("pipelines", {})),
+        told.probing,
+        told.error_code,
+        mine.double,
     )
 
 
 def encode_decision_without_version(process: str, hosts: Mapping[str, str], shares: Shares, error_code: int) -> bytes:
-    """Version 1: all names, for every member."""
-    active = {name: list(units) for name, units in shares.active.items()}
-    copies = {name: list(units) for name, units in shares.copies.items() if units}
-    return json.dumps(
-        {
-            "units": active.get(process, []),
-            "kept": copies.get(process, []),
-            "active": active,
-            "copies": copies,
-            "hosts": dict(hosts),
-            "probing": shares.probing,
-            "error": error_code,
-        }
-    ).encode()
+    """Version 1."""
+    active = {name: tuple(units) for name, units in shares.active.items()}
+    copies = {name: tuple(units) for name, units in shares.copies.items() if units}
+    mine = active.get(process, ()), copies.get(process, ())
+    return msgspec.json.encode(_FirstDecision(*mine, active, copies, dict(hosts), shares.probing, error_code))
 
 
 def decode_decision_without_version(raw: bytes) -> Decision:
     """Version 1."""
-    if len(raw) > MAX_BYTES:
-        raise MalformedError(f"{len(raw)} bytes are too many")
-    told = _json(raw)
-    active = {_text(p, "active"): _units(units, "active") for p, units in _mapping(told.get("active", {}), "active").items()}
-    copies = {_text(p, "copies"): _units(units, "copies") for p, units in _mapping(told.get("copies", {}), "copies").items()}
-    standbys: dict[UnitId, list[str]] = {}
-    for process, units in copies.items():
-        for unit in units:
-            standbys.setdefault(unit, []).append(process)
+    told = _read(_FirstDecision, raw)
+    _check_texts(told.units, told.kept, told.active, told.copies, told.hosts, *told.active.values(), *told.copies.values())
+    _check_hosts(told.hosts.values())
     return Decision(
-        _units(told.get("units"), "units"),
-        _units(told.get("kept", []), "kept"),
-        {unit: process for process, units in active.items() for unit in units},
-        {unit: tuple(processes) for unit, processes in standbys.items()},
-        {_text(p, "hosts"): _host(host) for p, host in _mapping(told.get("hosts", {}), "hosts").items()},
-        _flag(told, "probing"),
-        _number(told, "error", 0, 1_000, 0),
+        told.units,
+        told.kept,
+        {unit: process for process, units in told.active.items() for unit in units},
+        _standbys((unit, process) for process, units in told.copies.items() for unit in units),
+        told.hosts,
+        told.probing,
+        told.error,
     )
-
-
-def _shuffled(value: Any) -> tuple[int, ...] | None:
-    if value is None:
-        return None
-    return tuple(_whole(one, "shuffled", 0, _MAX_SUBTOPOLOGY) for one in _list(value, "shuffled", MAX_UNITS))
-
-
-def _pipelines(value: Any) -> dict[UnitId, dict[int, int]]:
-    found: dict[UnitId, dict[int, int]] = {}
-    for unit, told in _mapping(value, "pipelines").items():
-        pairs = [_list(pair, "pipelines", 2) for pair in _list(told, "pipelines", MAX_UNITS)]
-        if any(len(pair) != 2 for pair in pairs):
-            raise MalformedError("a pipeline has a sub-topology without a number of tasks")
-        found[UnitId(_text(unit, "pipelines"))] = {
-            _whole(subtopology, "pipelines", 0, _MAX_SUBTOPOLOGY): _whole(count, "pipelines", 0, MAX_UNITS)
-            for subtopology, count in pairs
-        }
-    if sum(count for counts in found.values() for count in counts.values()) > MAX_UNITS:
-        raise MalformedError(f"the pipelines have more than {MAX_UNITS} tasks")
-    return found
 
 
 def _most(copies: Mapping[UnitId, Sequence[int]]) -> int:
@@ -307,33 +290,35 @@ def _layer(held: Mapping[UnitId, int]) -> dict[str, Any]:
     return found
 
 
-def _read_layer(told: Any, processes: int) -> dict[UnitId, int]:
+def _read_layer(told: Mapping[str, list[int] | int], processes: int) -> dict[UnitId, int]:
+    _check_texts(told)
     found: dict[UnitId, int] = {}
-    for name, value in _mapping(told, "units").items():
+    for name, value in told.items():
         if isinstance(value, list):
-            for partition, process in enumerate(value):
-                if _whole(process, "units", -1, processes - 1) >= 0:
-                    found[UnitId(f"{_text(name, 'units')}_{partition}")] = process
+            found |= {UnitId(f"{name}_{partition}"): process for partition, process in enumerate(value) if process != -1}
         else:
-            found[UnitId(_text(name, "units"))] = _whole(value, "units", 0, processes - 1)
+            found[UnitId(name)] = value
         if len(found) > MAX_UNITS:
             raise MalformedError(f"there are more than {MAX_UNITS} units")
+    if found and not 0 <= min(found.values()) <= max(found.values()) < processes:
+        raise MalformedError(f"a unit is with something else than one of {processes} processes")
     return found
 
 
-def _standbys(layers: Iterable[Mapping[UnitId, int]], names: Sequence[str]) -> dict[UnitId, tuple[str, ...]]:
-    found: dict[UnitId, tuple[str, ...]] = {}
-    for layer in layers:
-        for unit, process in layer.items():
-            found[unit] = (*found.get(unit, ()), names[process])
-    return found
+def _standbys(copies: Iterable[tuple[UnitId, str]]) -> dict[UnitId, tuple[str, ...]]:
+    found: dict[UnitId, list[str]] = {}
+    for unit, process in copies:
+        found.setdefault(unit, []).append(process)
+    return {unit: tuple(processes) for unit, processes in found.items()}
 
 
 # -- what is read is what was meant ------------------------------------------------------------------------------------
 
+_Body = TypeVar("_Body", bound=msgspec.Struct)
 
-def _compressed(told: Mapping[str, Any]) -> bytes:
-    return zlib.compress(json.dumps(told, separators=(",", ":")).encode(), 9)
+
+def _compressed(told: msgspec.Struct) -> bytes:
+    return zlib.compress(msgspec.json.encode(told), 9)
 
 
 def _decompressed(raw: bytes) -> bytes:
@@ -347,65 +332,24 @@ def _decompressed(raw: bytes) -> bytes:
     return found
 
 
-def _json(raw: bytes) -> dict[str, Any]:
-    def refuse(constant: str) -> Any:
-        raise MalformedError(f"{constant} is not JSON")
-
+def _read(body: type[_Body], raw: bytes, most: int = MAX_BYTES) -> _Body:
+    if len(raw) > most:
+        raise MalformedError(f"{len(raw)} bytes are too many")
     try:
-        found = json.loads(raw.decode(), parse_constant=refuse)
-    except (ValueError, RecursionError) as exc:
-        raise MalformedError(f"it is not JSON: {exc}"[:200]) from exc
-    if not isinstance(found, dict):
-        raise MalformedError("it is not a JSON object")
-    return found
+        return msgspec.json.decode(raw, type=body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
+        raise MalformedError(f"it does not fit: {exc}"[:200]) from exc
 
 
-def _text(value: Any, what: str) -> str:
-    # What cannot be printed would be a hazard for logs and terminals; lone surrogates are among it.
-    if not isinstance(value, str) or len(value) > _MAX_TEXT or not value.isprintable():
-        raise MalformedError(f"{what} has something else than a short text")
-    return value
+def _check_texts(*texts: Iterable[str]) -> None:
+    # What cannot be printed would be a hazard for logs and terminals.
+    if not all(map(str.isprintable, chain(*texts))):
+        raise MalformedError("a text has characters that cannot be printed")
 
 
-def _host(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > MAX_ADDRESS:
-        raise MalformedError("host is not an address")
-    if value:
+def _check_hosts(hosts: Iterable[str]) -> None:
+    for host in filter(None, hosts):
         try:
-            advertised(value)
+            advertised(host)
         except ValueError as exc:
             raise MalformedError(f"host is not an address that can be reached: {printable(str(exc))}") from exc
-    return value
-
-
-def _whole(value: Any, what: str, lowest: int, highest: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
-        raise MalformedError(f"{what} has something else than a whole number from {lowest} to {highest}")
-    return value
-
-
-def _number(told: Mapping[str, Any], name: str, lowest: int, highest: int, default: int) -> int:
-    return _whole(told.get(name, default), name, lowest, highest)
-
-
-def _flag(told: Mapping[str, Any], name: str) -> bool:
-    value = told.get(name, False)
-    if not isinstance(value, bool):
-        raise MalformedError(f"{name} is neither true nor false")
-    return value
-
-
-def _list(value: Any, what: str, most: int) -> list[Any]:
-    if not isinstance(value, list) or len(value) > most:
-        raise MalformedError(f"{what} is not a list of at most {most} entries")
-    return value
-
-
-def _units(value: Any, what: str) -> tuple[UnitId, ...]:
-    return tuple(UnitId(_text(unit, what)) for unit in _list(value, what, MAX_UNITS))
-
-
-def _mapping(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict) or len(value) > MAX_UNITS:
-        raise MalformedError(f"{what} is not an object of at most {MAX_UNITS} entries")
-    return value

@@ -413,7 +413,6 @@ class GroupMember:
             decision.standbys,
             decision.probing,
             decision.error_code,
-            decision.shuffled,
         )
 
     # -- called by the client's loop -----------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
@@ -222,26 +221,6 @@ def test_should_work_with_members_of_the_first_release() -> None:
     assert group.take("m1", json.dumps({**leader_of_old, "probing": False, "error": 0}).encode()).units == ("0_0",)
     # What this release tells an older leader is taken as the arguments of its MemberInfo.
     assert MemberInfo(**json.loads(group.joined[0].told or b"")).process_id == "a"
-
-
-def test_should_not_know_how_members_of_an_older_release_send_repartitions() -> None:
-    """The leader has to do as they do; a leader that is older says nothing, and each does what it did then."""
-    group, heard = Group(None), list[str]()
-    group.assign = lambda infos: (  # type: ignore[method-assign]
-        heard.extend(info.transport for info in infos) or Shares({info.process_id: [] for info in infos}, shuffled=(0,))
-    )
-    group.join("m1", MemberInfo("a", transport="auto"))
-    group.join("m2", MemberInfo("b", transport="topic"))
-    body = zlib.compress(json.dumps({"process_id": "c", "generation": -1, "run": "x"}).encode())
-    group.bring("m3", MemberFrame(2, 2, codec.NO_PROOF, body).encode())
-    told = group.decide()
-    assert heard == ["auto", "topic", ""]
-    assert group.take("m1", told["m1"]).shuffled == (0,)
-    older = AssignmentFrame.decode(told["m1"])
-    silent = json.loads(zlib.decompress(older.shared))
-    del silent["shuffled"]
-    older = replace(older, shared=zlib.compress(json.dumps(silent).encode()))
-    assert group.take("m1", older.encode()).shuffled is None
 
 
 def test_should_speak_the_highest_version_that_all_know(monkeypatch: pytest.MonkeyPatch) -> None:

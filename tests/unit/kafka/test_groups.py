@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-from penstock.ids import UnitId
 from penstock.kafka import member_codec as codec
 from penstock.kafka.groups import GroupStatus, MemberStatus, _described, _member
 from penstock.kafka.member_codec import AssignmentFrame, MemberFrame
@@ -38,13 +36,6 @@ def test_should_read_what_a_member_told_and_was_given(told: bytes, given: bytes)
     assert _member(described(subscription, assignment)) == MemberStatus(
         "m-1", "shop-1-consumer", "10.0.0.1", "p", 2, ("p0", "1_1")
     )
-
-
-def test_should_name_the_tasks_of_a_pipeline_as_top_names_them() -> None:
-    shared = codec.encode_shared([("p", "")], replace(SHARES, pipelines={UnitId("p0"): {2: 2, 4: 1}}), 0)
-    given = AssignmentFrame(2, b"x" * 32, codec.encode_own(0, False), shared).encode()
-    assignment = ConsumerProtocolAssignment(assigned_partitions=[], user_data=given, version=0).encode()
-    assert _member(described(b"", assignment)).tasks == ("2_0", "2_1", "4_0", "1_1")
 
 
 @given(st.binary(max_size=100), st.binary(max_size=100))
