@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -97,12 +97,14 @@ class FetchRange(NamedTuple):
 class Short(NamedTuple):
     """A range that could not be read to its end: how far it was read, and why not further.
 
-    `out_of_range` says that the log does not have the offset (any more): to wait does not help.
+    `out_of_range` says that the log does not have the offset (any more): to wait does not help. `is_enough` says that the rest
+    was left for another call.
     """
 
     offset: int
     reason: str
     out_of_range: bool = False
+    is_enough: bool = False
 
 
 class StuckPartitionsError(BrokerError):
@@ -137,7 +139,6 @@ class RangeFetcher:
         self._config = dict(client_config)
         self._batch_end = batch_end
         self._timeout = timeout
-        self._most_bytes = math.inf
         self._metrics = metrics
         self._slow: frozenset[TopicPartition] = frozenset()
         self._short: _Reader | None = None
@@ -152,10 +153,17 @@ class RangeFetcher:
         A long read goes on fetching when it is done: what comes next is likely to be read next. A short one, or `rest`, ends it.
         """
         found, short = self._read(ranges, headers)
-        if short:
-            told = "; ".join(f"{partition} at offset {at.offset}: {at.reason}" for partition, at in short.items())
-            raise StuckPartitionsError(f"not all that was to be read could be read ({told})", short)
+        _refuse_short(short)
         return found
+
+    def parts(self, ranges: Sequence[FetchRange]) -> Iterator[tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, int]]]:
+        """The same in parts of about `MOST_BYTES`: the records of each partition, and the offset behind them."""
+        left = {TopicPartition(r.topic, r.partition): r for r in ranges}
+        while left:
+            found, short = self._read(list(left.values()), most_bytes=MOST_BYTES)
+            _refuse_short({partition: at for partition, at in short.items() if not at.is_enough})
+            yield found, {partition: short[partition].offset if partition in short else r.end for partition, r in left.items()}
+            left = {partition: left[partition]._replace(start=at.offset) for partition, at in short.items()}
 
     def expect(self, next_range: FetchRange) -> None:
         """Begin to fetch what will be asked for next, if that is a long read; it waits in the consumer until then."""
@@ -164,12 +172,12 @@ class RangeFetcher:
             self._long.expect(TopicPartition(next_range.topic, next_range.partition), next_range.start)
 
     def _read(
-        self, ranges: Sequence[FetchRange], headers: bool = True
+        self, ranges: Sequence[FetchRange], headers: bool = True, most_bytes: float = math.inf
     ) -> tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, Short]]:
         wanted = {TopicPartition(r.topic, r.partition): r for r in ranges if r.end > r.start}
         if not wanted:
             return {}, {}
-        found, short = self._read_wanted(wanted, headers)
+        found, short = self._read_wanted(wanted, headers, most_bytes)
         self.look_at_times(found)
         return found, short
 
@@ -182,16 +190,16 @@ class RangeFetcher:
             del self.timestamps[:-_MOST_TIMESTAMPS]
 
     def _read_wanted(
-        self, wanted: Mapping[TopicPartition, FetchRange], headers: bool
+        self, wanted: Mapping[TopicPartition, FetchRange], headers: bool, most_bytes: float
     ) -> tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, Short]]:
         if sum(r.end - r.start for r in wanted.values()) > _SHORT:
             self._long = self._long or self._reader(_LONG_READS)
-            found, short = self._long.read(wanted, self._slow, headers)
+            found, short = self._long.read(wanted, self._slow, headers, most_bytes)
         else:
             self.rest()
             self._short = self._short or self._reader(_SHORT_READS)
             try:
-                found, short = self._short.read(wanted, self._slow, headers)
+                found, short = self._short.read(wanted, self._slow, headers, most_bytes)
             finally:
                 self._short.rest()
         silent = [partition for partition, at in short.items() if at.offset == wanted[partition].start and not at.out_of_range]
@@ -224,7 +232,7 @@ class RangeFetcher:
         config = {**settings, **self._config, "enable.partition.eof": True}
         if self._metrics is not None:
             config = self._metrics.settings(config, "short" if settings is _SHORT_READS else "long")
-        return _Reader(open_client("consumer", Consumer, config), self._timeout, self._batch_end, self._most_bytes)
+        return _Reader(open_client("consumer", Consumer, config), self._timeout, self._batch_end)
 
 
 class LenientFetcher(RangeFetcher):
@@ -248,7 +256,7 @@ class LenientFetcher(RangeFetcher):
 
     def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawColumns]:
         """The records of the ranges, as far as they come."""
-        found, short = self._read(ranges, headers)
+        found, short = self._read(ranges, headers, self._most_bytes)
         self._missed.update(short)
         self._slow = (self._slow - found.keys()) | short.keys()
         return found
@@ -262,11 +270,9 @@ class LenientFetcher(RangeFetcher):
 class _Reader:
     """One consumer, which is assigned where the last read ended: a read that goes on there finds what was fetched meanwhile."""
 
-    def __init__(
-        self, consumer: Consumer, timeout: float, batch_end: BatchEnd | None = None, most_bytes: float = math.inf
-    ) -> None:
+    def __init__(self, consumer: Consumer, timeout: float, batch_end: BatchEnd | None = None) -> None:
         self.consumer = consumer
-        self._timeout, self._batch_end, self._most_bytes = timeout, batch_end, most_bytes
+        self._timeout, self._batch_end = timeout, batch_end
         self._next: dict[TopicPartition, int] = {}
         """Which partitions are assigned, and where the last read of each ended."""
         self._ahead: dict[TopicPartition, list[Message]] = {}
@@ -280,7 +286,11 @@ class _Reader:
         self._headers = True
 
     def read(
-        self, wanted: Mapping[TopicPartition, FetchRange], slow: Set[TopicPartition], headers: bool = True
+        self,
+        wanted: Mapping[TopicPartition, FetchRange],
+        slow: Set[TopicPartition],
+        headers: bool = True,
+        most_bytes: float = math.inf,
     ) -> tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, Short]]:
         """The records of the ranges, and those that were not read to their ends because nothing came in time.
 
@@ -289,7 +299,7 @@ class _Reader:
         found = {partition: RawColumns(*partition, [], [], [], []) for partition in wanted}
         self._lost, self._unreadable, self._headers = {}, {}, headers
         try:
-            short = self._fill(wanted, found, slow)
+            short = self._fill(wanted, found, slow, most_bytes)
         except BaseException:
             self.rest()
             raise
@@ -318,6 +328,7 @@ class _Reader:
         wanted: Mapping[TopicPartition, FetchRange],
         found: Mapping[TopicPartition, RawColumns],
         slow: Set[TopicPartition],
+        most_bytes: float,
     ) -> dict[TopicPartition, Short]:
         elsewhere = {partition: r.start for partition, r in wanted.items() if self._next.get(partition) != r.start}
         if 0 < len(elsewhere) < len(wanted) and elsewhere.keys().isdisjoint(self._next):
@@ -350,8 +361,8 @@ class _Reader:
             for partition in self._lost.keys() & missing.keys():
                 short[partition] = Short(missing.pop(partition), self._lost[partition], out_of_range=True)
             size += sum(map(len, messages))
-            if size > self._most_bytes:
-                return {**short, **{partition: Short(at, f"{size} bytes came before") for partition, at in missing.items()}}
+            if size > most_bytes:
+                return {**short, **{p: Short(at, f"{size} bytes came before", is_enough=True) for p, at in missing.items()}}
             if missing and time.monotonic() > moved_at + patience:
                 self._drop_finished(ends, missing)
                 reason = f"nothing arrived within {patience:.0f} s: its leader is away, or a transaction is open there"
@@ -529,6 +540,12 @@ def end_of_run(partitions: Sequence[tuple[int, str]], start: int) -> int:
     while stop < len(partitions) and partitions[stop] == first:
         stop += 1
     return stop
+
+
+def _refuse_short(short: Mapping[TopicPartition, Short]) -> None:
+    if short:
+        told = "; ".join(f"{partition} at offset {at.offset}: {at.reason}" for partition, at in short.items())
+        raise StuckPartitionsError(f"not all that was to be read could be read ({told})", short)
 
 
 def _fail(error: KafkaError, partition: TopicPartition) -> None:

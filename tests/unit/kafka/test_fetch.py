@@ -138,3 +138,18 @@ def test_should_read_no_further_behind_so_many_bytes(log: Log) -> None:
     assert (short.offset, short.out_of_range) == (8, False)
     again = fetcher.fetch([FetchRange("in", 0, 8, 12)])[A]
     assert [batch[:2] for batch in again.unreadable] == [(8, 10), (10, 12)]
+
+
+def test_should_hand_out_ranges_in_parts_of_so_many_bytes(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "MOST_BYTES", 6)
+    fetcher, rows, skipped = RangeFetcher({}, timeout=10.0, batch_end=log.batch_end), list[tuple[int, int]](), set[int]()
+    reached = {A: 0, B: 0}
+    for found, to in fetcher.parts([FetchRange("in", 0, 0, 12), FetchRange("in", 1, 0, 10)]):
+        for partition, columns in found.items():
+            assert all(reached[partition] <= offset < to[partition] for offset in columns.offsets)
+            rows += [(partition.partition, offset) for offset in columns.offsets]
+            skipped |= {batch.start for batch in columns.unreadable}
+        reached |= to
+    assert sorted(rows) == [*((0, offset) for offset in (0, 1, 2, 5, 6, 7)), *((1, offset) for offset in range(10))]
+    assert skipped == {3, 8, 10}
+    assert reached == {A: 12, B: 10}
