@@ -24,12 +24,18 @@ BLOCK = {"key": TEXT, "value": TEXT, "timestamp": NUMBER}
 GIGABYTE = 1 << 30
 
 
-def stream(columns: dict[str, Any], compression: str | None = None, metadata: dict[str, str] | None = None) -> bytes:
+def stream(
+    columns: dict[str, Any],
+    compression: str | None = None,
+    metadata: dict[str, str] | None = None,
+    of_batch: dict[str, str] | None = None,
+    version: Any = pa.ipc.MetadataVersion.V5,
+) -> bytes:
     """Columns as an Arrow stream."""
     batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata(metadata)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
-        writer.write_batch(batch)
+    sink, options = pa.BufferOutputStream(), pa.ipc.IpcWriteOptions(compression=compression, metadata_version=version)
+    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+        writer.write_batch(batch, of_batch)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
@@ -68,6 +74,12 @@ HOSTILE = {
     "zstd that declares a terabyte": lambda: bomb("zstd", 1 << 40),
     "lz4 that declares all there is": lambda: bomb("lz4", (1 << 63) - 1),
     "compressed columns of no size": lambda: stream(BLOCK, "zstd"),
+    "compressed as Arrow 0.17 did it": lambda: stream(
+        {**BLOCK, "value": pa.array([struct.pack("<q", GIGABYTE) + bytes(100)])},
+        of_batch={"ARROW:experimental_compression": "zstd"},
+        version=pa.ipc.MetadataVersion.V4,
+    ),
+    "many messages": lambda: stream(BLOCK)[:-8] + stream(BLOCK)[-8 - len(stream(BLOCK)) // 2 :] * 100,
     "dictionary": lambda: stream({**BLOCK, "value": TEXT.dictionary_encode()}),
     "compressed dictionary": lambda: stream({**BLOCK, "value": TEXT.dictionary_encode()}, "zstd"),
     "nested": lambda: stream({**BLOCK, "value": nested(3)}),

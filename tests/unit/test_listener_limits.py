@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client.web import answers, application, connections, guard, server
-from penstock.kafka import dev_broker, fetch
+from penstock.kafka import clients, dev_broker, fetch
 from penstock.peers import session
 from penstock.runtime.queries import arrow_table
 from penstock.spark import record_block
@@ -81,7 +81,7 @@ def test_should_bind_the_development_broker_to_this_host_only() -> None:
 def test_should_state_what_is_unpacked_at_a_time() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert f"{fetch.MOST_BYTES // MIB} MiB + {fetch.AHEAD_KIB // KIB} MiB + 5 x what one answer unpacks to" in text
-    assert f"`consumer.fetch.max.bytes` ({fetch.FETCH_BYTES // MIB} MiB)" in text
+    assert f"`consumer.fetch.max.bytes` ({clients.FETCH_BYTES // MIB} MiB)" in text
 
 
 def test_should_state_how_large_a_block_may_be() -> None:

@@ -17,8 +17,8 @@ from penstock.columns.columns import RawColumns
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import close_within
 from penstock.kafka.client_metrics import ClientMetrics
-from penstock.kafka.clients import open_client, refused
-from penstock.kafka.fetch import AHEAD_KIB, FETCH_BYTES, MOST_BYTES, FetchRange, append_messages, end_of_run, offsets_of
+from penstock.kafka.clients import FETCH_BYTES, open_client, refused
+from penstock.kafka.fetch import AHEAD_KIB, MOST_BYTES, FetchRange, append_messages, end_of_run, offsets_of
 
 # Brokers answer as soon as there is a record. Where there is none, the end of a partition is told when they answer in vain.
 _SETTINGS = {

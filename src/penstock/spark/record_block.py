@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -230,7 +230,7 @@ def _checked_columns(data: bytes) -> dict[str, pa.Array]:
 
 def _record_batch(data: bytes) -> pa.RecordBatch:
     """Read the one batch of a stream. Columns and compression are checked before Arrow takes memory by what is declared."""
-    schema, *batches = list(pa.ipc.MessageReader.open_stream(pa.py_buffer(data)))
+    schema, *batches = islice(pa.ipc.MessageReader.open_stream(pa.py_buffer(data)), 3)
     if schema.type != "schema" or [message.type for message in batches] != ["record batch"]:
         raise ValueError("it is not one Arrow batch")
     found = pa.ipc.read_schema(schema)
@@ -238,20 +238,21 @@ def _record_batch(data: bytes) -> pa.RecordBatch:
     expected = {name: kind for name, kind in {**_REQUIRED, **_OPTIONAL}.items() if name in fields or name in _REQUIRED}
     if len(found) != len(expected) or fields != expected:
         raise ValueError(f"its columns are {', '.join(fields)[:200]}")
-    if _is_compressed(batches[0].metadata.to_pybytes()):
+    if _may_be_compressed(batches[0].metadata.to_pybytes()):
         raise ValueError("its columns are compressed")
     return pa.ipc.read_record_batch(batches[0], found)
 
 
-def _is_compressed(metadata: bytes) -> bool:
+def _may_be_compressed(metadata: bytes) -> bool:
     """Whether an Arrow message names a compression. pyarrow does not tell; Arrow's Message.fbs says where it lies.
 
-    The field `header` of a Message is its third, the field `compression` of a RecordBatch its fourth.
+    The field `header` of a Message is its third, the field `compression` of a RecordBatch its fourth. Arrow 0.17 named it in the
+    fifth field of a Message, `custom_metadata`, which blocks do not have.
     """
     (message,) = _UINT.unpack_from(metadata)
     header = _flatbuffer_field(metadata, message, 2)
     batch = header + _UINT.unpack_from(metadata, header)[0]
-    return bool(_flatbuffer_field(metadata, batch, 3))
+    return bool(_flatbuffer_field(metadata, message, 4) or _flatbuffer_field(metadata, batch, 3))
 
 
 def _flatbuffer_field(data: bytes, table: int, number: int) -> int:
