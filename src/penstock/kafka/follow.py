@@ -126,7 +126,7 @@ class Follower:
         """What has come, about so many records at most; it is followed on from there."""
         ranges: dict[TopicPartition, FetchRange] = {}
         columns: dict[TopicPartition, RawColumns] = {}
-        waiting = self.waiting
+        waiting, gone = self.waiting, list[Message]()
         for partition, start in self._at.items():
             messages = self._messages.pop(partition, [])
             if waiting > most and len(messages) > 1:
@@ -134,7 +134,7 @@ class Follower:
                 if share < len(messages):
                     self._messages[partition] = messages[share:]
                     del messages[share:]
-            self._bytes -= sum(map(len, messages))
+            gone += messages
             end = messages[-1].offset() + 1 if messages else start
             if partition not in self._messages:
                 end = max(end, self._ends.get(partition, -1))
@@ -143,6 +143,7 @@ class Follower:
                 columns[partition] = RawColumns(*partition, [], [], [], [])
                 append_messages(columns[partition], partition, messages, offsets_of(messages))
                 self._at[partition] = end
+        self._bytes = self._bytes - sum(map(len, gone)) if self._messages else 0
         return Taken(ranges, columns)
 
     @property
