@@ -193,7 +193,7 @@ def parsers() -> dict[str, Parser]:
             UnreadableBatchError,
         ),
         "wire": Parser(wire.decode, [wire.encode({TaskId(0, 3): [1, None, b"raw", "text", 0.5], "x": [TopicPartition("t", 1)]})]),
-        "blocks": Parser(RecordBlock.from_bytes, blocks),
+        "blocks": Parser(lambda data: RecordBlock.from_bytes(data).columns(SOURCES[0], range(100_000)), blocks),
         "vectors": Parser(
             lambda data: Vector.of(OffsetAndMetadata(0, data.decode("latin-1")), SOURCES), [text.encode() for text in vectors]
         ),

@@ -1,15 +1,22 @@
-"""Records made to run code in the worker, or to end the application, go through Spark's shuffle like any others."""
+"""Records made to run code in the worker, to end it, or to stop a partition."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from penstock.spark.record_block import BLOCK_HEADER
+from tests.abuse.test_blocks import HOSTILE
 from tests.harness.hostile import feed_header_that_is_no_text, hostile_headers, payload
 from tests.harness.kafka import Kafka, Message, unique, wait_until
-from tests.integration.topologies import all_that_is_shuffled, pipe
+from tests.integration.topologies import all_that_is_shuffled, pipe, repartitioned_and_counted
 
 Run = Callable[..., Any]
 
@@ -60,6 +67,28 @@ def test_should_run_nothing_that_a_record_brings_and_go_on(kafka: Kafka, run: Ru
     assert {m.headers for m in kafka.read(counts) if m.key != b"plain"} == {headers}
 
 
+def test_should_take_hostile_blocks_in_repartition_topics_for_plain_records(kafka: Kafka, run: Run) -> None:
+    """Handlers may be those that fail: any bytes are a text, so nobody is asked."""
+    source, copies, counts = (unique(name) for name in ("in", "copies", "counts"))
+    kafka.create(source, copies, counts, partitions=1)
+    config = {"application.id": unique("blocks")}
+    now = int(time.time() * 1000)
+    kafka.feed(source, [Message(b"k", b"first", now)])
+    streams = run(repartitioned_and_counted(source, copies, counts), config)
+    kafka.read(copies, 1)
+    hostile = [Message(b"hostile", made(), now, ((BLOCK_HEADER, b"1"),)) for made in HOSTILE.values()]
+    small = [message for message in hostile if len(message.value or b"") < 900_000]
+    for name in ("again", "words"):
+        kafka.feed(f"{config['application.id']}-{name}-repartition", small)
+    kafka.feed(source, [Message(b"k", b"first", now), Message(b"k", b"last", now)])
+    copied = [(m.key, m.value) for m in kafka.read(copies, 3 + len(small)) if m.key != b"hostile"]
+    assert copied == [(b"k", b"first"), (b"k", b"first"), (b"k", b"last")]
+    wanted = {b"first": 2, b"last": 1, b"hostile": len(small)}
+    wait_until(lambda: {m.key: int.from_bytes(m.value or b"", "big") for m in kafka.read(counts)} == wanted, "all is counted")
+    assert streams.state.name == "RUNNING"
+    assert streams.failure is None
+
+
 CODECS = ("zstd", "gzip", "lz4", "snappy")
 UNPACKED, LIMIT = 70_000_000, 60_000_000
 
@@ -94,3 +123,20 @@ def test_should_go_on_behind_records_that_unpack_to_more_than_consumers_take(kaf
     letters = [dict(message.headers) for message in kafka.read(dead, 8)]
     assert [int(headers["__streams.errors.offset"]) for headers in letters] == [1, 3, 5, 7, 10, 12, 14, 16]
     assert {headers["__streams.errors.topic"] for headers in letters} == {source.encode()}
+
+
+BOMBS, BOMB = 15, 40_000_000
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_should_unpack_one_batch_at_a_time_with_the_smallest_fetches(kafka: Kafka, codec: str) -> None:
+    """All bombs fit into one fetch of the ordinary size. docs/security.md says what is in memory at a time: five of them."""
+    source = unique("in")
+    kafka.create(source, partitions=1, configs={"max.message.bytes": "10000000"})
+    settings = {"compression.type": codec, "message.max.bytes": 2 * BOMB, "batch.num.messages": 1}
+    for number in range(BOMBS):
+        kafka.feed(source, [Message(b"%d" % number, bytes(BOMB), 1)], settings)
+    given = kafka.bootstrap_servers, source, str(BOMBS), json.dumps({"consumer.fetch.max.bytes": 1_000})
+    command = [sys.executable, "-m", "tests.harness.apps.peak_memory", *given]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    assert int(done.stdout) < (16 << 20) + 5 * BOMB

@@ -48,6 +48,16 @@ def shout(value: str, repaired: str | None = None) -> str:
     return value.upper()
 
 
+def repartitioned_and_counted(source: str, copies: str, counts: str) -> Topology:
+    """Values behind a repartition `again`, and how often each was there behind a repartition `words`."""
+    builder = StreamsBuilder()
+    lines = builder.stream(source, TEXT)
+    lines.repartition(Repartitioned("again", string, string)).to(copies, Produced(string, string))
+    counted = lines.group_by(lambda _, value: value, Grouped("words", string, string)).count()
+    counted.to_stream().to(counts, Produced(string, long))
+    return builder.build()
+
+
 def pipe_that_waits(source: str, sink: str, released: str) -> Topology:
     """Values as they are; at the value `wait` the task waits for the file `released`, and says with another that it does."""
     builder = StreamsBuilder()

@@ -1,4 +1,4 @@
-"""The table of listeners in docs/security.md has the numbers of the code."""
+"""docs/security.md has the numbers of the code."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from penstock.client.web import answers, application, connections, guard, server
-from penstock.kafka import dev_broker
+from penstock.kafka import clients, dev_broker, fetch
 from penstock.peers import session
 from penstock.runtime.queries import arrow_table
+from penstock.spark import record_block
 from penstock.spark.queries import channel, listening, query_listener, store_locator
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
@@ -75,3 +76,14 @@ def test_should_list_the_limits_of_channels(listener: str, idle: float | None) -
 
 def test_should_bind_the_development_broker_to_this_host_only() -> None:
     assert cells("development broker")[0] == f"`{dev_broker._HOST}`, no authentication"
+
+
+def test_should_state_what_is_unpacked_at_a_time() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert f"{fetch.MOST_BYTES // MIB} MiB + {fetch.AHEAD_KIB // KIB} MiB + 5 x what one answer unpacks to" in text
+    assert f"`consumer.fetch.max.bytes` ({clients.FETCH_BYTES // MIB} MiB)" in text
+
+
+def test_should_state_how_large_a_block_may_be() -> None:
+    assert record_block.MOST_RECORDS == 2**31
+    assert f"{record_block.MOST_ROWS:,} rows, a row stands for 2^31 records at most" in PAGE.read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -47,6 +47,12 @@ _JAVA_ONLY = frozenset({
 # fmt: on
 
 _CLIENT_KEYS = CONSUMER_KEYS | PRODUCER_KEYS | ADMIN_KEYS
+
+FETCH_BYTES: Final = 4 << 20
+"""The most that one answer of a broker has, as the producers compressed it; a batch that is larger comes alone.
+
+librdkafka unpacks an answer whole. Less than this costs time: with 1 MB a million records take 2.4 s instead of 1.3.
+"""
 
 _DEFAULT_MAX_REQUEST_SIZE = 1_048_576  # Java's; librdkafka's message.max.bytes is 1,000,000
 _DEFAULT_MAX_POLL_SECONDS = 300.0  # Kafka's
@@ -190,11 +196,15 @@ def refused(doing: str, error: KafkaError) -> BrokerError:
 def _consumer(given: Mapping[str, Any]) -> dict[str, Any]:
     # Java's default; librdkafka's is read_committed.
     translated = {"isolation.level": "read_uncommitted", **_translated(given)}
+    translated.pop("message.max.bytes", None)  # of no use to a consumer, and no fetch may be smaller
+    if "receive.message.max.bytes" in translated:
+        translated.setdefault("fetch.max.bytes", min(FETCH_BYTES, int(translated["receive.message.max.bytes"]) - 512))
     if "fetch.max.bytes" in translated:
         # librdkafka wants the limits of a message, a fetch and an answer in this order.
         limit = max(1000, int(translated["fetch.max.bytes"]))
         translated |= {"fetch.max.bytes": limit, "message.max.bytes": min(limit, 1 << 20)}
-        translated["receive.message.max.bytes"] = max(100_000_000, limit + 512)
+        answer = int(translated.get("receive.message.max.bytes", 100_000_000))
+        translated["receive.message.max.bytes"] = max(answer, limit + 512)
     return translated
 
 

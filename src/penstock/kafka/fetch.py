@@ -6,9 +6,9 @@ import logging
 import math
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
@@ -18,12 +18,18 @@ from penstock.errors import BrokerError
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import close_within
 from penstock.kafka.client_metrics import ClientMetrics
-from penstock.kafka.clients import open_client, refused
+from penstock.kafka.clients import FETCH_BYTES, open_client, refused
 
 _log = logging.getLogger(__name__)
 
 # Below this many records a range is read with the consumer that does not prefetch: 3 ms instead of 26.
 _SHORT = 2_000
+
+MOST_BYTES: Final = 64 << 20
+"""How much of what was unpacked is taken from librdkafka for one batch of a stream thread."""
+
+AHEAD_KIB: Final = 16 << 10
+"""How much of what was unpacked may wait in librdkafka before it fetches more."""
 
 _SHORT_READS = {
     "queued.min.messages": 1,
@@ -35,10 +41,11 @@ _SHORT_READS = {
 }
 _LONG_READS = {
     "queued.min.messages": 100_000,
-    "queued.max.messages.kbytes": 16 << 10,
+    "queued.max.messages.kbytes": AHEAD_KIB,
     "fetch.wait.max.ms": 10,  # while a broker waits at the end of one log, nothing of the next is fetched: 240 -> 130 ms
     "fetch.queue.backoff.ms": 5,
-    "fetch.message.max.bytes": 4 << 20,
+    "fetch.message.max.bytes": FETCH_BYTES,
+    "fetch.max.bytes": FETCH_BYTES,
 }
 # So many messages of partitions that are not asked for are kept; more are fetched again when their turn comes.
 _MOST_AHEAD = 200_000
@@ -84,12 +91,14 @@ class FetchRange(NamedTuple):
 class Short(NamedTuple):
     """A range that could not be read to its end: how far it was read, and why not further.
 
-    `out_of_range` says that the log does not have the offset (any more): to wait does not help.
+    `out_of_range` says that the log does not have the offset (any more): to wait does not help. `is_enough` says that the rest
+    was left for another call.
     """
 
     offset: int
     reason: str
     out_of_range: bool = False
+    is_enough: bool = False
 
 
 class StuckPartitionsError(BrokerError):
@@ -138,10 +147,17 @@ class RangeFetcher:
         A long read goes on fetching when it is done: what comes next is likely to be read next. A short one, or `rest`, ends it.
         """
         found, short = self._read(ranges, headers)
-        if short:
-            told = "; ".join(f"{partition} at offset {at.offset}: {at.reason}" for partition, at in short.items())
-            raise StuckPartitionsError(f"not all that was to be read could be read ({told})", short)
+        _refuse_short(short)
         return found
+
+    def parts(self, ranges: Sequence[FetchRange]) -> Iterator[tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, int]]]:
+        """The same in parts of about `MOST_BYTES`: the records of each partition, and the offset behind them."""
+        left = {TopicPartition(r.topic, r.partition): r for r in ranges}
+        while left:
+            found, short = self._read(list(left.values()), most_bytes=MOST_BYTES)
+            _refuse_short({partition: at for partition, at in short.items() if not at.is_enough})
+            yield found, {partition: short[partition].offset if partition in short else r.end for partition, r in left.items()}
+            left = {partition: left[partition]._replace(start=at.offset) for partition, at in short.items()}
 
     def expect(self, next_range: FetchRange) -> None:
         """Begin to fetch what will be asked for next, if that is a long read; it waits in the consumer until then."""
@@ -150,12 +166,12 @@ class RangeFetcher:
             self._long.expect(TopicPartition(next_range.topic, next_range.partition), next_range.start)
 
     def _read(
-        self, ranges: Sequence[FetchRange], headers: bool = True
+        self, ranges: Sequence[FetchRange], headers: bool = True, most_bytes: float = math.inf
     ) -> tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, Short]]:
         wanted = {TopicPartition(r.topic, r.partition): r for r in ranges if r.end > r.start}
         if not wanted:
             return {}, {}
-        found, short = self._read_wanted(wanted, headers)
+        found, short = self._read_wanted(wanted, headers, most_bytes)
         self.look_at_times(found)
         return found, short
 
@@ -168,16 +184,16 @@ class RangeFetcher:
             del self.timestamps[:-_MOST_TIMESTAMPS]
 
     def _read_wanted(
-        self, wanted: Mapping[TopicPartition, FetchRange], headers: bool
+        self, wanted: Mapping[TopicPartition, FetchRange], headers: bool, most_bytes: float
     ) -> tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, Short]]:
         if sum(r.end - r.start for r in wanted.values()) > _SHORT:
             self._long = self._long or self._reader(_LONG_READS)
-            found, short = self._long.read(wanted, self._slow, headers)
+            found, short = self._long.read(wanted, self._slow, headers, most_bytes)
         else:
             self.rest()
             self._short = self._short or self._reader(_SHORT_READS)
             try:
-                found, short = self._short.read(wanted, self._slow, headers)
+                found, short = self._short.read(wanted, self._slow, headers, most_bytes)
             finally:
                 self._short.rest()
         silent = [partition for partition, at in short.items() if at.offset == wanted[partition].start and not at.out_of_range]
@@ -217,6 +233,7 @@ class LenientFetcher(RangeFetcher):
     """Reads what it can: a partition that does not move holds up itself only.
 
     What is missing is remembered until it is asked for. A turn waits so long for it; after that others come first.
+    Behind about `most_bytes` the rest is missing as well.
     """
 
     def __init__(
@@ -225,13 +242,15 @@ class LenientFetcher(RangeFetcher):
         timeout: float = _PATIENCE,
         metrics: ClientMetrics | None = None,
         batch_end: BatchEnd | None = None,
+        most_bytes: float = math.inf,
     ) -> None:
         super().__init__(client_config, timeout, metrics, batch_end)
+        self._most_bytes = most_bytes
         self._missed: dict[TopicPartition, Short] = {}
 
     def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawColumns]:
         """The records of the ranges, as far as they come."""
-        found, short = self._read(ranges, headers)
+        found, short = self._read(ranges, headers, self._most_bytes)
         self._missed.update(short)
         self._slow = (self._slow - found.keys()) | short.keys()
         return found
@@ -261,7 +280,11 @@ class _Reader:
         self._headers = True
 
     def read(
-        self, wanted: Mapping[TopicPartition, FetchRange], slow: Set[TopicPartition], headers: bool = True
+        self,
+        wanted: Mapping[TopicPartition, FetchRange],
+        slow: Set[TopicPartition],
+        headers: bool = True,
+        most_bytes: float = math.inf,
     ) -> tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, Short]]:
         """The records of the ranges, and those that were not read to their ends because nothing came in time.
 
@@ -270,7 +293,7 @@ class _Reader:
         found = {partition: RawColumns(*partition, [], [], [], []) for partition in wanted}
         self._lost, self._unreadable, self._headers = {}, {}, headers
         try:
-            short = self._fill(wanted, found, slow)
+            short = self._fill(wanted, found, slow, most_bytes)
         except BaseException:
             self.rest()
             raise
@@ -299,6 +322,7 @@ class _Reader:
         wanted: Mapping[TopicPartition, FetchRange],
         found: Mapping[TopicPartition, RawColumns],
         slow: Set[TopicPartition],
+        most_bytes: float,
     ) -> dict[TopicPartition, Short]:
         elsewhere = {partition: r.start for partition, r in wanted.items() if self._next.get(partition) != r.start}
         if 0 < len(elsewhere) < len(wanted) and elsewhere.keys().isdisjoint(self._next):
@@ -312,7 +336,7 @@ class _Reader:
         short: dict[TopicPartition, Short] = {}
         for partition in wanted:
             self._take_run(partition, self._ahead.pop(partition, []), ends, missing, found)
-        moved_at, before, patience = time.monotonic(), -1, self._timeout
+        moved_at, before, patience, size = time.monotonic(), -1, self._timeout, 0
         while missing:
             # consume() waits until it has as many as it was asked for: never ask for more than can come.
             left = sum(ends[p] - at for p, at in missing.items())
@@ -330,6 +354,9 @@ class _Reader:
                 self._skip_unreadable(ends, missing, found)
             for partition in self._lost.keys() & missing.keys():
                 short[partition] = Short(missing.pop(partition), self._lost[partition], out_of_range=True)
+            size += sum(map(len, messages))
+            if size > most_bytes:
+                return {**short, **{p: Short(at, f"{size} bytes came before", is_enough=True) for p, at in missing.items()}}
             if missing and time.monotonic() > moved_at + patience:
                 self._drop_finished(ends, missing)
                 reason = f"nothing arrived within {patience:.0f} s: its leader is away, or a transaction is open there"
@@ -507,6 +534,12 @@ def end_of_run(partitions: Sequence[tuple[int, str]], start: int) -> int:
     while stop < len(partitions) and partitions[stop] == first:
         stop += 1
     return stop
+
+
+def _refuse_short(short: Mapping[TopicPartition, Short]) -> None:
+    if short:
+        told = "; ".join(f"{partition} at offset {at.offset}: {at.reason}" for partition, at in short.items())
+        raise StuckPartitionsError(f"not all that was to be read could be read ({told})", short)
 
 
 def _fail(error: KafkaError, partition: TopicPartition) -> None:

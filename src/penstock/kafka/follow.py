@@ -17,16 +17,17 @@ from penstock.columns.columns import RawColumns
 from penstock.ids import TopicPartition
 from penstock.kafka.abandon import close_within
 from penstock.kafka.client_metrics import ClientMetrics
-from penstock.kafka.clients import open_client, refused
-from penstock.kafka.fetch import FetchRange, append_messages, end_of_run, offsets_of
+from penstock.kafka.clients import FETCH_BYTES, open_client, refused
+from penstock.kafka.fetch import AHEAD_KIB, MOST_BYTES, FetchRange, append_messages, end_of_run, offsets_of
 
 # Brokers answer as soon as there is a record. Where there is none, the end of a partition is told when they answer in vain.
 _SETTINGS = {
     "queued.min.messages": 100_000,
-    "queued.max.messages.kbytes": 16 << 10,
+    "queued.max.messages.kbytes": AHEAD_KIB,
     "fetch.wait.max.ms": 100,
     "fetch.queue.backoff.ms": 1,
-    "fetch.message.max.bytes": 4 << 20,
+    "fetch.message.max.bytes": FETCH_BYTES,
+    "fetch.max.bytes": FETCH_BYTES,
 }
 _AT_ONCE = 10_000
 
@@ -56,11 +57,14 @@ class Follower:
         self._consumer: Consumer | None = None
         self._at: dict[TopicPartition, int] = {}
         self._messages: dict[TopicPartition, list[Message]] = {}
+        self._bytes: dict[TopicPartition, int] = {}
+        """How long the values of these are."""
         self._ends: dict[TopicPartition, int] = {}
         self.trouble: dict[TopicPartition, str] = {}
         """Partitions that it cannot read on, and why: a batch that cannot be read, an offset that is not in the log."""
-        self.paused: frozenset[TopicPartition] = frozenset()
-        """Partitions of which nothing is taken for now: their task has many records queued."""
+        self._paused: frozenset[TopicPartition] = frozenset()
+        self._stopped: set[TopicPartition] = set()
+        """Paused partitions that the consumer does not fetch either."""
 
     def follow(self, positions: Mapping[TopicPartition, int]) -> None:
         """Read on from these positions; what has been fetched meanwhile is kept where they are those that were reached."""
@@ -86,8 +90,9 @@ class Follower:
             return
         self._take_in(first)
         # Not `consume` alone: it waits until it has as many as it was asked for.
-        while sum(map(len, self._messages.values())) < most and (more := self._consumer.consume(_AT_ONCE, 0)):
+        while self.waiting < most and not self.is_full and (more := self._consumer.consume(_AT_ONCE, 0)):
             self._take_in_all(more)
+            self._stop_fetching(most)
 
     def wait_apart(self, seconds: float, sleep: Callable[[float], object] = time.sleep, most: int = _AT_ONCE) -> None:
         """So long, whatever comes, and then take it in: to wake up for each record costs more than to wait for some."""
@@ -95,10 +100,33 @@ class Follower:
             sleep(seconds)
         self.wait(0, most)
 
+    def pause(self, partitions: frozenset[TopicPartition]) -> None:
+        """Take nothing of these partitions until the next call: their tasks have many records queued."""
+        self._paused = partitions
+        if self._consumer is not None and (again := self._stopped - partitions):
+            self._consumer.resume([ClientPartition(*partition) for partition in again])
+            self._stopped -= again
+
+    def _stop_fetching(self, most: int) -> None:
+        """Do not fetch paused partitions of which a whole batch has come already."""
+        whole = {
+            partition
+            for partition in self._paused - self._stopped
+            if len(self._messages.get(partition, ())) >= most or self._bytes.get(partition, 0) >= MOST_BYTES
+        }
+        if self._consumer is not None and whole:
+            self._consumer.pause([ClientPartition(*partition) for partition in whole])
+            self._stopped |= whole
+
     @property
     def waiting(self) -> int:
         """How many records have come and can be taken."""
-        return sum(len(messages) for partition, messages in self._messages.items() if partition not in self.paused)
+        return sum(len(messages) for partition, messages in self._messages.items() if partition not in self._paused)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether enough has come for a batch, by its size in bytes."""
+        return sum(size for partition, size in self._bytes.items() if partition not in self._paused) >= MOST_BYTES
 
     @property
     def has_skipped(self) -> bool:
@@ -122,7 +150,7 @@ class Follower:
         columns: dict[TopicPartition, RawColumns] = {}
         waiting = self.waiting
         for partition, start in self._at.items():
-            if partition in self.paused:
+            if partition in self._paused:
                 continue
             messages = self._messages.pop(partition, [])
             if waiting > most and len(messages) > 1:
@@ -130,6 +158,9 @@ class Follower:
                 if share < len(messages):
                     self._messages[partition] = messages[share:]
                     del messages[share:]
+            left = self._bytes.pop(partition, 0) - sum(map(len, messages))
+            if partition in self._messages:
+                self._bytes[partition] = left
             end = messages[-1].offset() + 1 if messages else start
             if partition not in self._messages:
                 end = max(end, self._ends.get(partition, -1))
@@ -161,7 +192,8 @@ class Follower:
         """Fetch nothing until it is told where to follow."""
         if self._consumer is not None and self._at:
             self._consumer.unassign()
-        self._at, self._messages, self._ends, self.trouble = {}, {}, {}, {}
+        self._at, self._messages, self._bytes, self._ends, self.trouble = {}, {}, {}, {}, {}
+        self._paused, self._stopped = frozenset(), set()
 
     def serve(self) -> None:
         """Let a consumer that rests tell its statistics; one that follows does it by itself."""
@@ -173,7 +205,7 @@ class Follower:
         if self._consumer is not None:
             close_within("a consumer", self._consumer.close)
         self._consumer = None
-        self._at, self._messages, self._ends = {}, {}, {}
+        self._at, self._messages, self._bytes, self._ends = {}, {}, {}, {}
 
     def _take_in_all(self, messages: Sequence[Message]) -> None:
         """Take in messages run by run: a broker answers with many of one partition together."""
@@ -188,6 +220,7 @@ class Follower:
             partition = TopicPartition(partitions[start][1], partitions[start][0])
             if messages[start].offset() >= self._at.get(partition, math.inf):
                 self._messages.setdefault(partition, []).extend(messages[start:stop])
+                self._bytes[partition] = self._bytes.get(partition, 0) + sum(map(len, messages[start:stop]))
                 self._ends.pop(partition, None)
             start = stop
 
@@ -201,6 +234,7 @@ class Follower:
         if error is None:
             if message.offset() >= self._at.get(partition, message.offset() + 1):
                 self._messages.setdefault(partition, []).append(message)
+                self._bytes[partition] = self._bytes.get(partition, 0) + len(message)
                 self._ends.pop(partition, None)
         elif error.code() == KafkaError._PARTITION_EOF:
             self._ends[partition] = message.offset()

@@ -12,12 +12,15 @@ partitions: for 100 instances and 1,000 partitions with standbys 5.4 KB for each
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
 
 from penstock.ids import TaskId
 from penstock.kafka.members import Decision, MemberInfo, Shares
@@ -36,9 +39,6 @@ NO_PROOF = bytes(PROOF_BYTES)
 
 _MEMBER = struct.Struct(f">2sBB{PROOF_BYTES}s")
 _ASSIGNMENT = struct.Struct(f">2sB{PROOF_BYTES}sI")
-_MAX_TEXT = 200
-_MAX_CAPACITY = 10_000
-_MAX_NUMBER = 1 << 63
 
 
 class MalformedError(ValueError):
@@ -103,53 +103,72 @@ def _unpack(frame: struct.Struct, raw: bytes) -> tuple[Any, ...]:
 
 # -- members -----------------------------------------------------------------------------------------------------------
 
+# Types, lengths and ranges of fields, which msgspec compares with what comes. Bodies may have fields that are not known here.
+_Text = Annotated[str, Meta(max_length=200)]
+_Host = Annotated[str, Meta(max_length=MAX_ADDRESS)]
+_Tasks = Annotated[tuple[_Text, ...], Meta(max_length=MAX_TASKS)]
+_ErrorCode = Annotated[int, Meta(ge=0, le=1_000)]
+
+
+class _Member(msgspec.Struct):
+    process_id: Annotated[str, Meta(min_length=1, max_length=200)]
+    capacity: Annotated[int, Meta(ge=0, le=10_000)] = 1
+    host: _Host = ""
+    active: _Tasks = ()
+    standby: _Tasks = ()
+    offsets: Annotated[dict[_Text, Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]], Meta(max_length=MAX_TASKS)] = {}
+    tags: Annotated[dict[_Text, _Text], Meta(max_length=MAX_TASKS)] = {}
+    error_code: _ErrorCode = 0
+    generation: Annotated[int, Meta(ge=-1, le=1 << 31)] = -1
+    run: _Text = ""
+    transport: _Text = "topic"
+    """Has a leader of the previous release send repartitions through their topics."""
+
 
 def encode_member(info: MemberInfo, generation: int, run: str) -> bytes:
     """The body of what a member tells; `generation` is the last it was part of, or -1, `run` something of its own."""
-    return _compressed(
-        {
-            "process_id": info.process_id,
-            "capacity": info.capacity,
-            "host": info.host,
-            "active": [str(task) for task in info.active],
-            "standby": [str(task) for task in info.standby],
-            "offsets": {str(task): offset for task, offset in info.offsets.items()},
-            "tags": dict(info.tags),
-            "error_code": info.error_code,
-            "generation": generation,
-            "run": run,
-            "transport": "topic",  # has a leader of the previous release send repartitions through their topics
-        }
-    )
+    active, standby = tuple(map(str, info.active)), tuple(map(str, info.standby))
+    offsets = {str(task): offset for task, offset in info.offsets.items()}
+    known = info.process_id, info.capacity, info.host, active, standby, offsets, dict(info.tags), info.error_code
+    return _compressed(_Member(*known, generation, run))
 
 
 def decode_member(body: bytes) -> tuple[MemberInfo, int, str]:
     """What a member told, the last generation it was part of, and its run."""
-    told = _json(_decompressed(body))
-    return _member(told), _number(told, "generation", -1, 1 << 31, -1), _text(told.get("run", ""), "run")
-
-
-def _member(told: Mapping[str, Any]) -> MemberInfo:
-    process_id = _text(told.get("process_id"), "process_id")
-    if not process_id:
-        raise MalformedError("process_id is empty")
-    return MemberInfo(
-        process_id,
-        _number(told, "capacity", 0, _MAX_CAPACITY, 1),
-        _host(told.get("host", "")),
-        _tasks(told.get("active", []), "active"),
-        _tasks(told.get("standby", []), "standby"),
-        {
-            task: _whole(offset, "offsets", -_MAX_NUMBER, _MAX_NUMBER)
-            for name, offset in _mapping(told.get("offsets", {}), "offsets").items()
-            if (task := _task(name, "offsets")) is not None
-        },
-        {_text(key, "tags"): _text(value, "tags") for key, value in _mapping(told.get("tags", {}), "tags").items()},
-        _number(told, "error_code", 0, 1_000, 0),
-    )
+    told = _read(_Member, _decompressed(body), MAX_JSON)
+    _check_texts((told.process_id, told.run), told.active, told.standby, told.offsets, told.tags, told.tags.values())
+    _check_hosts([told.host])
+    offsets = {task: offset for name, offset in told.offsets.items() if (task := _task(name)) is not None}
+    tasks = _tasks(told.active), _tasks(told.standby)
+    info = MemberInfo(told.process_id, told.capacity, told.host, *tasks, offsets, told.tags, told.error_code)
+    return info, told.generation, told.run
 
 
 # -- assignments -------------------------------------------------------------------------------------------------------
+
+
+# Who has what. By the number of a sub-topology the processes of its partitions, -1 for none; by the id of a task its process.
+_Layer = Annotated[dict[_Text, Annotated[list[int], Meta(max_length=MAX_TASKS)] | int], Meta(max_length=MAX_TASKS)]
+
+
+class _Process(msgspec.Struct, array_like=True):
+    name: _Text
+    host: _Host
+
+
+class _Shared(msgspec.Struct):
+    processes: Annotated[list[_Process], Meta(max_length=MAX_PROCESSES)] = []
+    active: _Layer = {}
+    copies: Annotated[list[_Layer], Meta(max_length=100)] = []
+    probing: bool = False
+    error_code: _ErrorCode = 0
+    shuffled: Annotated[list[int], Meta(max_length=MAX_TASKS)] | None = []
+    """Has members of the previous release send repartitions through their topics."""
+
+
+class _Own(msgspec.Struct):
+    process: int = -1
+    double: bool = False
 
 
 def encode_shared(processes: Sequence[tuple[str, str]], shares: Shares, error_code: int) -> bytes:
@@ -161,46 +180,37 @@ def encode_shared(processes: Sequence[tuple[str, str]], shares: Shares, error_co
         for task in tasks if process in numbers else ():
             copies.setdefault(task, []).append(numbers[process])
     layers = [{task: held[depth] for task, held in copies.items() if len(held) > depth} for depth in range(_most(copies))]
-    return _compressed(
-        {
-            "processes": [list(entry) for entry in processes],
-            "active": _layer(active),
-            "copies": [_layer(layer) for layer in layers],
-            "probing": shares.probing,
-            "error_code": error_code,
-            "shuffled": [],  # has members of the previous release send repartitions through their topics
-        }
-    )
+    told = [_Process(*entry) for entry in processes]
+    return _compressed(_Shared(told, _layer(active), [_layer(layer) for layer in layers], shares.probing, error_code))
 
 
 def encode_own(process: int, is_double: bool) -> bytes:
     """The part of one member: the number of its process in the map."""
-    return json.dumps({"process": process, "double": is_double}).encode()
+    return msgspec.json.encode(_Own(process, is_double))
 
 
 def decode_decision(own: bytes, shared: bytes) -> Decision:
     """What the leader decided, for the member whose own part this is."""
-    told, mine = _json(_decompressed(shared)), _json(own)
-    processes = _list(told.get("processes", []), "processes", MAX_PROCESSES)
-    pairs = [_list(entry, "processes", 100) for entry in processes]
-    if any(len(pair) < 2 for pair in pairs):
-        raise MalformedError("a process has no host")
-    names = [_text(pair[0], "processes") for pair in pairs]
-    hosts = {name: _host(pair[1]) for name, pair in zip(names, pairs, strict=True)}
+    told, mine = _read(_Shared, _decompressed(shared), MAX_JSON), _read(_Own, own)
+    names = [process.name for process in told.processes]
+    hosts = {process.name: process.host for process in told.processes}
+    _check_texts(names)
+    _check_hosts(hosts.values())
     if len(hosts) != len(names):
         raise MalformedError("a process is there twice")
-    number = _number(mine, "process", -1, len(names) - 1, -1)
-    active = _read_layer(told.get("active", {}), len(names), own=number)
-    layers = [_read_layer(layer, len(names)) for layer in _list(told.get("copies", []), "copies", 100)]
+    if not -1 <= mine.process < len(names):
+        raise MalformedError(f"it is for process {mine.process} of {len(names)}")
+    active = _read_layer(told.active, len(names), own=mine.process)
+    layers = [_read_layer(layer, len(names)) for layer in told.copies]
     return Decision(
-        tuple(task for task, process in active.items() if process == number),
-        tuple(dict.fromkeys(task for layer in layers for task, process in layer.items() if process == number)),
+        tuple(task for task, process in active.items() if process == mine.process),
+        tuple(dict.fromkeys(task for layer in layers for task, process in layer.items() if process == mine.process)),
         {task: names[process] for task, process in active.items()},
-        _standbys(layers, names),
+        _standbys((task, names[process]) for layer in layers for task, process in layer.items()),
         hosts,
-        _flag(told, "probing"),
-        _number(told, "error_code", 0, 1_000, 0),
-        _flag(mine, "double"),
+        told.probing,
+        told.error_code,
+        mine.double,
     )
 
 
@@ -208,9 +218,9 @@ def _most(copies: Mapping[TaskId, Sequence[int]]) -> int:
     return max((len(held) for held in copies.values()), default=0)
 
 
-def _layer(held: Mapping[TaskId, int]) -> dict[str, Any]:
+def _layer(held: Mapping[TaskId, int]) -> dict[str, list[int] | int]:
     """The process of each task: a list for each sub-topology, or an entry for each task where most would be empty."""
-    found: dict[str, Any] = {}
+    found: dict[str, list[int] | int] = {}
     by_subtopology: dict[int, dict[int, int]] = {}
     for task, process in held.items():
         by_subtopology.setdefault(task.subtopology, {})[task.partition] = process
@@ -222,20 +232,24 @@ def _layer(held: Mapping[TaskId, int]) -> dict[str, Any]:
     return found
 
 
-def _read_layer(told: Any, processes: int, own: int = -1) -> dict[TaskId, int]:
+def _read_layer(told: Mapping[str, list[int] | int], processes: int, own: int = -1) -> dict[TaskId, int]:
     """The process of each task.
 
     Names that are no task, such as `p0` of the previous release, are ignored unless they are given to process `own`.
     """
+    _check_texts(told)
     found: dict[TaskId, int] = {}
-    for name, value in _mapping(told, "active and copies").items():
-        is_list = isinstance(value, list)
-        given = enumerate(_list(value, "active and copies", MAX_TASKS)) if is_list else [("", value)]
-        for partition, process in given:
-            if _whole(process, "active and copies", -1 if is_list else 0, processes - 1) < 0:
+    for name, value in told.items():
+        if isinstance(value, list):
+            lowest, given = -1, [(f"{name}_{partition}", process) for partition, process in enumerate(value)]
+        else:
+            lowest, given = 0, [(name, value)]
+        for text, process in given:
+            if not lowest <= process < processes:
+                raise MalformedError(f"a task is with something else than one of {processes} processes")
+            if process == -1:
                 continue
-            text = f"{name}_{partition}" if is_list else name
-            task = _task(text, "active and copies")
+            task = _task(text)
             if task is not None:
                 found[task] = process
             elif process == own:
@@ -245,19 +259,33 @@ def _read_layer(told: Any, processes: int, own: int = -1) -> dict[TaskId, int]:
     return found
 
 
-def _standbys(layers: Iterable[Mapping[TaskId, int]], names: Sequence[str]) -> dict[TaskId, tuple[str, ...]]:
-    found: dict[TaskId, tuple[str, ...]] = {}
-    for layer in layers:
-        for task, process in layer.items():
-            found[task] = (*found.get(task, ()), names[process])
-    return found
+def _standbys(copies: Iterable[tuple[TaskId, str]]) -> dict[TaskId, tuple[str, ...]]:
+    found: dict[TaskId, list[str]] = {}
+    for task, process in copies:
+        found.setdefault(task, []).append(process)
+    return {task: tuple(processes) for task, processes in found.items()}
+
+
+def _task(text: str) -> TaskId | None:
+    """A task; None for a text that is none, such as `p0` of the previous release."""
+    try:
+        return TaskId.parse(text)
+    except ValueError:
+        return None
+
+
+def _tasks(texts: Iterable[str]) -> tuple[TaskId, ...]:
+    found = map(_task, texts)
+    return tuple(task for task in found if task is not None)
 
 
 # -- what is read is what was meant ------------------------------------------------------------------------------------
 
+_Body = TypeVar("_Body", bound=msgspec.Struct)
 
-def _compressed(told: Mapping[str, Any]) -> bytes:
-    return zlib.compress(json.dumps(told, separators=(",", ":")).encode(), 9)
+
+def _compressed(told: msgspec.Struct) -> bytes:
+    return zlib.compress(msgspec.json.encode(told), 9)
 
 
 def _decompressed(raw: bytes) -> bytes:
@@ -271,76 +299,24 @@ def _decompressed(raw: bytes) -> bytes:
     return found
 
 
-def _json(raw: bytes) -> dict[str, Any]:
-    def refuse(constant: str) -> Any:
-        raise MalformedError(f"{constant} is not JSON")
-
+def _read(body: type[_Body], raw: bytes, most: int = MAX_BYTES) -> _Body:
+    if len(raw) > most:
+        raise MalformedError(f"{len(raw)} bytes are too many")
     try:
-        found = json.loads(raw.decode(), parse_constant=refuse)
-    except (ValueError, RecursionError) as exc:
-        raise MalformedError(f"it is not JSON: {exc}"[:200]) from exc
-    if not isinstance(found, dict):
-        raise MalformedError("it is not a JSON object")
-    return found
+        return msgspec.json.decode(raw, type=body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
+        raise MalformedError(f"it does not fit: {exc}"[:200]) from exc
 
 
-def _text(value: Any, what: str) -> str:
-    # What cannot be printed would be a hazard for logs and terminals; lone surrogates are among it.
-    if not isinstance(value, str) or len(value) > _MAX_TEXT or not value.isprintable():
-        raise MalformedError(f"{what} has something else than a short text")
-    return value
+def _check_texts(*texts: Iterable[str]) -> None:
+    # What cannot be printed would be a hazard for logs and terminals.
+    if not all(map(str.isprintable, chain(*texts))):
+        raise MalformedError("a text has characters that cannot be printed")
 
 
-def _host(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > MAX_ADDRESS:
-        raise MalformedError("host is not an address")
-    if value:
+def _check_hosts(hosts: Iterable[str]) -> None:
+    for host in filter(None, hosts):
         try:
-            advertised(value)
+            advertised(host)
         except ValueError as exc:
             raise MalformedError(f"host is not an address that can be reached: {printable(str(exc))}") from exc
-    return value
-
-
-def _whole(value: Any, what: str, lowest: int, highest: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
-        raise MalformedError(f"{what} has something else than a whole number from {lowest} to {highest}")
-    return value
-
-
-def _number(told: Mapping[str, Any], name: str, lowest: int, highest: int, default: int) -> int:
-    return _whole(told.get(name, default), name, lowest, highest)
-
-
-def _flag(told: Mapping[str, Any], name: str) -> bool:
-    value = told.get(name, False)
-    if not isinstance(value, bool):
-        raise MalformedError(f"{name} is neither true nor false")
-    return value
-
-
-def _list(value: Any, what: str, most: int) -> list[Any]:
-    if not isinstance(value, list) or len(value) > most:
-        raise MalformedError(f"{what} is not a list of at most {most} entries")
-    return value
-
-
-def _task(value: Any, what: str) -> TaskId | None:
-    """A task; None for a text that is none, such as `p0` of the previous release."""
-    try:
-        return TaskId.parse(_text(value, what))
-    except MalformedError:
-        raise
-    except ValueError:
-        return None
-
-
-def _tasks(value: Any, what: str) -> tuple[TaskId, ...]:
-    found = (_task(task, what) for task in _list(value, what, MAX_TASKS))
-    return tuple(task for task in found if task is not None)
-
-
-def _mapping(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict) or len(value) > MAX_TASKS:
-        raise MalformedError(f"{what} is not an object of at most {MAX_TASKS} entries")
-    return value

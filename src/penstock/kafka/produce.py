@@ -20,7 +20,7 @@ from penstock.kafka.client_metrics import ClientMetrics
 from penstock.kafka.clients import is_access_error, open_client, refused
 from penstock.kafka.offset_parts import metadata_refused, offset_parts
 from penstock.kafka.transaction_offsets import TransactionOffset, send_offsets
-from penstock.record import ProducedRecord
+from penstock.record import Headers, ProducedRecord
 from penstock.runtime.carry_over import OffsetAndMetadata, to_committed
 
 _TIMEOUT = 60.0
@@ -216,7 +216,7 @@ class LaneProducer:
             where, full_since = -1 if partition is None else partition, 0.0
             while True:
                 try:
-                    produce(topic, value, key, where, callback, None, timestamp or _EARLIEST, list(headers) if headers else None)
+                    produce(topic, value, key, where, callback, None, timestamp or _EARLIEST, _as_written(headers))
                     break
                 except BufferError:
                     full_since = self._wait_for_room(topic, full_since)
@@ -262,7 +262,7 @@ class LaneProducer:
             while not (verdicts and self.transactional):
                 try:
                     report = partial(acknowledged, index)
-                    given = list(headers) if headers else None
+                    given = _as_written(headers)
                     self._producer.produce(topic, value, key, where, report, None, timestamp or _EARLIEST, given)
                     break
                 except BufferError:
@@ -425,6 +425,11 @@ class LaneProducer:
         if error.code() == KafkaError.TOPIC_EXCEPTION:
             raise ProductionError(f"{doing} failed: {error.str()}; check the topic's name") from cause
         raise refused(doing, error) from cause
+
+
+def _as_written(headers: Headers) -> list[tuple[str, bytes | None]] | None:
+    """Headers for librdkafka. Half of a surrogate pair in a name, which would end the process there, becomes "?" as in Java."""
+    return [(n if n.isascii() else n.encode("utf-8", "replace").decode(), value) for n, value in headers] if headers else None
 
 
 def _code_of(cause: BaseException | None) -> int | None:

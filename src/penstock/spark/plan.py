@@ -42,6 +42,13 @@ class Plan:
         return frozenset(topic for s in self.subtopologies.values() for topic in s.repartition_source_topics)
 
     @cached_property
+    def takes_counts(self) -> frozenset[str]:
+        """The repartition topics whose readers understand counts: an earlier plan may have written them."""
+        return frozenset(
+            topic for s in self.subtopologies.values() for topic in s.repartition_source_topics if is_counted(s, topic)
+        )
+
+    @cached_property
     def levels(self) -> Mapping[int, int]:
         """How many repartitions lie before each sub-topology at most; sub-topologies that feed themselves count as before."""
         found: dict[int, int] = {}

@@ -8,13 +8,15 @@ header `penstock.block`. The value is an Arrow IPC stream of one record batch:
     headers         list<name: binary, value: binary>; only if a record has headers
     weight          int64; only in blocks of counts: the number of records that a row stands for
 
-Nothing in a block is executed. Columns, types and lengths are checked before a row is read.
+Nothing in a block is executed. Columns, types, lengths and weights are checked before a row is read, so that the memory for a
+block is bounded by its bytes and its rows.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +39,13 @@ _HEADERS = pa.list_(pa.struct([pa.field("name", pa.binary()), pa.field("value", 
 _REQUIRED = {"key": pa.binary(), "value": pa.binary(), "timestamp": pa.int64()}
 _OPTIONAL = {"headers": _HEADERS, "weight": pa.int64()}
 _NULLABLE = frozenset({"key", "value"})
+_INT, _UINT, _USHORT = struct.Struct("<i"), struct.Struct("<I"), struct.Struct("<H")
+
+MOST_ROWS = 100_000
+"""The most rows of a block. A row of 16 bytes is 150 bytes of Python objects in the task that reads it."""
+
+MOST_RECORDS = 1 << 31
+"""The most records that a row may stand for: no block brings a count near the end of its 64 bits."""
 
 
 class RecordBlock:
@@ -149,7 +158,7 @@ class RecordBlock:
     def records_for(self, partition: TopicPartition, largest: int) -> list[ProducedRecord]:
         """The block as Kafka records for a partition, each with at most about `largest` bytes unless one row has more."""
         data = self.to_bytes()
-        if len(data) > largest and len(self) > 1:
+        if (len(data) > largest or len(self) > MOST_ROWS) and len(self) > 1:
             half = len(self) // 2
             parts = (self.slice(0, half), self.slice(half, len(self)))
             return [record for part in parts for record in part.records_for(partition, largest)]
@@ -202,30 +211,63 @@ def _binary(column: Sequence[bytes | None]) -> pa.Array:
 
 def _checked_columns(data: bytes) -> dict[str, pa.Array]:
     try:
-        batches = list(pa.ipc.open_stream(pa.py_buffer(data)))
-        for batch in batches:
-            batch.validate(full=True)  # 2 ns a row: no offset points beyond the bytes
-        names = batches[0].schema.names if batches else []  # UnicodeDecodeError if a name is not UTF-8
-    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as exc:
+        batch = _record_batch(data)
+        batch.validate(full=True)  # 2 ns a row: no offset points beyond the bytes
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, struct.error) as exc:
         raise SerializationError(f"a block of records cannot be read: {exc}") from exc
-    if len(batches) != 1:
-        raise SerializationError(f"a block of records has {len(batches)} Arrow batches instead of one")
-    columns = dict(zip(names, batches[0].columns))
-    expected = {name: kind for name, kind in {**_REQUIRED, **_OPTIONAL}.items() if name in columns or name in _REQUIRED}
-    if len(columns) != len(names) or {name: column.type for name, column in columns.items()} != expected:
-        raise SerializationError(f"a block of records has unexpected columns: {', '.join(names)}")
+    columns = dict(zip(batch.schema.names, batch.columns))
     for name, column in columns.items():
         if column.null_count and name not in _NULLABLE:
             raise SerializationError(f"a block of records has nulls in its column {name}")
-    if not len(batches[0]):
-        raise SerializationError("a block of records is empty")
+    if not 0 < len(batch) <= MOST_ROWS:
+        raise SerializationError(f"a block of records has {len(batch)} rows: it may have 1 to {MOST_ROWS}")
+    if int(columns["timestamp"].to_numpy().min()) < 0:
+        raise SerializationError("a block of records has a negative timestamp")
+    if "weight" in columns and not 0 < columns["weight"].to_numpy().min() <= columns["weight"].to_numpy().max() <= MOST_RECORDS:
+        raise SerializationError(f"a row of a block of records stands for less than 1 or more than {MOST_RECORDS} records")
     return columns
+
+
+def _record_batch(data: bytes) -> pa.RecordBatch:
+    """Read the one batch of a stream. Columns and compression are checked before Arrow takes memory by what is declared."""
+    schema, *batches = islice(pa.ipc.MessageReader.open_stream(pa.py_buffer(data)), 3)
+    if schema.type != "schema" or [message.type for message in batches] != ["record batch"]:
+        raise ValueError("it is not one Arrow batch")
+    found = pa.ipc.read_schema(schema)
+    fields = {field.name: field.type for field in found}  # UnicodeDecodeError if a name is not UTF-8
+    expected = {name: kind for name, kind in {**_REQUIRED, **_OPTIONAL}.items() if name in fields or name in _REQUIRED}
+    if len(found) != len(expected) or fields != expected:
+        raise ValueError(f"its columns are {', '.join(fields)[:200]}")
+    if _may_be_compressed(batches[0].metadata.to_pybytes()):
+        raise ValueError("its columns are compressed")
+    return pa.ipc.read_record_batch(batches[0], found)
+
+
+def _may_be_compressed(metadata: bytes) -> bool:
+    """Whether an Arrow message names a compression. pyarrow does not tell; Arrow's Message.fbs says where it lies.
+
+    The field `header` of a Message is its third, the field `compression` of a RecordBatch its fourth. Arrow 0.17 named it in the
+    fifth field of a Message, `custom_metadata`, which blocks do not have.
+    """
+    (message,) = _UINT.unpack_from(metadata)
+    header = _flatbuffer_field(metadata, message, 2)
+    batch = header + _UINT.unpack_from(metadata, header)[0]
+    return bool(_flatbuffer_field(metadata, message, 4) or _flatbuffer_field(metadata, batch, 3))
+
+
+def _flatbuffer_field(data: bytes, table: int, number: int) -> int:
+    """Where a field of a table lies; 0 if the table does not have it."""
+    vtable = table - _INT.unpack_from(data, table)[0]
+    at = 4 + 2 * number
+    (size,) = _USHORT.unpack_from(data, vtable)
+    (offset,) = _USHORT.unpack_from(data, vtable + at) if at < size else (0,)
+    return table + offset if offset else 0
 
 
 def _headers_column(headers: Sequence[Headers]) -> pa.Array:
     ends = np.cumsum([0, *map(len, headers)], dtype=np.int32)
     flat = list(chain.from_iterable(headers))
-    names = pa.array([name.encode("utf-8", "surrogatepass") for name, _ in flat], pa.binary())
+    names = pa.array([name.encode("utf-8", "replace") for name, _ in flat], pa.binary())
     values = pa.array([value for _, value in flat], pa.binary())
     entries = pa.StructArray.from_arrays([names, values], fields=list(_HEADERS.value_type))
     return pa.ListArray.from_arrays(pa.array(ends), entries)
@@ -237,7 +279,7 @@ def _headers_of(column: pa.Array) -> list[Headers]:
         raise SerializationError("a block of records has a header without a name")
     try:
         encoded = flat.field(0).dictionary_encode()  # nearly all rows have the same few names
-        distinct = [name.decode("utf-8", "surrogatepass") for name in encoded.dictionary.to_pylist()]
+        distinct = [name.decode() for name in encoded.dictionary.to_pylist()]
     except UnicodeDecodeError as exc:
         raise SerializationError(f"a block of records has a header whose name is not UTF-8: {exc}") from exc
     names = list(map(distinct.__getitem__, encoded.indices.to_numpy().tolist()))

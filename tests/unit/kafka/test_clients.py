@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 
 from penstock import ConfigError, StreamsConfig
+from penstock.kafka import fetch, follow
 from penstock.kafka.clients import (
     admin_config,
     consumer_config,
@@ -74,6 +75,24 @@ def test_should_translate_java_names() -> None:
     producer = producer_config(given, "c")
     assert (producer["message.max.bytes"], producer["delivery.timeout.ms"]) == (2_000_000, 9_000)
     assert member_config(given, "c")["request_timeout_ms"] == 7_000
+
+
+@pytest.mark.parametrize("reads", [follow._SETTINGS, fetch._SHORT_READS, fetch._LONG_READS], ids=["follow", "short", "long"])
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        ({}, None),
+        ({"fetch.max.bytes": 1_000}, 100_000_000),
+        ({"fetch.max.bytes": 1_000, "receive.message.max.bytes": 5_000_000}, 5_000_000),
+        ({"receive.message.max.bytes": 1_000_000}, 1_000_000),
+        ({"receive.message.max.bytes": 60_000_000, "message.max.bytes": 50_000_000}, 60_000_000),
+        ({"fetch.max.bytes": 200_000_000}, 200_000_512),
+    ],
+)
+def test_should_take_any_limit_of_answers_and_fetches(reads: Any, given: dict[str, int], answer: int | None) -> None:
+    found = consumer_config(config(**{f"consumer.{key}": value for key, value in given.items()}), "c")
+    assert found.get("receive.message.max.bytes") == answer
+    open_client("consumer", Consumer, {**reads, **found}).close()
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])

@@ -128,3 +128,28 @@ def test_should_read_on_where_an_unreadable_batch_lay_behind_the_last_range(log:
 def test_should_say_which_batch_cannot_be_read_where_none_is_skipped(log: Log) -> None:
     with pytest.raises(SerializationError, match="The record batch of in-0 at offsets 3 to 3 cannot be read: Decompression fai"):
         RangeFetcher({}, timeout=10.0).fetch([FetchRange("in", 0, 0, 8)])
+
+
+def test_should_read_no_further_behind_so_many_bytes(log: Log) -> None:
+    fetcher = LenientFetcher({}, timeout=10.0, batch_end=log.batch_end, most_bytes=4)
+    found = fetcher.fetch([FetchRange("in", 0, 0, 12)])[A]
+    assert (list(found.offsets), [batch[:2] for batch in found.unreadable]) == ([0, 1, 2, 5, 6, 7], [(3, 5)])
+    short = fetcher.take_short()[A]
+    assert (short.offset, short.out_of_range) == (8, False)
+    again = fetcher.fetch([FetchRange("in", 0, 8, 12)])[A]
+    assert [batch[:2] for batch in again.unreadable] == [(8, 10), (10, 12)]
+
+
+def test_should_hand_out_ranges_in_parts_of_so_many_bytes(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "MOST_BYTES", 6)
+    fetcher, rows, skipped = RangeFetcher({}, timeout=10.0, batch_end=log.batch_end), list[tuple[int, int]](), set[int]()
+    reached = {A: 0, B: 0}
+    for found, to in fetcher.parts([FetchRange("in", 0, 0, 12), FetchRange("in", 1, 0, 10)]):
+        for partition, columns in found.items():
+            assert all(reached[partition] <= offset < to[partition] for offset in columns.offsets)
+            rows += [(partition.partition, offset) for offset in columns.offsets]
+            skipped |= {batch.start for batch in columns.unreadable}
+        reached |= to
+    assert sorted(rows) == [*((0, offset) for offset in (0, 1, 2, 5, 6, 7)), *((1, offset) for offset in range(10))]
+    assert skipped == {3, 8, 10}
+    assert reached == {A: 12, B: 10}

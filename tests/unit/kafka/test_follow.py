@@ -133,3 +133,27 @@ def test_should_say_what_is_wrong_and_begin_anew_when_it_is_told_to(consumer: Co
     follower.follow({A: 5})
     assert not follower.trouble
     assert len(consumer.assigned) == 3  # assigned, left, and assigned again
+
+
+def test_should_take_no_more_at_a_time_than_a_batch_may_have_in_bytes(
+    consumer: Consumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.kafka.follow.MOST_BYTES", 10)
+    left = [[message(A, offset) for offset in range(start, start + 4)] for start in (100, 104, 108, 112)]
+    monkeypatch.setattr(consumer, "consume", lambda count, seconds: left.pop(0) if left else [])
+    follower = Follower({})
+    follower.follow({A: 99})
+    consumer.messages.append(message(A, 99))
+    follower.wait(0.1)
+    assert follower.waiting == 5  # 14 bytes
+    assert follower.is_full
+    assert len(follower.take(3).columns[A]) == 3
+    assert not follower.is_full
+    follower.take(10)
+    follower.wait(0.1)  # polls in vain
+    assert not follower.waiting
+    consumer.messages.append(message(A, 104))
+    follower.wait(0.1)
+    assert follower.is_full
+    follower.rest()
+    assert not follower.is_full

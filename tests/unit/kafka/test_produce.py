@@ -48,3 +48,11 @@ def test_should_write_the_nearest_time_for_the_first_millisecond_of_all(count: i
     producer.write([ProducedColumns("out", 0, [b"k"] * count, [b"v"] * count, [0] * count, None)])
     producer.write([ProducedRecord("out", None, b"k", b"v", 0, ()), ProducedRecord("out", None, b"k", b"v", 7, ())])
     assert [produced[6] for produced in client.produced] == [1] * count + [1, 7]
+
+
+def test_should_write_half_of_a_surrogate_pair_in_the_name_of_a_header_as_java_does(client: Client) -> None:
+    """librdkafka's client would end the process."""
+    producer = LaneProducer({}, None)
+    producer.write([ProducedRecord("out", None, b"k", b"v", 7, (("a\udcff", b"x"), ("ä", None)))])
+    producer.write([ProducedColumns("out", 0, [b"k"], [b"v"], [7], [(("\ud800", b"x"),)])])
+    assert [produced[7] for produced in client.produced] == [[("a?", b"x"), ("ä", None)], [("?", b"x")]]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
@@ -193,6 +193,9 @@ class Brokers:
             records = [some for some in self.committed_records(partition) if r.start <= some.offset < r.end]
             found[partition] = RawColumns.of(r.topic, r.partition, records)
         return found
+
+    def parts(self, ranges: Sequence[FetchRange]) -> Iterator[tuple[dict[TopicPartition, RawColumns], dict[TopicPartition, int]]]:
+        yield self.fetch(ranges), {TopicPartition(r.topic, r.partition): r.end for r in ranges}
 
     def expect(self, next_range: FetchRange) -> None: ...
 

@@ -11,6 +11,7 @@ from penstock.runtime.carry_over import (
 )
 from penstock.spark.vectors import is_vector
 from penstock.spark.worker.block_progress import processed_rows, with_processed_rows, without_extras
+from penstock.spark.worker.vector_upgrade import ShuffledBefore
 
 TIMES = TopicPartitionMetadata(7, ProcessorMetadata({"store": 9})).encode()
 
@@ -23,6 +24,20 @@ def test_should_come_back_from_the_brokers(times: str) -> None:
     expected = TopicPartitionMetadata.decode(times)
     assert TopicPartitionMetadata.decode(without_extras(stored).metadata) == expected
     assert TopicPartitionMetadata.decode(to_committed(committed.metadata)) == expected, "Java reads the times too"
+    assert not is_vector(stored)
+
+
+@pytest.mark.parametrize("times", ["", TIMES])
+def test_should_come_back_beside_what_is_carried_since_an_earlier_release(times: str) -> None:
+    """The topic was written by records through the shuffle then, and by blocks since."""
+    carried = ShuffledBefore("words=3,9+1").carried(OffsetAndMetadata(5, times))
+    stored = with_processed_rows(carried, 123)
+    stored = stored._replace(metadata=from_committed(to_committed(stored.metadata)))
+    assert processed_rows(stored) == (5, 123)
+    had = ShuffledBefore.of(stored)
+    assert had is not None
+    assert had.carried(OffsetAndMetadata(5, times)) == carried
+    assert TopicPartitionMetadata.decode(without_extras(stored).metadata) == TopicPartitionMetadata.decode(times)
     assert not is_vector(stored)
 
 

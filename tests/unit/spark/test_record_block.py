@@ -12,7 +12,7 @@ from penstock.columns.columns import ProducedColumns
 from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
 from penstock.record import Headers, ProducedRecord
-from penstock.spark.record_block import BLOCK_HEADER, RecordBlock, block_of, is_block
+from penstock.spark.record_block import BLOCK_HEADER, MOST_ROWS, RecordBlock, block_of, is_block
 
 TARGET = TopicPartition("again-repartition", 3)
 Row = tuple[bytes | None, bytes | None, int]
@@ -37,8 +37,8 @@ def read(records: list[ProducedRecord]) -> list[tuple[Any, ...]]:
     return [row for record in records for row in rows_of(block_of(record.value, record.headers))]
 
 
-ROWS: list[Row] = [(b"a", b"1", 7), (None, b"", -1), (b"", None, 2**62), (b"\0\xff", b"2", 7)]
-HEADERS: list[Headers] = [(), (("name", b"value"), ("name", None)), (("ä", b""), ("", b"x")), (("\udcff", b"odd"),)]
+ROWS: list[Row] = [(b"a", b"1", 7), (None, b"", 0), (b"", None, 2**62), (b"\0\xff", b"2", 7)]
+HEADERS: list[Headers] = [(), (("name", b"value"), ("name", None)), (("ä", b""), ("", b"x")), (("\0", b"odd"),)]
 
 
 @pytest.mark.parametrize("headers", [None, HEADERS, [(), (), (), ()]])
@@ -51,11 +51,24 @@ def test_should_read_what_it_wrote(headers: list[Headers] | None) -> None:
 
 
 def test_should_read_the_weights_that_it_wrote() -> None:
-    found = RecordBlock.from_bytes(block(*ROWS, weights=[3, 1, 2**40, 1]).to_bytes())
+    found = RecordBlock.from_bytes(block(*ROWS, weights=[3, 1, 2**31, 1]).to_bytes())
     assert found.weights is not None
-    assert found.weights.tolist() == [3, 1, 2**40, 1]
-    assert found.records == 2**40 + 5
+    assert found.weights.tolist() == [3, 1, 2**31, 1]
+    assert found.records == 2**31 + 5
     assert found.slice(0, 2).records == 4
+
+
+def test_should_write_half_of_a_surrogate_pair_in_the_name_of_a_header_as_java_does() -> None:
+    found = RecordBlock.from_bytes(block(ROWS[0], headers=[(("a\udcff", b"odd"),)]).to_bytes())
+    assert found.headers == [(("a?", b"odd"),)]
+
+
+def test_should_write_a_block_of_too_many_rows_as_several() -> None:
+    count = 2 * MOST_ROWS + 1
+    keys, whole = pa.array([b"k"] * count), np.arange(count)
+    written = RecordBlock(keys, keys, whole).records_for(TARGET, 1 << 30)
+    assert [timestamp for _, _, timestamp, _ in read(written)] == whole.tolist()
+    assert all(len(block_of(record.value, record.headers)) <= MOST_ROWS for record in written)
 
 
 def test_should_write_slices_and_chosen_rows_as_they_are() -> None:

@@ -63,7 +63,7 @@ def as_read(written: Any) -> list[RawRecord]:
         log.append(RawRecord(topic, partition, len(log), timestamp, key, value, headers))
     found = []
     for partition, log in sorted(logs.items()):
-        for part, offset in expand(RawColumns.of(*partition, log)):
+        for part, offset in expand(RawColumns.of(*partition, log), partition.topic == COUNTED):
             columns = part if isinstance(part, RawColumns) else part.columns(partition, [offset] * len(part))
             found += list(columns)
     return found
@@ -236,10 +236,19 @@ def test_should_never_make_a_block_of_a_users_record_with_the_reserved_header() 
 def test_should_take_what_cannot_be_read_as_a_block_for_a_plain_record(value: bytes | None, version: bytes | None) -> None:
     """An application in Java passes headers on."""
     rows = [RawRecord(*TARGETS[0], 3, 1, b"k", value, ((BLOCK_HEADER, version),)), RawRecord(*TARGETS[0], 4, 2, b"l", b"v", ())]
-    [(part, offset)] = expand(RawColumns.of(*TARGETS[0], rows))
+    [(part, offset)] = expand(RawColumns.of(*TARGETS[0], rows), False)
     assert isinstance(part, RawColumns)
     assert list(part) == rows
     assert offset == 4
+
+
+def test_should_take_a_block_of_counts_for_a_plain_record_where_nothing_is_counted() -> None:
+    counts = RecordBlock(pa.array([b"k"]), pa.array([b""]), np.array([1]), None, np.array([3])).to_bytes()
+    rows = [RawRecord(*TARGETS[0], 3, 1, None, counts, ((BLOCK_HEADER, b"1"),))]
+    [(part, _)] = expand(RawColumns.of(*TARGETS[0], rows), takes_counts=False)
+    assert isinstance(part, RawColumns)
+    [(part, _)] = expand(RawColumns.of(*TARGETS[0], rows), takes_counts=True)
+    assert isinstance(part, RecordBlock)
 
 
 def test_should_split_what_was_read_into_rows_and_blocks_in_their_order() -> None:
@@ -247,14 +256,14 @@ def test_should_split_what_was_read_into_rows_and_blocks_in_their_order() -> Non
     plain = RawRecord(*TARGETS[0], 0, 5, b"k", b"v", ())
     block = RawRecord(*TARGETS[0], 0, first.timestamp, None, first.value, first.headers)
     log = [row._replace(offset=10 + 2 * at) for at, row in enumerate([plain, plain, block, block, plain])]
-    found = expand(RawColumns.of(*TARGETS[0], log))
+    found = expand(RawColumns.of(*TARGETS[0], log), False)
     assert [(isinstance(part, RawColumns), len(part), offset) for part, offset in found] == [
         (True, 2, 12),
         (False, 2, 14),
         (False, 2, 16),
         (True, 1, 18),
     ]
-    assert expand(RawColumns.of(*TARGETS[0], [])) == []
+    assert expand(RawColumns.of(*TARGETS[0], []), False) == []
 
 
 def test_should_split_blocks_that_brokers_would_not_take() -> None:

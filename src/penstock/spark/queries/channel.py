@@ -50,6 +50,7 @@ _NONCE_SIZE = 32
 _PROOF_SIZE = 32
 _MAGIC = b"penstck1"
 _LENGTH = struct.Struct(">I")
+_TIMEVAL = struct.Struct("@ll")
 
 
 class ChannelError(OSError):
@@ -204,9 +205,11 @@ def _connected(address: Address, seconds: float) -> socket.socket:
         return connected
     connected = socket.socket(socket.AF_UNIX)
     try:
-        connected.settimeout(seconds)
+        # Without a Python timeout: the system waits while too many others are waiting to be accepted, and does not fail at once.
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIMEVAL.pack(int(seconds), int(seconds % 1 * 1e6) or 1))
         with socket_path(address) as path:
             connected.connect(path)
+        connected.settimeout(seconds)
     except OSError:
         connected.close()
         raise

@@ -25,7 +25,7 @@ from penstock.kafka.clients import (
     reads_committed,
     restore_consumer_config,
 )
-from penstock.kafka.fetch import FetchRange, LenientFetcher, OffsetOutOfRangeError, RangeFetcher
+from penstock.kafka.fetch import MOST_BYTES, FetchRange, LenientFetcher, OffsetOutOfRangeError, RangeFetcher
 from penstock.kafka.follow import Follower, Taken
 from penstock.kafka.log_reader import LogReader
 from penstock.kafka.log_transport import LogTransport, log_transport
@@ -114,7 +114,7 @@ class ActiveTasks:
         self._reads_committed = reads_committed(settings)
         reads = self.client_metrics(CONSUMER, consumer_id)
         ends = BatchEnds(partial(self._log_transport, restorer_id))
-        self._fetcher = LenientFetcher(settings, metrics=reads, batch_end=ends)
+        self._fetcher = LenientFetcher(settings, metrics=reads, batch_end=ends, most_bytes=MOST_BYTES)
         self.follower = Follower(settings, reads)
         restoring = restore_consumer_config(self._config, restorer_id)
         self._restores_committed = reads_committed(restoring)
@@ -379,7 +379,7 @@ class ActiveTasks:
         nothing = RawColumns(*partition, [], [], [], [])
         nothing.unreadable = raw.unreadable
         opened.task.add_records(partition, nothing, next_offset)
-        for part, offset in expand(raw):
+        for part, offset in expand(raw, partition.topic in self._plan.takes_counts):
             if isinstance(part, RawColumns):
                 opened.task.add_records(partition, part, next_offset)
                 continue
@@ -455,11 +455,11 @@ class ActiveTasks:
         """What a task wants to be written and committed."""
         opened = self.running[task_id]
         commit = opened.task.prepare_commit()
-        for partition, committed in commit.offsets.items():
-            commit.offsets[partition] = self._with_rows(opened, partition, committed)
         for partition, had in opened.had.items():
             if partition in commit.offsets:
                 commit.offsets[partition] = had.carried(commit.offsets[partition])
+        for partition, committed in commit.offsets.items():
+            commit.offsets[partition] = self._with_rows(opened, partition, committed)
         opened.advance_position(commit.offsets)
         return commit
 

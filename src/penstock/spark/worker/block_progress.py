@@ -1,7 +1,8 @@
 """How much of a block a task has processed, in the metadata of its committed offset.
 
 All rows of a block have the offset of its Kafka record. A task that waits for another partition may stop in the middle of a
-block. Then the offset of the block is committed, and the metadata says how many of its rows were processed: `times|rows=7`.
+block. Then the offset of the block is committed, and the metadata says how many of its rows were processed: `times|rows=7`. It is
+the last part, behind what `vector_upgrade.py` carries.
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ def with_processed_rows(committed: OffsetAndMetadata, rows: int) -> OffsetAndMet
 
 def processed_rows(committed: OffsetAndMetadata) -> tuple[int, int] | None:
     """The offset of a block and the number of its rows that were processed; None if no block was begun."""
-    rest = committed.metadata.partition("|")[2]
-    rows = rest.removeprefix(_ROWS)
-    return (committed.offset, int(rows)) if rows != rest and rows.isascii() and rows.isdigit() and len(rows) < 10 else None
+    _, found, rows = committed.metadata.rpartition(f"|{_ROWS}")
+    return (committed.offset, int(rows)) if found and rows.isascii() and rows.isdigit() and len(rows) < 10 else None
 
 
 def without_extras(committed: OffsetAndMetadata) -> OffsetAndMetadata:

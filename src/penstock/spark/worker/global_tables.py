@@ -67,10 +67,10 @@ class LaneGlobalTables:
             position, end = max(self._positions.get(partition, 0), logs[partition].start), logs[partition].stable_end
             while position < end:
                 until = min(end, position + step_sizes.GLOBAL_TABLE)
-                records = self._fetcher.fetch([FetchRange(partition.topic, partition.partition, position, until)])[partition]
-                for batch in records.unreadable:
-                    task.skip(partition, batch)
-                task.restore(partition, list(records), until)
+                for found, reached in self._fetcher.parts([FetchRange(*partition, position, until)]):
+                    for batch in found[partition].unreadable:
+                        task.skip(partition, batch)
+                    task.restore(partition, list(found[partition]), reached[partition])
                 position = until
             self._positions[partition] = position
         task.complete_restoration()
@@ -93,12 +93,13 @@ class LaneGlobalTables:
         ]
         if not ranges:
             return
-        for partition, records in self._fetcher.fetch(ranges).items():
-            for batch in records.unreadable:
-                self._task.skip(partition, batch)
-            for record in records:
-                self._task.update(record)
-            self._positions[partition] = ends[partition]
+        for found, reached in self._fetcher.parts(ranges):
+            for partition, records in found.items():
+                for batch in records.unreadable:
+                    self._task.skip(partition, batch)
+                for record in records:
+                    self._task.update(record)
+                self._positions[partition] = reached[partition]
         self._task.flush_state()
 
     @property

@@ -201,10 +201,11 @@ def _without_block_header(headers: Headers) -> Headers:
     return tuple((name, value) for name, value in headers if name != BLOCK_HEADER) if is_block(headers) else headers
 
 
-def expand(raw: RawColumns) -> list[tuple[RawColumns | RecordBlock, int]]:
+def expand(raw: RawColumns, takes_counts: bool) -> list[tuple[RawColumns | RecordBlock, int]]:
     """Split what was read of a repartition partition into plain rows and blocks, each with the offset of its last Kafka record.
 
     A record that is marked as a block and cannot be read as one is a plain record: an application in Java passes headers on.
+    So is a block with weights, unless the reader of the topic takes counts.
     """
     if raw.headers is None or not any(map(is_block, raw.headers)):
         return [(raw, raw.offsets[-1])] if len(raw) else []
@@ -216,6 +217,8 @@ def expand(raw: RawColumns) -> list[tuple[RawColumns | RecordBlock, int]]:
         try:
             block = block_of(raw.values[row], headers)
         except SerializationError:
+            continue
+        if block.weights is not None and not takes_counts:
             continue
         if row > start:
             found.append((raw.rows(start, row), raw.offsets[row - 1]))

@@ -158,7 +158,7 @@ class StreamThread:
             if follower.trouble:
                 self._batch(self._read_troubled(), due, now)
                 self._follow()
-            elif (waiting or due) and (waiting >= self._pacing.records or now >= free_at):
+            elif (waiting or due) and (waiting >= self._pacing.records or follower.is_full or now >= free_at):
                 follower.wait(0, self._pacing.records)  # what came during the last batch: small batches cost more commits
                 taken = follower.take(self._pacing.records)
                 self._batch(taken, due, now)
@@ -217,7 +217,7 @@ class StreamThread:
 
     def _pause_full(self) -> None:
         """Take no more records of partitions of which many are queued: they wait for another partition, or for time."""
-        self.tasks.follower.paused = self.tasks.full_partitions(max(_FULL, self._pacing.records))
+        self.tasks.follower.pause(self.tasks.full_partitions(max(_FULL, self._pacing.records)))
 
     # -- timers --------------------------------------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ class ShuffledBefore:
     def of(cls, committed: OffsetAndMetadata) -> ShuffledBefore | None:
         """What is carried with a committed offset; None where nothing is. Raises SerializationError where it cannot be read."""
         parts = committed.metadata.split("|")
-        if len(parts) != 3 or parts[1] != HAD:
+        if len(parts) < 3 or parts[1] != HAD:
             return None
         try:
             return cls(parts[2])
