@@ -20,6 +20,7 @@ from penstock.client.assignment.joining import wait_to_join
 from penstock.client.callbacks import Callbacks
 from penstock.client.client_life import ClientLife, ClosedWhileStartingError
 from penstock.client.close_options import CloseOptions
+from penstock.client.input_lags import InputLags
 from penstock.client.inside import Inside
 from penstock.client.listeners import StateListener, StateRestoreListener
 from penstock.client.metadata import LagInfo, ThreadMetadata, store_lags, thread_metadata
@@ -34,6 +35,7 @@ from penstock.client.queries.locations import Locations
 from penstock.client.queries.methods import QueryMethods
 from penstock.client.queries.queries import Queries
 from penstock.client.queries.tables import StateTables
+from penstock.client.rates import Rates
 from penstock.client.replicas.standby_listener import StandbyUpdateListener, standby_events
 from penstock.client.restore_events import RestoreEvents
 from penstock.client.scheduling.event_loop import EventLoop
@@ -155,6 +157,7 @@ class KafkaStreams(QueryMethods):
             lambda: self._loop,
             self._stateful_tasks,
         )
+        self._rates = Rates()
         self._summary = ThreadSummary(self._config["log.summary.interval.ms"], self._thread_name)
         self._metrics_server: MetricsServer | None = None
         self._reporters: Reporters | None = None
@@ -278,12 +281,19 @@ class KafkaStreams(QueryMethods):
             self._callbacks, lambda: self._standby_listener, self._metrics.updated, self._metrics.updaters_worked
         )
         if self._web is not None:
-            self._inside.watch_batches(self._web.history.batch)
             self._inside.watch_reports(self._web.history.reported)
             self._inside.watch_restores(self._web.history.restore)
+            self._rates = self._web.history.rates
+        else:
+            self._inside.watch_reports(self._rates.reported)
         units = units_of(prepared.plan)
         loop = EventLoop(config, prepared.plan, self._lane_jobs, self._admin, self._offsets(prepared), units, events)
         self._loop = loop
+        self._lags = InputLags(
+            loop.tasks,
+            lambda partitions: self._admin.committed(config["application.id"], partitions),
+            lambda partitions: self._admin.reachable_ends(partitions, config.eos_enabled, known_only=True),
+        )
         stores = LocalStores(config, self._lane_jobs, loop)
         self._queries = Queries(stores, self._locations, lambda: self._life.state)
         self._tables = StateTables(self._session, stores, self._locations)
@@ -319,7 +329,7 @@ class KafkaStreams(QueryMethods):
                 loop,
                 state=lambda: self._life.state,
                 failure=lambda: self._failure,
-                ends=lambda partitions: self._admin.log_ends(partitions, config.eos_enabled),
+                lags=self._lags,
                 thread_states=lambda: {thread.name: thread.state.name for thread in self._threads.all()},
                 state_since=lambda: self._life.since,
                 paused=lambda: self._paused,

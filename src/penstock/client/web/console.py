@@ -51,7 +51,7 @@ class Console:
         """Everything, as it is now."""
         app = self._info()
         since = self._running.state_since()
-        busy, failed = self._history.busy(), self._history.failed()
+        busy, failed = self._history.rates.busy(), self._history.failed()
         return {
             "app": {
                 "id": app["application_id"],

@@ -76,7 +76,7 @@ class WebService:
         queries, lane_jobs, loop = running.queries, running.lane_jobs, running.loop
         answers = Answers(queries, self.host, self._forwarder)
         info = AppInfo(self._config, self.host, running, self.history)
-        watcher = self._watcher = Watcher(self.history, loop.tasks.lags, info.places, lambda: lane_jobs.jvm_pid)
+        watcher = self._watcher = Watcher(self.history, running.lags, info.places, lambda: lane_jobs.jvm_pid)
         watcher.start()
         stores = StateInfo(queries.stores, lane_jobs, loop, self.history, readings)
         replays = self._token is not None and letters is not None

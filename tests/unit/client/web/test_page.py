@@ -77,7 +77,7 @@ def test_should_show_the_overview_and_live_changes(page: Any, errors: list[str],
     assert page.locator("svg.chart text.x").count() >= 12, "charts have a time axis"
     shows(page, "section.card:has(h2:text-is('Lag of input partitions'))", "before-0")
     before = int(page.inner_text(".tile:has-text('Total records') b").replace(",", ""))
-    busy.service.history.batch(0, BatchReport(0.0, 0.05, {"in": 1234}))
+    busy.service.history.reported({0: ThreadReport(batches=(BatchReport(0.0, 0.05, {"in": 1234}),))})
     shows(page, ".tile:has-text('Total records') b", f"{before + 1234:,}")
     assert errors == []
 
@@ -188,7 +188,7 @@ def test_should_open_a_shared_link_where_it_leads(page: Any, errors: list[str], 
 @slow
 def test_should_draw_the_topology_with_rates_busy_nodes_and_code(page: Any, errors: list[str], busy: Served) -> None:
     flow = Flow(edges={(SOURCE, AGGREGATE): 5000}, busy={AGGREGATE: 3000}, failed={AGGREGATE: 2})  # type: ignore[arg-type]
-    busy.service.history.batch(0, BatchReport(0.0, 0.1, {"in": 5000}))
+    busy.service.history.reported({0: ThreadReport(batches=(BatchReport(0.0, 0.1, {"in": 5000}),))})
     busy.service.history.reported({0: ThreadReport("w", flow=flow)})
     look_at(page, busy, "topology")
     node = f'.map [data-node="{AGGREGATE}"]'
