@@ -10,6 +10,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, NoReturn
@@ -28,6 +29,7 @@ from penstock.client.metrics.application_metrics import ApplicationMetrics
 from penstock.client.metrics.prometheus import render
 from penstock.client.metrics.reporters import Reporters
 from penstock.client.metrics.server import MetricsServer
+from penstock.client.notebook import notebook_applications
 from penstock.client.preparation import Prepared, prepare
 from penstock.client.process_end import process_end
 from penstock.client.queries.local_stores import LocalStores
@@ -47,6 +49,7 @@ from penstock.client.scheduling.units import tasks_in, units_of
 from penstock.client.session_renewal import renew_session
 from penstock.client.state import State
 from penstock.client.stream_threads import StreamThread, StreamThreads, ThreadState
+from penstock.client.summary import Summary, ThreadRow
 from penstock.client.thread_summary import ThreadSummary
 from penstock.client.tracing import BatchTraces
 from penstock.client.web.running import RunningApplication
@@ -157,7 +160,11 @@ class KafkaStreams(QueryMethods):
             lambda: self._loop,
             self._stateful_tasks,
         )
+        self._displays = {}
         self._rates = Rates()
+        self._lags: InputLags | None = None
+        self._step: str | None = None
+        """What the start waits for."""
         self._summary = ThreadSummary(self._config["log.summary.interval.ms"], self._thread_name)
         self._metrics_server: MetricsServer | None = None
         self._reporters: Reporters | None = None
@@ -223,6 +230,7 @@ class KafkaStreams(QueryMethods):
             told = self._life.change(State.REBALANCING)
         process_end.last_as_long_as(self)
         try:
+            notebook_applications.start(self, self._config["application.id"], str(self._config["state.dir"]))
             self._life.tell(told)
             with self._starting:
                 self._starter = threading.get_ident()
@@ -336,10 +344,12 @@ class KafkaStreams(QueryMethods):
             )
             letters = LetterTopics(config, self._admin, self._client_id)
             self._web.serve(running, self.metrics_text, self.metrics, letters)
+        self._step = None
         threading.Thread(target=self._maintain, name=f"{self._client_id}-CleanupThread", daemon=True).start()
 
     def _say_starting(self, step: str) -> None:
         self._life.refuse_if_closing()
+        self._step = step
         if self._web is not None:
             self._web.starting(step)
 
@@ -613,8 +623,39 @@ class KafkaStreams(QueryMethods):
         copies = loop.standbys.copies()
         stores = {**loop.tasks.changelogs(), **{copy.partition: copy.store for copy in copies}}
         ends = self._admin.log_ends(list(stores), self._config.eos_enabled) if stores else {}
-        behind = {**{copy.partition: copy.offset for copy in copies}, **loop.tasks.restoring_positions()}
+        restoring = {found.partition: found.position for found in loop.tasks.restoring()}
+        behind = {**{copy.partition: copy.offset for copy in copies}, **restoring}
         return store_lags(stores, behind, ends)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of the application: state, threads, lag, rates, a link to the console."""
+        return self._summarised().html()
+
+    def _summarised(self) -> Summary:
+        url, loop, state = None if self._web is None else f"{self._web.url}/", self._loop, self._life.state
+        shown = "PAUSED" if self._paused and state is State.RUNNING else state.name
+        summary = Summary(self._config["application.id"], shown, url=url, failure=self._failure)
+        if not state.is_running_or_rebalancing:
+            return summary
+        if loop is None or self._lags is None:
+            return replace(summary, step=self._step)
+        lags, rates, owners = self._lags(), self._rates.per_second(), loop.owners
+        threads = []
+        for thread in self._threads.all():
+            tasks = sorted(task for task, lane in owners.items() if lane == thread.index)
+            known = [lags.tasks[task] for task in tasks if task in lags.tasks]
+            threads.append(
+                ThreadRow(thread.name, thread.state.name, [*map(str, tasks)], sum(known) if known or not tasks else None)
+            )
+        return replace(
+            summary,
+            step=None if state is State.RUNNING else self._step or "its tasks to be assigned, opened and restored",
+            threads=threads,
+            lag=lags.total if lags.partitions else None,
+            records_per_second=rates["records_per_second"],
+            produced_per_second=rates["produced_per_second"],
+            restoring=loop.tasks.restoring(),
+        )
 
     def _require_running(self, what: str) -> EventLoop:
         if self._life.state.has_not_started:

@@ -241,10 +241,9 @@ class TaskManager:
         """The changelog of each store that a task here has."""
         return {partition: store for task in self._owners for partition, store in self.plan.changelogs(task).items()}
 
-    def restoring_positions(self) -> dict[TopicPartition, int]:
+    def restoring(self) -> list[RestoreProgress]:
         """How far the stores are that are being restored."""
-        restoring = [progress for thread in list(self.threads.values()) for progress in dict(thread.restoring).values()]
-        return {progress.partition: progress.position for progress in restoring}
+        return [progress for thread in list(self.threads.values()) for progress in dict(thread.restoring).values()]
 
     def committed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What is committed for the partitions of all tasks."""
