@@ -45,8 +45,6 @@ class LiveDisplay:
         self._stopped = threading.Event()
         self.updates = 0
         """How often it was made anew."""
-        self.updates = 0
-        """How often it was made anew."""
         ipython_display: Any = importlib.import_module("IPython.display")
         self._html: Callable[[str], Any] = ipython_display.HTML
         self._handle = ipython_display.display(self._html(self._made() or ""), display_id=True)
