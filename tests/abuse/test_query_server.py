@@ -25,7 +25,8 @@ STORES = ("counts", "windows", "sessions", "versions", "numbers", "raw", "docume
 KEYS = ("k1", "a/b ü", "alice", "v", "-7", '"AP8="', '["x", 1]')
 PATHS = sorted(openapi()["paths"])
 EVENTS, REPLAY = "/api/events", "/api/dead-letters/replay"
-READS = [path for path in PATHS if path not in (EVENTS, REPLAY)]  # events do not end
+WRITES = (REPLAY, "/api/pause", "/api/resume")
+READS = [path for path in PATHS if path not in (EVENTS, *WRITES)]  # events do not end
 TRACES = (b"Traceback", b'File "', b"site-packages", b'.py\\"', b"object at 0x")
 
 
@@ -261,14 +262,19 @@ def test_should_only_read(open_server: Served, path: str, method: bytes) -> None
     assert json.loads(answer.body)["error"]
 
 
-@given(headers=st.lists(_header, max_size=4), method=st.sampled_from([b"POST", b"GET", b"PUT"]), body=st.binary(max_size=40))
+@given(
+    path=st.sampled_from(WRITES),
+    headers=st.lists(_header, max_size=4),
+    method=st.sampled_from([b"POST", b"GET", b"PUT"]),
+    body=st.binary(max_size=40),
+)
 @_LIMITS
 def test_should_write_nothing_without_the_token(
-    guarded_server: Served, headers: list[tuple[bytes, bytes]], method: bytes, body: bytes
+    guarded_server: Served, path: str, headers: list[tuple[bytes, bytes]], method: bytes, body: bytes
 ) -> None:
     given_length = any(name == b"Content-Length" for name, _ in headers)
     sized = [] if given_length else [(b"Content-Length", str(len(body)).encode())]
-    asked = request(REPLAY, [(b"Host", b"localhost"), (b"Content-Type", b"application/json"), *sized, *headers], method)
+    asked = request(path, [(b"Host", b"localhost"), (b"Content-Type", b"application/json"), *sized, *headers], method)
     answer = send(guarded_server, asked + body)
     assert answer.status in (400, 401, 403, 413)
     assert send(guarded_server, request(EVENTS, [(b"Host", b"localhost"), *headers])).status in (400, 401, 403, 413)

@@ -341,6 +341,8 @@ class KafkaStreams(QueryMethods):
                 thread_states=lambda: {thread.name: thread.state.name for thread in self._threads.all()},
                 state_since=lambda: self._life.since,
                 paused=lambda: self._paused,
+                pause=self._pause,
+                spark_ui=context.uiWebUrl,
             )
             letters = LetterTopics(config, self._admin, self._client_id)
             self._web.serve(running, self.metrics_text, self.metrics, letters)

@@ -27,3 +27,6 @@ class RunningApplication:
     thread_states: Callable[[], Mapping[str, str]] = dict
     state_since: Callable[[], float | None] = lambda: None
     paused: Callable[[], bool] = lambda: False
+    pause: Callable[[bool], None] = lambda paused: None
+    spark_ui: str | None = None
+    """Where Spark's own page of the session is."""

@@ -22,7 +22,7 @@ playwright = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 slow = pytest.mark.slow
 
-TABS = ("overview", "topology", "tasks", "state", "queries", "dead-letters", "logs", "settings")
+TABS = ("overview", "topology", "tasks", "state", "queries", "topics", "dead-letters", "logs", "settings")
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_should_never_run_a_query_from_an_address(page: Any, errors: list[str], 
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url.removeprefix(f"http://{busy.address}")))
     look_at(page, busy, f"queries?{link}")
-    shows(page, "#hint", "Press Ask to run the query")
+    shows(page, "#hint", "Press Run query")
     page.evaluate(f"location.hash = '#/queries?{link.replace(chr(39), '%27')}&again=1'")  # as another page's script would
     playwright.expect(page.locator("#store option")).to_have_count(7)
     assert [path for path in asked if path.startswith("/api/") and path not in ("/api/events", "/api/stores")] == []
@@ -153,7 +153,7 @@ def test_should_never_run_a_query_from_an_address(page: Any, errors: list[str], 
 
 def test_should_keep_a_query_that_ran_in_the_address_and_in_the_history(page: Any, errors: list[str], busy: Served) -> None:
     look_at(page, busy, "queries?mode=find&store=counts&key=k007")
-    shows(page, "#hint", "Press Ask")
+    shows(page, "#hint", "Press Run query")
     page.click("button.main:visible")
     shows(page, "#answer", "1970-01-01 00:00:01.007")
     playwright.expect(page.locator("#hint")).to_be_hidden()

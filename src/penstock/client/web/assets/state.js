@@ -25,7 +25,7 @@ export class StateView {
     this.parts = new Table([
       {title: "Store", text: r => r.store}, {title: "Task", text: r => r.task, mono: true}, {title: "Role", text: r => r.role === "standby" ? "copy" : r.role},
       {title: "State", sort: r => r.state, fill: (cell, r) => { setText(cell, r.state); setClass(cell, r.state === "restoring" ? "warn" : ""); }}, ...columns,
-    ], {label: "Stores by task", key: r => `${r.store} ${r.task}`, size: 25, none: "No store fits."});
+    ], {label: "Stores by task", key: r => `${r.store} ${r.task}`, size: 25, none: "No store matches."});
     this.counted = h("span", {class: "soft"});
     this.element = h("div", {}, h("div", {class: "tiles five"}, Object.values(this.tiles).map(t => t.element)),
       h("section", {class: "card"}, h("h2", {}, "Stores"), h("p", {class: "soft"}, "On this instance, measured once a second. Stores on disk show their sizes, and stores in memory the number of their entries: RocksDB knows no exact number."), this.stores.element),
