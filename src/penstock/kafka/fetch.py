@@ -72,10 +72,6 @@ BatchEnd = Callable[[TopicPartition, int], int]
 _first, _second = itemgetter(0), itemgetter(1)
 
 
-# Of how many records of a read timestamps are kept, about, and of how many reads together.
-_SOME, _MOST_TIMESTAMPS = 32, 512
-
-
 class FetchRange(NamedTuple):
     """Offsets `start` to `end` (not included) of one partition."""
 
@@ -138,8 +134,6 @@ class RangeFetcher:
         self._short: _Reader | None = None
         self._long: _Reader | None = None
         self._opened_at = -math.inf
-        self.timestamps: list[int] | None = None
-        """Where somebody wants to know how old records are: the timestamps of some of those that were read."""
 
     def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawColumns]:
         """All records of the ranges, in offset order per partition; without their headers, if nobody looks at them.
@@ -171,17 +165,7 @@ class RangeFetcher:
         wanted = {TopicPartition(r.topic, r.partition): r for r in ranges if r.end > r.start}
         if not wanted:
             return {}, {}
-        found, short = self._read_wanted(wanted, headers, most_bytes)
-        self.look_at_times(found)
-        return found, short
-
-    def look_at_times(self, found: Mapping[TopicPartition, RawColumns]) -> None:
-        """Keep the timestamps of some records that were read, here or elsewhere, where somebody wants to know."""
-        if self.timestamps is not None:
-            for columns in found.values():
-                some = max(1, len(columns) // _SOME)
-                self.timestamps += columns.timestamps[::some]
-            del self.timestamps[:-_MOST_TIMESTAMPS]
+        return self._read_wanted(wanted, headers, most_bytes)
 
     def _read_wanted(
         self, wanted: Mapping[TopicPartition, FetchRange], headers: bool, most_bytes: float

@@ -10,9 +10,8 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.client.metadata import TaskMetadata
@@ -39,20 +38,6 @@ _log = logging.getLogger(__name__)
 
 _PLACED_EVERY, _LOOKED_AT_EVERY = 1.0, 0.1
 _HIDDEN_EVERY = 10.0
-
-
-class Lags(NamedTuple):
-    """How many records each task has still to read, and how many there are to read in each partition."""
-
-    tasks: Mapping[TaskId, int]
-    partitions: Mapping[TopicPartition, int]
-    reached: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})
-    """How far each partition is read, and where it ends."""
-
-    @property
-    def total(self) -> int:
-        """How many records there are to read."""
-        return sum(self.partitions.values())
 
 
 class Reading(NamedTuple):
@@ -186,10 +171,9 @@ class TaskManager:
         """The changelog of each store that a task here has."""
         return {partition: store for task in self._owners for partition, store in self.plan.changelogs(task).items()}
 
-    def restoring_positions(self) -> dict[TopicPartition, int]:
+    def restoring(self) -> list[RestoreProgress]:
         """How far the stores are that are being restored."""
-        restoring = [progress for thread in list(self.threads.values()) for progress in dict(thread.restoring).values()]
-        return {progress.partition: progress.position for progress in restoring}
+        return [progress for thread in list(self.threads.values()) for progress in dict(thread.restoring).values()]
 
     def committed(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What is committed for the partitions of all tasks."""
@@ -208,26 +192,10 @@ class TaskManager:
             for partition, at in {**found.loaded, **found.positions}.items()
         }
 
-    def lags(self, ends: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]] | None = None) -> Lags:
-        """How many records are still to be read: as brokers told the threads last, or given where the topics end."""
-        tasks: dict[TaskId, int] = {}
-        partitions: dict[TopicPartition, int] = {}
-        reached: dict[TopicPartition, tuple[int, int]] = {}
-        known = {} if ends is None else ends([p for task in self._owners for p in self.plan.inputs(task)])
-        for task in self._owners:
-            found = self._tasks.get(task)
-            if found is None:
-                continue
-            at = {**found.loaded, **found.positions}
-            behind = {
-                p: max(0, known[p] - at[p]) if p in known else found.lags[p]
-                for p in self.plan.inputs(task)
-                if p in at and (p in known or p in found.lags)
-            }
-            tasks[task] = sum(behind.values())
-            partitions |= behind
-            reached |= {p: (at[p], at[p] + lag) for p, lag in behind.items()}
-        return Lags(tasks, partitions, reached)
+    @property
+    def waiting(self) -> int:
+        """How many records the brokers have beyond what the threads have read, as the threads reported last."""
+        return sum(lag for task in self._owners if (found := self._tasks.get(task)) is not None for lag in found.lags.values())
 
     def timers_due(self, thread: SupervisedThread, now_ms: int) -> bool:
         """Whether a task of a thread wants to run without input."""
@@ -371,7 +339,7 @@ class TaskManager:
         ):
             return
         self._placed_at = now
-        spread = self._wants_spread(self.lags().total)
+        spread = self._wants_spread(self.waiting)
         placement = self._placement(list(self._owners), spread=spread)
         self._take_placement(placement, f"{'over all threads' if spread else 'together'} ({self.spread.reason})")
 

@@ -427,10 +427,6 @@ class ActiveTasks:
         done = {p: FetchRange(*p, at, reached[p]) for p, at in partitions.items() if reached.get(p, at) > at}
         return Taken(done, {p: found[p] for p in done})
 
-    def sample_times(self, columns: Mapping[TopicPartition, RawColumns]) -> None:
-        """Keep the timestamps of some records that were read, where somebody wants to know how old they are."""
-        self._fetcher.look_at_times(columns)
-
     def _look_at_keys(self, task_id: TaskId, records: RawColumns) -> None:
         """Notice topics whose keys do not lie as those they are joined with; a few keys tell, then nothing is looked at."""
         places = self._key_places[task_id]
@@ -497,7 +493,6 @@ class ActiveTasks:
                 flow.take(task.topology.nodes)
         if looked_at:
             flow.take(self._globals.nodes)
-            flow.timestamps, self._fetcher.timestamps = self._fetcher.timestamps or [], []
         return flow if looked_at else None
 
     # -- what readers ask ----------------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ from penstock.spark.worker.busy_nodes import BusyNodes
 from penstock.spark.worker.current_work import CurrentWork
 from penstock.spark.worker.idle_clients import IdleClients
 from penstock.spark.worker.pacing import Pacing
+from penstock.spark.worker.record_ages import RecordAges
 from penstock.spark.worker.repartitioning import Repartitions
 from penstock.spark.worker.write_turn import TurnPart, write_turn
 from penstock.usage import own_usage
@@ -90,6 +91,7 @@ class StreamThread:
         self.work = CurrentWork()
         self.busy = BusyNodes(self.work, self.client_id) if config["application.server"] else None
         self.queries = QueryListener(application, self.tasks, host, self.work, self.take_report)
+        self.ages = RecordAges() if config["application.server"] else None
         self.idle = IdleClients(self._rest, self.client_id)
         self._pacing = Pacing(0.1, config["batch.max.records"])
         self._positions: dict[TopicPartition, int] = {}
@@ -267,13 +269,16 @@ class StreamThread:
                 self._positions.update({partition: found.end for partition, found in taken.ranges.items()})
                 if ends := self.tasks.global_ends():  # a record finds the tables as they were when it had come
                     self.tasks.catch_up_globals(ends)
-                self.tasks.sample_times(taken.columns)
+                if self.ages is not None:
+                    self.ages.read(taken.columns)
                 clock.lap("fetch")
                 commits, processed = self._process(taken, set(due))
                 clock.lap("process")
                 self.work.step = "commit"
                 produced = self._commit(commits)
                 clock.lap("commit")
+                if self.ages is not None:
+                    self.ages.committed(self._now_ms())
                 self.work.step = "store"
                 for commit in commits:
                     self.tasks.post_commit(commit.task_id, self.producer)
@@ -396,8 +401,8 @@ class StreamThread:
         self._reported_at = now
         self._serve()
         metrics, flow, used = self.tasks.metrics.update(), self.tasks.take_flow(), own_usage()
-        if flow is not None and self.busy is not None:
-            flow.busy = self.busy.take()
+        if flow is not None and self.busy is not None and self.ages is not None:
+            flow.busy, flow.ages = self.busy.take(), self.ages.take()
         timers = self._timers
         with self._report_lock:
             report = self._report
