@@ -3,12 +3,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.client.scheduling.failures import error_of, is_transient
-from penstock.errors import TaskMigratedError
 from penstock.spark import internals
 from penstock.spark.driver import lane_jobs
-from penstock.spark.messages import Failure, Residency
-from penstock.spark.reports import read_report
-from penstock.spark.worker.residency import run_residency
+from penstock.spark.messages import Failure
 
 
 def test_should_take_up_again_what_a_lost_executor_left() -> None:
@@ -55,12 +52,3 @@ def test_should_tell_the_executor_a_worker_belongs_to(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert internals.own_executor_id() == expected
-
-
-def test_should_open_nothing_on_another_executor_than_the_threads_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARK_EXECUTOR_ID", "2")
-    residency = Residency("key", 0, 1, executor="executor_some_host_1")
-    report = read_report(next(iter(run_residency(residency, iter([0])))))
-    assert report.failure is not None
-    assert isinstance(error_of(report.failure), TaskMigratedError)
-    assert "executor_some_host_1" in report.failure.message

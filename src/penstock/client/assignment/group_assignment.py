@@ -176,15 +176,18 @@ def tasks_to_lanes(
 ) -> dict[TaskId, int]:
     """The lane of each task: all in one while one can carry it, else evenly over all; what need not move stays.
 
+    Of several lanes that would do, the first is taken.
+
     >>> tasks_to_lanes([TaskId(0, 0), TaskId(0, 1)], [0, 2], True, {TaskId(0, 0): 2, TaskId(0, 1): 1})
     {TaskId(subtopology=0, partition=0): 2, TaskId(subtopology=0, partition=1): 0}
     """
     if not spread or len(lanes) == 1:
-        home = min((lane for lane in before.values() if lane in lanes), default=min(lanes))
-        return dict.fromkeys(tasks, home)
+        had = set(before.values())
+        return dict.fromkeys(tasks, next((lane for lane in lanes if lane in had), lanes[0]))
     by_name = {UnitId(str(task)): task for task in tasks}
     members = [
-        Member(str(lane), active=frozenset(name for name, task in by_name.items() if before.get(task) == lane)) for lane in lanes
+        Member(str(lane), active=frozenset(name for name, task in by_name.items() if before.get(task) == lane))
+        for lane in sorted(lanes)
     ]
     owners = assign([Unit(name, task.subtopology) for name, task in by_name.items()], members).owners
     return {task: int(owners[name]) for name, task in by_name.items()}

@@ -16,7 +16,7 @@ from penstock.config.streams_config import StreamsConfig
 from penstock.kafka.admin import Admin
 from penstock.spark.driver.lane_jobs import LaneJobs
 
-_SESSION_EVERY, _LOST_EVERY, _OTHERS_EVERY, _LOOK_EVERY, _PLACES_EVERY = 0.2, 0.2, 0.5, 1.0, 5.0
+_SESSION_EVERY, _LOST_EVERY, _OTHERS_EVERY, _LOOK_EVERY, _PLACES_EVERY = 0.2, 0.2, 0.5, 1.0, 1.0
 _CHANGELOGS_EVERY = 1.0
 
 
@@ -105,15 +105,17 @@ class Housekeeping:
         """Executors came or went: threads that should be elsewhere go there, when others have what they had.
 
         One after the other: a worker takes a second of a core to start, which those who have its tasks meanwhile need.
-        A thread whose tasks have state that cannot move stays where it is.
+        A thread whose tasks have state that cannot move stays where it is. All threads whose executors get no more tasks from
+        Spark go at once.
         """
-        bound = self._tasks.copies.bound_lanes(self._tasks.owners)
+        refused = self._jobs.refusals.keys()
+        bound = self._tasks.copies.bound_lanes(self._tasks.owners) - refused
         places = {index: place for index, place in places.items() if index not in bound}
         threads = {index: thread for index, thread in self._tasks.threads.items() if thread.on_left is None and not thread.ends}
         moving = next((index for index, thread in threads.items() if thread.goes_to is not None and index in places), None)
         if moving is None and all(thread.is_open for thread in threads.values()):
             moving = next((index for index in threads if index in places), None)
         for index, thread in threads.items():
-            thread.goes_to = places.get(index) if index == moving else None
+            thread.goes_to = places.get(index) if index == moving or index in refused else None
             if thread.goes_to is not None or thread.is_open:
                 self._tasks.stay_away(index, away=thread.goes_to is not None)

@@ -190,7 +190,7 @@ class TaskManager:
             found.owner = owners.get(task)
             if found.state in (_S.OPENING, _S.RESTORING, _S.RUNNING) and found.holder != found.owner:
                 found.become(task, _S.CLOSING)
-        self._owners = owners
+        self._owners, self._jobs.working = owners, frozenset(owners.values())
 
     def _in(self, *states: TaskState) -> list[TaskId]:
         return [task for task, found in self._tasks.items() if found.state in states]

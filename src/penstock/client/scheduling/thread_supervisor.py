@@ -164,7 +164,12 @@ class ThreadSupervisor:
         self._background.then(future, self._answered, thread, job)
 
     def _may_leave(self, thread: SupervisedThread) -> bool:
-        """Whether a thread that goes to another executor has nothing any more, and others work on what it had."""
+        """Whether a thread that goes to another executor has nothing any more, and others work on what it had.
+
+        It goes at once if its executor gets no more tasks from Spark.
+        """
+        if thread.index in self._jobs.refusals:
+            return True
         if thread.holds or self._tasks.wanted(thread):
             return False
         waited = time.monotonic() - thread.free_since
@@ -191,6 +196,8 @@ class ThreadSupervisor:
         waits = self._jobs.lanes.get(thread.index)
         if waits is not None and waits.name in self._jobs.waits.seconds:
             job.moved_at = now  # it waits for a core, and has not begun
+            if thread.index in self._jobs.refusals and thread.goes_to is not None:  # on this executor it never begins
+                self._jobs.cancel(thread.index, f"its executor {self._jobs.refusals[thread.index]}")
         if now - job.moved_at > self._hangs_after:
             job.moved_at = now + self._hangs_after  # it is ended once
             self._background.do(f"end residency {job.number}", partial(self._end_hanging, thread.index, str(job)))
@@ -365,12 +372,20 @@ class ThreadSupervisor:
         if self._tasks.stay_away(thread.index, away=True):
             thread.backoff.rest(OTHERS_FIRST)
 
+        is_refused = thread.index in self._jobs.refusals  # the worker lives, and has locked what it has open
+
+        def leave() -> None:
+            if is_refused:
+                self._jobs.close_worker(thread.index)
+            if self._config.eos_enabled:
+                self._roster.fence(thread.index)
+
         def release() -> None:
             if thread.phase in (ThreadPhase.BACKING_OFF, ThreadPhase.CREATED):  # else it has begun anew, and has fenced itself
                 self._tasks.release(thread.index)
 
-        if self._config.eos_enabled:
-            self._background.then(self._background.submit(self._roster.fence, thread.index), lambda _: release())
+        if is_refused or self._config.eos_enabled:
+            self._background.then(self._background.submit(leave), lambda _: release())
         else:
             release()
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import logging
 import shutil
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from weakref import WeakSet
 
 from pyspark import SparkContext
 
@@ -19,7 +22,14 @@ from penstock.ids import TaskId
 from penstock.spark.driver.allocation import Allocation, request_executor
 from penstock.spark.driver.core_sharing import POOL, CoreWaits
 from penstock.spark.driver.lanes import Lane, close_lanes
-from penstock.spark.driver.placement import NoExecutorsError, SessionStoppedError, choose_places, executors, wait_for_executors
+from penstock.spark.driver.placement import (
+    NoExecutorsError,
+    SessionStoppedError,
+    choose_places,
+    executors,
+    known_places,
+    wait_for_executors,
+)
 from penstock.spark.driver.state_updaters import StateUpdaters
 from penstock.spark.hosts import host_of, is_local
 from penstock.spark.internals import (
@@ -33,7 +43,7 @@ from penstock.spark.internals import (
     split_place,
 )
 from penstock.spark.messages import Application, Failure, Residency, TaskStart, ThreadReport
-from penstock.spark.queries.query_client import ask_doing, ask_report, ask_to_leave
+from penstock.spark.queries.query_client import ask_doing, ask_report, ask_to_close, ask_to_leave
 from penstock.spark.reports import read_report
 from penstock.spark.worker.residency import close_thread, packed, run_residency
 from penstock.state.directory import site_here
@@ -51,6 +61,11 @@ _RENEW_SECONDS = 60.0
 _BROKEN_PYTHON = ("ModuleNotFoundError", "ImportError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
 
 
+# The lanes of every application of this process: those of one session share its executors.
+_ALL: WeakSet[LaneJobs] = WeakSet()
+_CHOOSING = threading.Lock()
+
+
 class LaneJobs:
     """The lanes of one application on one Spark session."""
 
@@ -62,8 +77,15 @@ class LaneJobs:
         self._is_elastic = Allocation.of(dict(self._spark.getConf().getAll())) is not None
         self._empty: set[int] = set()
         self.waits = CoreWaits(lambda: groups_waiting(self._spark), anybody=lambda: anybody_waits(self._spark))
-        places = choose_places([None] * len(names), executors(self._spark))
-        self.lanes = {index: self._lane(index, name, place) for index, (name, place) in enumerate(zip(names, places))}
+        self.lanes: dict[int, Lane] = {}
+        self.working: frozenset[int] = frozenset()
+        """The lanes that have tasks, or are to have some."""
+        self.refusals: Mapping[int, str] = {}
+        """The lanes whose executors get no more tasks from Spark, and why; as of the last look at the executors."""
+        self._planned: dict[int, str | None] = {}
+        """Where lanes are about to go."""
+        self._make_lanes(dict(enumerate(names)), executors(self._spark))
+        _ALL.add(self)
         self.updaters = StateUpdaters(self._spark, application, self._packed)
         self._answered: dict[int, ThreadReport] = {}
         self._sockets: set[Path] = set()
@@ -73,13 +95,46 @@ class LaneJobs:
         """The process of the driver's JVM; None where others have started it."""
         return jvm_pid(self._spark)
 
+    def _make_lanes(self, names: Mapping[int, str], there: Sequence[str]) -> None:
+        made: dict[int, Lane] = {}
+        with _CHOOSING:
+            try:
+                for (index, name), place in zip(names.items(), choose_places([None] * len(names), there, self._taken())):
+                    made[index] = self._lane(index, name, place)
+            except BaseException:
+                for lane in made.values():
+                    lane.forsake()
+                raise
+            self.lanes = made
+
+    def _others(self) -> list[LaneJobs]:
+        """The other applications of the session."""
+        return [other for other in list(_ALL) if other is not self and other.is_on(self._spark)]
+
+    def is_on(self, spark: SparkContext) -> bool:
+        """Whether this is the context on which the lanes run."""
+        return spark is self._spark
+
+    def _taken(self) -> Counter[str]:
+        """How many lanes of other applications each executor has, or is about to have."""
+        places = [other._planned.get(index, lane.executor) for other in self._others() for index, lane in other.lanes.items()]
+        return Counter(place for place in places if place is not None)
+
+    @property
+    def neighbours(self) -> Counter[int]:
+        """How many lanes of other applications have tasks on the executor of each lane."""
+        busy = Counter(other.lanes[index].executor for other in self._others() for index in other.working if index in other.lanes)
+        return Counter({index: busy[lane.executor] for index, lane in self.lanes.items()})
+
     def _lane(self, index: int, name: str, place: str | None) -> Lane:
         return Lane(self._spark, name, place, f"{self._application.config['application.id']}-{index + 1}", self._pool)
 
     def add_lane(self, index: int, name: str) -> None:
         """One more lane, on the executor with the fewest; it owns nothing before it is opened."""
-        places = choose_places([*(lane.executor for lane in self.lanes.values()), None], executors(self._spark))
-        self.lanes = {**self.lanes, index: self._lane(index, name, places[-1])}
+        with _CHOOSING:
+            before = [*(lane.executor for lane in self.lanes.values()), None]
+            places = choose_places(before, executors(self._spark), self._taken())
+            self.lanes = {**self.lanes, index: self._lane(index, name, places[-1])}
 
     def take_lane(self, index: int) -> Lane:
         """Take a lane out of the lane_jobs; whoever does that ends it, with `end_lane`."""
@@ -129,22 +184,25 @@ class LaneJobs:
             return False
         lane = self.lanes[index]
         try:
-            there = executors(self._spark)
+            found = known_places(self._spark)
         except UNANSWERED as exc:  # it has ended since it was asked
             raise SessionStoppedError from exc
-        if not there:
+        if not found.usable:
             if self._is_elastic:
                 request_executor(self._spark)
-            raise NoExecutorsError(f"{self._spark.master} gives the application no executor now, where {lane.name} could run")
-        if lane.executor in there:
+            raise NoExecutorsError(
+                f"{self._spark.master} gives the application no executor now, where {lane.name} could run{found.explain()}"
+            )
+        if lane.executor in found.usable:
             return False
-        place = dict(zip(self.lanes, choose_places([lane.executor for lane in self.lanes.values()], there)))[index]
-        _log.info("%s moves from %s to %s", lane.name, lane.executor, place)
-        lane.move(place)
+        with _CHOOSING:
+            before = [lane.executor for lane in self.lanes.values()]
+            place = dict(zip(self.lanes, choose_places(before, found.usable, self._taken())))[index]
+            self.move_lane(index, place)
         return True
 
     def is_alive(self, index: int) -> bool:
-        """Whether the executor of a lane is still there; one whose session does not answer may be."""
+        """Whether the executor of a lane is there and runs tasks; one whose session does not answer may be."""
         try:
             return is_local(self._spark) or self.lanes[index].executor in executors(self._spark)
         except UNANSWERED:
@@ -177,30 +235,46 @@ class LaneJobs:
         return lost
 
     def better_places(self) -> dict[int, str | None]:
-        """The lanes that should be elsewhere: an executor has come, or has gone, and another one is crowded.
+        """The lanes that should be elsewhere: their executor gets no more tasks, or another executor is less crowded.
 
         SessionStoppedError where nothing lives any more.
         """
         if self.has_ended:
             raise SessionStoppedError
         try:
-            there = executors(self._spark)
+            found = known_places(self._spark)
         except UNANSWERED as exc:
             _log.debug("where lanes should be cannot be told: %s", exc)
             return {}
-        if not there:
-            return {}
-        places = dict(zip(self.lanes, choose_places([lane.executor for lane in self.lanes.values()], there)))
-        return {index: place for index, place in places.items() if place != self.lanes[index].executor}
+        with _CHOOSING:
+            before = {index: lane.executor for index, lane in self.lanes.items()}
+            self.refusals = {
+                index: found.refused[place] for index, place in before.items() if place is not None and place in found.refused
+            }
+            if not found.usable:
+                return {}
+            places = dict(zip(before, choose_places(list(before.values()), found.usable, self._taken())))
+            self._planned = {index: place for index, place in places.items() if place != before[index]}
+            return dict(self._planned)
 
     def move_lane(self, index: int, place: str | None) -> None:
-        """Have a lane that owns nothing go to another executor; what it keeps open on the old one is closed there."""
+        """Have the next jobs of a lane run on another executor."""
         lane = self.lanes[index]
         if lane.executor == place:
             return
-        _log.info("%s moves from %s to %s", lane.name, lane.executor, place)
-        lane.submit(partial(close_thread, self._application.key, index), f"{lane.name}: close", bytes)
+        why = f", which {self.refusals[index]}" if index in self.refusals else ""
+        _log.info("%s moves from %s%s to %s", lane.name, lane.executor, why, place)
         lane.move(place)
+        self._planned.pop(index, None)
+        self.refusals = {other: why for other, why in self.refusals.items() if other != index}
+
+    def close_worker(self, index: int) -> bool:
+        """Have the worker of a lane close what it has open, once its residency is over; returns whether it has.
+
+        The worker is asked over its own connection: an executor that is being decommissioned or is excluded gets no Spark task.
+        """
+        address = self.query_address(index)
+        return address is not None and ask_to_close(address, self._application)
 
     def reside(
         self,
@@ -331,6 +405,7 @@ class LaneJobs:
 
     def forsake(self) -> None:
         """In the place of `close` where the session has ended: asks nothing of it, and ends what is left of its workers here."""
+        _ALL.discard(self)
         self.updaters.forsake()
         for lane in self.lanes.values():
             lane.forsake()
@@ -355,15 +430,9 @@ class LaneJobs:
         self.updaters.renew(self._spark)
         names = {index: lane.name for index, lane in self.lanes.items()}
         there = wait_for_executors(self._spark, _RENEW_SECONDS, check)
-        made: dict[int, Lane] = {}
-        try:
-            for (index, name), place in zip(names.items(), choose_places([None] * len(names), there)):
-                made[index] = self._lane(index, name, place)
-        except BaseException:
-            for lane in made.values():
-                lane.forsake()
-            raise
-        self.lanes = made
+        self._planned, self.refusals = {}, {}
+        self._make_lanes(names, there)
+        _ALL.add(self)
 
     def close(self, timeout: float | None = None) -> None:
         """Close what the lanes keep open, then the lanes."""

@@ -58,7 +58,7 @@ class StateUpdaters:
     ) -> Future[UpdateAnswer]:
         """Let a host keep copies of exactly these tasks, as they are where they are paused; the answer tells how far they are."""
         lane = self._lane(host)
-        turn = UpdateTurn(self._application.key, self._packed, tuple(tasks), dict(limits or {}), paused, lane.executor)
+        turn = UpdateTurn(self._application.key, self._packed, tuple(tasks), dict(limits or {}), paused)
         return lane.submit(partial(run_updates, turn), f"copies of {', '.join(map(str, tasks)) or 'nothing'}", read_update)
 
     def cancel_lost(self, there: Collection[str]) -> None:

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from penstock.errors import StreamsError, TaskMigratedError
 from penstock.log_lines import kept_lines
 from penstock.spark.hosts import host_of
-from penstock.spark.internals import cloudpickle, is_executor, own_executor_id
+from penstock.spark.internals import cloudpickle, own_executor_id
 from penstock.spark.messages import Application, Failure, Residency, ThreadReport
 from penstock.spark.reports import write_report
 from penstock.spark.worker.stream_thread import StreamThread
@@ -35,7 +35,6 @@ def run_residency(residency: Residency, rows: Iterator[Any]) -> Iterator[bytes]:
     thread: StreamThread | None = None
     try:
         _refuse_second_attempts()
-        _refuse_wrong_executor(residency)
         thread = _thread_for(residency)
         if thread is not None:
             thread.run(residency)
@@ -78,6 +77,9 @@ def _thread_for(residency: Residency) -> StreamThread | None:
     Their offsets were read before this process had a producer, so what an earlier process has committed since is not in them.
     """
     thread = _THREADS.get((residency.key, residency.thread))
+    if thread is not None and thread.is_closed:  # it was to go elsewhere, and has come back
+        _THREADS.pop((residency.key, residency.thread)).close()
+        thread = None
     if thread is None and residency.tasks:
         return None
     if thread is None:
@@ -128,12 +130,3 @@ def _refuse_second_attempts() -> None:
     context = TaskContext.get()
     if context is not None and context.attemptNumber() > 0:
         raise TaskMigratedError("a second attempt of a Spark task does no work: the driver decides on retries")
-
-
-def _refuse_wrong_executor(residency: Residency) -> None:
-    """If Spark did not keep to the thread's place, open nothing: the thread's state and its locks are elsewhere."""
-    if not is_executor(residency.executor):
-        raise TaskMigratedError(
-            f"stream thread {residency.thread + 1} belongs on {residency.executor} and came to executor {own_executor_id()}; "
-            "it is started anew"
-        )
