@@ -41,6 +41,7 @@ from penstock.client.scheduling.events import Events
 from penstock.client.scheduling.supervised_thread import ThreadPhase
 from penstock.client.scheduling.task_offsets import TaskOffsets
 from penstock.client.scheduling.thread_changes import ThreadChange
+from penstock.client.scheduling.thread_growth import ThreadGrowth
 from penstock.client.scheduling.units import tasks_in, units_of
 from penstock.client.session_renewal import renew_session
 from penstock.client.state import State
@@ -260,6 +261,7 @@ class KafkaStreams(QueryMethods):
         context = self._session.context
         self._identity = identity_for(context)
         self._say_starting("Spark: executors are looked for, and worker processes started")
+        is_set = config["num.stream.threads"] is not None
         lanes = lanes_of(context, config["num.stream.threads"], len(prepared.plan.tasks()), self._life.refuse_if_closing)
         threads = [self._threads.add() for _ in range(lanes)]
         self._lane_jobs = LaneJobs(context, self._application(prepared), [thread.name for thread in threads])
@@ -274,6 +276,7 @@ class KafkaStreams(QueryMethods):
             self._on_reports,
             self._on_batch,
         )
+        events.on_slots = ThreadGrowth(self.add_stream_thread, self._threads, prepared.plan, is_set).take
         events.standbys = standby_events(
             self._callbacks, lambda: self._standby_listener, self._metrics.updated, self._metrics.updaters_worked
         )
@@ -876,14 +879,15 @@ class KafkaStreams(QueryMethods):
     def _release(self, with_page: bool = True) -> None:
         """Give back everything in the opposite order; a session that is not the application's own goes on.
 
-        Where the session has ended nothing can be closed any more, and others of the group are not to wait for it.
+        After a failure the instance leaves its group first: the others need not wait until its threads are closed. If the session
+        has ended, nothing can be closed any more.
         """
         with self._life.lock:  # who is about to join has done so, or will not
             self._ended.set()
             self._topics_doubted.set()
         has_session = self._lane_jobs is None or not self._lane_jobs.has_ended
-        if self._member is not None and not has_session:
-            self._member.close(leave=True)
+        if self._member is not None and (not has_session or self._life.state is State.PENDING_ERROR):
+            self._member.close(leave=self._leave_group if has_session else True)
         if self._loop is not None:
             self._loop.copies.standbys.close()
         self._threads.set_all(ThreadState.PENDING_SHUTDOWN)

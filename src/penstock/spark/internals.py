@@ -272,6 +272,9 @@ def _scala(jvm: Any, items: Iterable[Any]) -> Any:
 
 _JOB_GROUP = "spark.jobGroup.id"
 
+# The local property that names the stages of a job. Without it each is called `collectAsync at NativeMethodAccessorImpl.java:0`.
+STAGE_NAME = "callSite.short"
+
 # -- executors --------------------------------------------------------------------------------------------------------------
 
 

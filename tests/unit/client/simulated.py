@@ -133,6 +133,7 @@ class LaneJobs:
         self.waits = SimpleNamespace(seconds={}, look=lambda names: None, anybody_waits=lambda: self.others_wait)
         self.places: dict[int, str] = {}
         self.refusals: dict[int, str] = {}
+        self.is_elastic = False
         self.working: frozenset[int] = frozenset()
         self.closed: list[int] = []
         """Threads whose workers were told to close what they have open, without a Spark job."""

@@ -184,3 +184,61 @@ def test_should_end_a_job_that_waits_for_an_executor_which_gets_no_more_tasks(cl
         work_on(world, task, 1.0)
     world.settle()
     consumed_once(world)
+
+
+def elastic_world(clock: list[float]) -> World:
+    """Three threads of a session with dynamic allocation, whose tasks are together in one."""
+    world = World(clock, threads=3)
+    world.jobs_of.is_elastic = True
+    world.assign()
+    world.settle(50)
+    return world
+
+
+def test_should_begin_only_one_thread_while_it_can_carry_the_load_with_dynamic_allocation(clock: list[float]) -> None:
+    """Workers of the others would wait for executors that are only there when tasks wait for them."""
+    world = elastic_world(clock)
+    assert world.told == ["running"]
+    assert [len(world.jobs_of.workers[thread].tasks) > 0 for thread in range(3)] == [True, False, False]
+    assert [thread.phase.name for thread in world.loop.tasks.threads.values()] == ["RUNNING", "CREATED", "CREATED"]
+    world.loop.tasks.spread.pin("a record took long")
+    work_on(world, ORDERS[0], 3.0)
+    assert set(world.loop.owners.values()) == {0, 1, 2}
+    world.settle()
+    consumed_once(world)
+    assert world.told[-1] == "running"
+
+
+def test_should_take_no_executor_for_failed_that_was_given_back_with_nothing_on_it(clock: list[float]) -> None:
+    world = elastic_world(clock)
+    world.loop.tasks.threads[1].has_begun = False
+    world.loop.tasks.threads[1].is_parked = False
+    world.jobs_of.is_elastic = False
+    world.settle(20)
+    assert world.loop.tasks.threads[1].is_open
+    world.jobs_of.is_elastic = True
+    world.jobs_of.lose_executor(1)
+    world.clock[0] += 1.0
+    for task in ORDERS:
+        work_on(world, task, 1.0)
+    assert not world.failures
+    assert world.loop.tasks.threads[1].is_parked
+    assert set(world.loop.owners.values()) == {0}, "the load has not changed"
+    consumed_once(world)
+
+
+def test_should_begin_on_another_executor_if_its_own_has_no_core(clock: list[float]) -> None:
+    world = World(clock, threads=2)
+    world.jobs_of.deaf = {1}
+    world.jobs_of.waits.seconds["t2"] = 1.0
+    world.assign()
+    world.settle(10)
+    assert world.loop.tasks.threads[1].is_to_begin
+    world.jobs_of.places = {1: "executor_host_9"}
+    world.clock[0] += 1.1
+    world.until(lambda: world.jobs_of.cancelled)
+    assert world.jobs_of.lanes[1].executor == "executor_host_9"
+    world.jobs_of.waits.seconds.clear()
+    world.settle()
+    assert world.told == ["running"]
+    assert not world.failures

@@ -36,6 +36,14 @@ def test_should_end_where_the_executors_python_cannot_run_penstock(words: str) -
     assert "/opt/env/bin/python" in str(error)
 
 
+def test_should_name_a_module_of_the_users_that_executors_do_not_have() -> None:
+    error = error_of(lane_jobs._failure_of_job("Job aborted\nModuleNotFoundError: No module named 'shop.prices'", "python3"))
+    assert not is_transient(error)
+    assert "no module shop" in str(error)
+    assert "spark.submit.pyFiles" in str(error)
+    assert "install penstock-streams" not in str(error)
+
+
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [

@@ -17,6 +17,7 @@ from penstock.spark.driver import state_updaters
 from penstock.spark.driver.lane_jobs import LaneJobs
 from penstock.spark.driver.placement import Executors, NoExecutorsError, SessionStoppedError
 from penstock.spark.messages import Application, TaskStart, ThreadReport
+from tests.harness.waiting import LIMIT
 
 TASK = TaskId(0, 0)
 
@@ -51,6 +52,12 @@ class Lane:
 
     def cancel(self, reason: str) -> None:
         self.cancelled.append(reason)
+
+    def close(self) -> Future[None]:
+        self.asked.append("end")
+        ended: Future[None] = Future()
+        ended.set_result(None)
+        return ended
 
 
 def stand(monkeypatch: pytest.MonkeyPatch, *usable: str, refused: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -249,6 +256,30 @@ def test_should_not_have_spark_try_elsewhere_what_ran_on_a_lost_executor(make: A
     lane_jobs.lost_lanes()
     assert [lane.cancelled for lane in lane_jobs.lanes.values()] == [["executor_host_0 is gone"], []]
     assert [lane.cancelled for lane in lane_jobs.updaters._lanes.values()] == [["executor_host_0 is gone"], []]
+
+
+def test_should_wait_for_no_lane_whose_executor_is_gone_when_it_closes(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_updaters, "Lane", Lane)
+    monkeypatch.setattr(state_updaters, "executors", lambda spark: ["executor_host_0", "executor_other_1"])
+    lane_jobs = make({})
+    lost, left = lane_jobs.lanes.values()
+    left.move("executor_other_1")
+    for host in ("host", "other"):
+        lane_jobs.updaters.update(host, [TASK])
+    copies = list(lane_jobs.updaters._lanes.values())
+    lost.answer = copies[0].answer = Future()  # never answered
+    stand(monkeypatch, "executor_other_1")
+    lane_jobs.close(LIMIT)
+    assert [(lane.asked, lane.forsaken) for lane in (lost, left)] == [([], 1), (["close", "end"], 0)]
+    assert [(lane.asked[1:], lane.forsaken) for lane in copies] == [([], 1), (["close", "end"], 0)]
+
+
+def test_should_wait_for_all_lanes_together_when_it_closes(make: Any) -> None:
+    lane_jobs = make({})
+    for lane in lane_jobs.lanes.values():
+        lane.answer = Future()
+    lane_jobs.close(0.2)
+    assert all(lane.asked == ["close", "end"] for lane in lane_jobs.lanes.values())
 
 
 def test_should_put_all_lanes_into_the_pool_under_names_that_last(make: Any) -> None:

@@ -106,6 +106,19 @@ def test_should_begin_anew_in_a_process_whose_thread_was_closed(threads: list[Re
     assert [thread.ran for thread in threads] == [[1], [3, 4]]
 
 
+def test_should_name_the_memory_that_a_worker_has_used_up(threads: list[Recorded], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lookup fails too then."""
+    run(1)
+    monkeypatch.setattr(Recorded, "error", LookupError("unknown encoding: idna"))
+    monkeypatch.setattr(module.resource, "getrlimit", lambda which: (700 << 20, 700 << 20))
+    for used, words in ((650, "limited to 700 MB by spark.executor.pyspark.memory"), (100, "unknown encoding: idna")):
+        monkeypatch.setattr(module, "_address_space", lambda used=used: used << 20)
+        failure = run(2).failure
+        assert failure is not None
+        assert failure.message.count(words) == 1
+        assert ("memory" in failure.message) == (used == 650)
+
+
 def test_should_not_take_ctrl_c_for_a_failure(threads: list[Recorded], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recorded, "error", KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):

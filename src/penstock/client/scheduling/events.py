@@ -24,4 +24,6 @@ class Events:
     on_reports: Callable[[Mapping[int, ThreadReport]], None] = lambda reports: None
     on_batch: Callable[[int, BatchReport, ThreadReport], None] = lambda thread, batch, report: None
     """A batch of a thread, with the report that it came with."""
+    on_slots: Callable[[int], None] = lambda slots: None
+    """How many tasks the executors run at a time; without dynamic allocation."""
     standbys: StandbyEvents = field(default_factory=StandbyEvents)

@@ -230,7 +230,11 @@ class TaskManager:
             self.adopted is not None
             and self._tasks.keys() >= set(assigned)
             and all(found.state is _S.RUNNING for found in self._tasks.values())
-            and all(thread.phase is ThreadPhase.RUNNING for thread in list(self.threads.values()) if not thread.ends)
+            and all(
+                thread.phase is ThreadPhase.RUNNING or (thread.is_parked and not self.wanted(thread))
+                for thread in list(self.threads.values())
+                if not thread.ends
+            )
         )
 
     @property

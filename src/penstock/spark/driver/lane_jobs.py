@@ -6,10 +6,12 @@ Nothing here waits: what is asked for is a future, so that each thread goes at i
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -19,9 +21,9 @@ from weakref import WeakSet
 from pyspark import SparkContext
 
 from penstock.ids import TaskId
-from penstock.spark.driver.allocation import Allocation, request_executor
+from penstock.spark.driver.allocation import Allocation, count_of, request_executor
 from penstock.spark.driver.core_sharing import POOL, CoreWaits
-from penstock.spark.driver.lanes import Lane, close_lanes
+from penstock.spark.driver.lanes import Lane, close_lanes, is_reachable, remaining, wait_for
 from penstock.spark.driver.placement import (
     NoExecutorsError,
     SessionStoppedError,
@@ -40,6 +42,7 @@ from penstock.spark.internals import (
     has_ended,
     is_cut_off,
     jvm_pid,
+    known_executors,
     split_place,
 )
 from penstock.spark.messages import Application, Failure, Residency, TaskStart, ThreadReport
@@ -58,6 +61,9 @@ _RENEW_SECONDS = 60.0
 
 
 # What Spark says where a worker could not even begin: no use to try it again.
+_OURS = frozenset(
+    {"penstock", "pyspark_penstock", "pyspark", "confluent_kafka", "rocksdict", "pyarrow", "numpy", "msgspec", "kafka"}
+)
 _BROKEN_PYTHON = ("ModuleNotFoundError", "ImportError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
 
 
@@ -74,9 +80,12 @@ class LaneJobs:
         self._application = application
         self._packed = packed(application)
         self._pool = application.config.spark_configs.get(POOL)
-        self._is_elastic = Allocation.of(dict(self._spark.getConf().getAll())) is not None
+        self.is_elastic = Allocation.of(dict(self._spark.getConf().getAll())) is not None
+        """Whether Spark adds and removes executors by itself (dynamic allocation)."""
         self._empty: set[int] = set()
-        self.waits = CoreWaits(lambda: groups_waiting(self._spark), anybody=lambda: anybody_waits(self._spark))
+        self.waits = CoreWaits(
+            lambda: groups_waiting(self._spark), anybody=lambda: anybody_waits(self._spark), refusal=self._refusal_of
+        )
         self.lanes: dict[int, Lane] = {}
         self.working: frozenset[int] = frozenset()
         """The lanes that have tasks, or are to have some."""
@@ -150,7 +159,7 @@ class LaneJobs:
         A worker of its own would have to be started and to import everything, at the cost of all who run beside it.
         """
         lane = self.take_lane(index)
-        closing = lane.submit(partial(close_thread, self._application.key, index), f"{lane.name}: close", bytes)
+        closing = self._submit_close(index, lane)
         lane.name = name
         self.lanes = {**self.lanes, successor: lane}
         return closing
@@ -158,7 +167,7 @@ class LaneJobs:
     def end_lane(self, index: int, lane: Lane, timeout: float = _RESTART_SECONDS) -> None:
         """Close what a lane keeps open, then the lane; waits for that."""
         with suppress(Exception):  # a worker that is gone has nothing left to close
-            lane.submit(partial(close_thread, self._application.key, index), f"{lane.name}: close", bytes).result(timeout)
+            self._submit_close(index, lane).result(timeout)
         close_lanes([lane], timeout)
 
     def replace_application(self, application: Application) -> None:
@@ -188,7 +197,7 @@ class LaneJobs:
         except UNANSWERED as exc:  # it has ended since it was asked
             raise SessionStoppedError from exc
         if not found.usable:
-            if self._is_elastic:
+            if self.is_elastic:
                 request_executor(self._spark)
             raise NoExecutorsError(
                 f"{self._spark.master} gives the application no executor now, where {lane.name} could run{found.explain()}"
@@ -257,6 +266,16 @@ class LaneJobs:
             self._planned = {index: place for index, place in places.items() if place != before[index]}
             return dict(self._planned)
 
+    def slots(self) -> int:
+        """How many tasks the executors run at a time that there are now; 0 in local mode, and if the session does not answer."""
+        if is_local(self._spark):
+            return 0
+        cpus = count_of(dict(self._spark.getConf().getAll()), "spark.task.cpus", 1)
+        try:
+            return sum(found.cores // cpus for found in known_executors(self._spark).values() if not found.refusal)
+        except UNANSWERED:
+            return 0
+
     def move_lane(self, index: int, place: str | None) -> None:
         """Have the next jobs of a lane run on another executor."""
         lane = self.lanes[index]
@@ -276,6 +295,9 @@ class LaneJobs:
         address = self.query_address(index)
         return address is not None and ask_to_close(address, self._application)
 
+    def _refusal_of(self, name: str) -> str:
+        return next((why for index, why in self.refusals.items() if index in self.lanes and self.lanes[index].name == name), "")
+
     def reside(
         self,
         thread: int,
@@ -293,7 +315,7 @@ class LaneJobs:
         With dynamic allocation a thread that has nothing, and is to have nothing, is not asked: it would keep an executor, or
         have Spark ask for one. Its worker may be gone with its executor, but has left nothing open.
         """
-        if self._is_elastic and not tasks and not seconds and thread in self._empty:
+        if self.is_elastic and not tasks and not seconds and thread in self._empty:
             nothing: Future[ThreadReport] = Future()
             nothing.set_result(ThreadReport(held=()))
             return nothing
@@ -435,35 +457,51 @@ class LaneJobs:
         _ALL.add(self)
 
     def close(self, timeout: float | None = None) -> None:
-        """Close what the lanes keep open, then the lanes."""
-        self.updaters.close(timeout)
-        self._close_lanes(list(self.lanes), timeout)
-        close_lanes(self.lanes.values(), timeout)
+        """Close what the lanes keep open, then the lanes, all at the same time. A lane without an executor is asked nothing."""
+        _ALL.discard(self)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        there = self._usable()
+        updating = threading.Thread(
+            target=self.updaters.close, args=(timeout, there), name="penstock-updaters-close", daemon=True
+        )
+        updating.start()
+        left = {index: lane for index, lane in self.lanes.items() if is_reachable(lane, there)}
+        for index, lane in self.lanes.items():
+            if index not in left:
+                lane.cancel(f"{lane.executor} gets no more tasks")
+                lane.forsake()
+        wait_for([self._submit_close(index, lane) for index, lane in left.items()], deadline)
+        close_lanes(left.values(), None if deadline is None else _RESTART_SECONDS)
+        updating.join(remaining(deadline))
         self._remove_sockets()
+
+    def _usable(self) -> Collection[str] | None:
+        """The executors that run tasks; None in local mode, and if the session does not answer."""
+        try:
+            return None if is_local(self._spark) else executors(self._spark)
+        except UNANSWERED:
+            return None
 
     def _remove_sockets(self) -> None:
         """A worker that was killed, or that Spark has retired, could not remove the folder of its socket."""
         for folder in {path.parent for path in self._sockets if path.parent.name.startswith("penstock-")}:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _close_lanes(self, indices: Iterable[int], timeout: float | None) -> None:
-        closing = [
-            self.lanes[index].submit(
-                partial(close_thread, self._application.key, index), f"{self.lanes[index].name}: close", bytes
-            )
-            for index in indices
-        ]
-        for future in closing:
-            try:
-                future.result(timeout)
-            except Exception:  # noqa: BLE001, S112 - a worker that is gone has nothing left to close
-                continue
+    def _submit_close(self, index: int, lane: Lane) -> Future[bytes]:
+        return lane.submit(partial(close_thread, self._application.key, index), f"{lane.name}: close", bytes)
 
 
 def _failure_of_job(text: str, interpreter: str) -> Failure:
     broken = next((line.strip() for line in text.splitlines() if any(sign in line for sign in _BROKEN_PYTHON)), None)
     if broken is None:
         return Failure("ThreadLost", text.splitlines()[0], text)
+    missing = re.search(r"No module named '(\w+)", broken)
+    if missing is not None and missing.group(1) not in _OURS:
+        message = (
+            f"the executors have no module {missing.group(1)}, which the application uses: send it along with "
+            f"spark.submit.pyFiles, or install it for the executors' Python, {interpreter} (running-on-a-cluster.md)"
+        )
+        return Failure("StreamsError", message, text)
     advice = "install penstock-streams for it, or name another one by PYSPARK_PYTHON before the session is made"
     message = f"the executors' Python, {interpreter}, cannot run penstock: {broken}; {advice} (running-on-a-cluster.md)"
     return Failure("StreamsError", message, text)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
@@ -27,6 +27,7 @@ from penstock.spark.driver.lane_names import give_back, take_name
 from penstock.spark.driver.placement import anchored, known_places, located
 from penstock.spark.hosts import is_local
 from penstock.spark.internals import (
+    STAGE_NAME,
     bytes_in_environment,
     first_of_partition,
     group_runs,
@@ -213,6 +214,7 @@ class Lane:
         # Not to be interrupted where it is cancelled: then Spark would let go of the worker, and leave it running.
         self._spark.setJobGroup(job.group, description, interruptOnCancel=False)
         self._spark.setLocalProperty(POOL, self._pool)  # None: the session's default
+        self._spark.setLocalProperty(STAGE_NAME, description)
         in_lane = partial(run_in_lane, self._worker_name, executor, self._process, function)
         try:
             java_rdd = bytes_in_environment(rows, in_lane, self._environment)
@@ -341,13 +343,30 @@ class Lane:
                 return
 
 
+def is_reachable(lane: Lane, there: Collection[str] | None) -> bool:
+    """Whether jobs of a lane can run; `there` are the executors that run tasks, None if that is not known or it is no cluster."""
+    return there is None or lane.executor is None or lane.executor in there
+
+
+def remaining(deadline: float | None) -> float | None:
+    """How many seconds are left; None without a deadline."""
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def wait_for(closing: Iterable[Future[Any]], deadline: float | None) -> None:
+    """Wait until all have ended, one way or the other."""
+    for future in closing:
+        with suppress(Exception):  # a worker that is gone has nothing left to close
+            future.result(remaining(deadline))
+
+
 def close_lanes(lanes: Iterable[Lane], timeout: float | None) -> None:
     """Close lanes, and wait until their workers are gone; those that are not by then are ended."""
     closing = [(lane, lane.close()) for lane in lanes]
     deadline = None if timeout is None else time.monotonic() + timeout
     for lane, closed in closing:
         try:
-            closed.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            closed.result(remaining(deadline))
         except FutureTimeoutError:
             _log.warning("%s has not closed in %.0f s: its worker is ended", lane.name, timeout)
             lane.abandon()

@@ -7,10 +7,12 @@ pickled by value and be new in every Spark task.
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pyspark import TaskContext
@@ -24,6 +26,9 @@ from penstock.spark.reports import write_report
 from penstock.spark.worker.stream_thread import StreamThread
 from penstock.state.directory import site_here
 from penstock.wire import Codec
+
+# A thread takes 8 MB of address space for its stack, and 64 MB for what it allocates.
+_NEXT_TO_NOTHING = 128 << 20
 
 _THREADS: dict[tuple[str, int], StreamThread] = {}
 
@@ -41,7 +46,7 @@ def run_residency(residency: Residency, rows: Iterator[Any]) -> Iterator[bytes]:
     except KeyboardInterrupt:
         raise
     except BaseException as exc:  # noqa: BLE001 - the driver decides on every failure; SystemExit too
-        failure = Failure.of(exc)
+        failure = Failure.of(_explained(exc, residency.thread))
     report = ThreadReport() if thread is None else thread.take_report()
     if failure is not None:
         _drop(residency)
@@ -124,6 +129,27 @@ def unpacked(application: bytes) -> Application:
 def packed(application: Application) -> bytes:
     """The application as stream threads take it."""
     return _PACKED.encode((tuple(application.import_path), cloudpickle.dumps(application)))
+
+
+def _explained(error: BaseException, thread: int) -> BaseException:
+    """The error, or that the worker has used up its memory: then anything fails, an import or a name that is looked up too."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY or not (isinstance(error, MemoryError) or limit - _address_space() < _NEXT_TO_NOTHING):
+        return error
+    explained = StreamsError(
+        f"the Python worker of stream thread {thread + 1} has used up its memory, which is limited to {limit >> 20} MB by "
+        f"spark.executor.pyspark.memory: {type(error).__name__}: {error}. Unset it, or set it to 4g for each core of an executor"
+    )
+    explained.__cause__ = error
+    return explained
+
+
+def _address_space() -> int:
+    """How many bytes of address space this process has."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 0
 
 
 def _refuse_second_attempts() -> None:
