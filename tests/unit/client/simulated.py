@@ -205,6 +205,9 @@ class LaneJobs:
                 self.fail(job, lost=True)
         return found
 
+    def slots(self) -> int:
+        return len(self.lanes)
+
     def better_places(self) -> dict[int, str]:
         return self.places
 
