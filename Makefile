@@ -33,10 +33,9 @@ $(STAMP): pyproject.toml requirements-build.lock requirements-dev.lock | check-p
 demo: setup       ## WordCount end to end.
 	@$(BIN)/penstock demo
 
-# Tests with a broker and Spark run in one process: they share one broker and one session, and have both cores.
+# Tests with a broker and Spark run in one process of three: they share one broker and one session.
 test: setup lint  ## Lint, the unit tests, and one integration test per mechanism; under 10 minutes on 2 cores.
-	@$(BIN)/pytest -n 2 -m "not integration and not slow" --durations=10 --durations-min=5
-	@$(BIN)/pytest @tests/core_tests.txt --durations=10 --durations-min=5
+	@$(BIN)/pytest -n 3 --dist loadgroup -m "core or (not integration and not slow)" --durations=10 --durations-min=5
 
 test-integration: setup    ## All tests with a real broker and Spark but the slow ones; about 15 minutes.
 	@$(BIN)/pytest -m "integration and not slow"

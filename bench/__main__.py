@@ -37,7 +37,7 @@ def main() -> None:
     )
     parser.add_argument("--others", action="store_true", help="also measure Quix Streams and Faust on job 1 (installs them)")
     parser.add_argument(
-        "--profile", type=int, metavar="JOB", help="run penstock's side of a job and tell where a turn's time goes"
+        "--profile", type=int, metavar="JOB", help="run penstock's side of a job and tell where a batch's time goes"
     )
     parser.add_argument("--results", type=Path, help="where to write instead")
     arguments = parser.parse_args()

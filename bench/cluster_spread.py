@@ -79,7 +79,7 @@ class Step:
     rate: float
     seconds: float = 0.0
     lags: list[float] = field(default_factory=list)
-    turns: Counter[str] = field(default_factory=Counter)
+    batches: Counter[str] = field(default_factory=Counter)
     work: Counter[str] = field(default_factory=Counter)
     cpu: Counter[str] = field(default_factory=Counter)
     tasks: Counter[str] = field(default_factory=Counter)
@@ -90,7 +90,7 @@ class Step:
         cells = [
             f"{self.rate:.0f}",
             " / ".join(str(self.tasks[executor]) for executor in executors),
-            " / ".join(str(self.turns[executor]) for executor in executors),
+            " / ".join(str(self.batches[executor]) for executor in executors),
             " / ".join(f"{self.work[executor] / self.seconds:.0%}" for executor in executors),
             # Workers that Spark has retired meanwhile, because they were idle, take what they had used with them.
             " / ".join(f"{cpu / self.seconds:.1%}" if (cpu := self.cpu[executor]) >= 0 else "-" for executor in executors),
@@ -101,7 +101,7 @@ class Step:
         return f"| {' | '.join(cells)} |"
 
 
-HEAD = """| records/s | tasks | turns | at work | CPU | lag p50 (s) | lag max (s) | lag max, first half too (s) |
+HEAD = """| records/s | tasks | batches | at work | CPU | lag p50 (s) | lag max (s) | lag max, first half too (s) |
 |---:|---|---|---|---|---:|---:|---:|"""
 
 
@@ -146,17 +146,17 @@ def measure(spread: str, rates: Iterable[float], seconds: float) -> list[Step]:
         step = Step(0)
         read = 0
 
-        def on_turn(turn: Any, answers: Any, _: float) -> None:
+        def on_batch(thread: int, batch: Any) -> None:
             nonlocal read
-            read += turn.records
-            for answer in answers.values():
-                step.turns[answer.executor] += 1
-                step.work[answer.executor] += answer.work_seconds + answer.surrounding_seconds
+            read += batch.records
+            executor = _executor(view.lane_jobs.lanes[thread].executor)
+            step.batches[executor] += 1
+            step.work[executor] += batch.took
 
         steps = []
         try:
             view = inside(streams)
-            view.watch_turns(on_turn)
+            view.watch_batches(on_batch)
             streams.start()
             while streams.state.name != "RUNNING":
                 assert streams.failure is None, streams.failure
@@ -195,11 +195,12 @@ def write_page(measured: dict[str, list[Step]], seconds: float) -> None:
     lines += [" ".join((__doc__ or "").split("\n\n", 1)[1].replace(" Writes a page into `bench/results`.", "").split()), ""]
     lines += [
         f"Each rate was kept for {seconds:.0f} s, one after the other. One executor can do about 200 records/s, three about 600.",
-        "Numbers with strokes between them are those of the three executors: how many tasks they had at the end, how many turns",
-        "they took part in, which share of the time their lane was at work, and the CPU of their Python processes in shares of a",
-        "core. Lag is what was written and not yet counted, in seconds of the rate, in the second half of the step; the last",
-        "column has its first half too, in which tasks move and what the step before has left behind is worked off. A dash is an",
-        f"idle executor whose worker Spark has retired. The machine's load average was {os.getloadavg()[1]:.0f} at the end.",
+        "Numbers with strokes between them are those of the three executors: how many tasks they had at the end, how many",
+        "batches they processed, which share of the time their stream thread was at work, and the CPU of their Python processes",
+        "in shares of a core. Lag is what was written and not yet counted, in seconds of the rate, in the second half of the",
+        "step; the last column has its first half too, in which tasks move and what the step before has left behind is worked",
+        "off. A dash is an idle executor whose worker Spark has retired. The machine's load average was",
+        f"{os.getloadavg()[1]:.0f} at the end.",
     ]
     for spread, steps in measured.items():
         lines += ["", f"## `task.spread = {spread}`", "", HEAD, *(step.row(executors) for step in steps)]

@@ -12,7 +12,6 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,8 @@ from penstock import KafkaStreams, QueryableStoreTypes, StateRestoreListener, St
 from penstock.client.inside import inside
 from penstock.ids import TopicPartition
 
-# Where to write what each turn took; only when profiling.
-TURNS_FILE = "BENCH_TURNS_FILE"
+# The file for the timings of each batch; only when profiling.
+BATCHES_FILE = "BENCH_BATCHES_FILE"
 
 # How many reads a second of the store `counts` the process does itself beside its work; none unless that is measured.
 READS = "BENCH_READS"
@@ -43,16 +42,17 @@ class _Restored(StateRestoreListener):
         self.last = time.monotonic()
 
 
-def _record_turns(streams: KafkaStreams, path: Path) -> None:
-    """A JSON line for each turn: when it began, its records, its seconds, and the seconds of its steps in each lane."""
+def _record_batches(streams: KafkaStreams, path: Path) -> None:
+    """Write a JSON line for each batch: its thread, its records, its seconds, and the seconds of its steps."""
     file = path.open("w")
 
-    def on_turn(turn: Any, answers: Mapping[int, Any], seconds: float) -> None:
-        lanes = [dict(answer.seconds) for answer in answers.values()]
-        told_turn = {"started": turn.started, "records": turn.records, "seconds": seconds, "lanes": lanes}
-        print(json.dumps(told_turn), file=file, flush=True)
+    def on_batch(thread: int, batch: Any) -> None:
+        steps = dict(batch.seconds)
+        print(
+            json.dumps({"thread": thread, "records": batch.records, "seconds": batch.took, "steps": steps}), file=file, flush=True
+        )
 
-    inside(streams).watch_turns(on_turn)
+    inside(streams).watch_batches(on_batch)
 
 
 def _read_beside(streams: KafkaStreams, rate: float) -> None:
@@ -85,8 +85,8 @@ def main(arguments: list[str]) -> None:
 
         streams.set_state_listener(listen)
         streams.start()
-        if path := os.environ.get(TURNS_FILE):
-            _record_turns(streams, Path(path))
+        if path := os.environ.get(BATCHES_FILE):
+            _record_batches(streams, Path(path))
         if reads := os.environ.get(READS):
             done.wait()
             threading.Thread(target=_read_beside, args=(streams, float(reads)), daemon=True).start()

@@ -1,4 +1,4 @@
-"""Where a turn's time goes: penstock's side of a job alone, seen by its own turn timings, by Spark's event log and by py-spy."""
+"""Where a batch's time goes: penstock's side of a job alone, seen by its own timings, by Spark's event log and by py-spy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench import environment, report, tools
 from bench.application import Application
 from bench.job import Bench
 from bench.jobs import JOBS
-from bench.penstock_app import TURNS_FILE
+from bench.penstock_app import BATCHES_FILE
 from bench.processes import ProcessStat, session_of
 from bench.runner import BROKER_SETTINGS
 from penstock.kafka.dev_broker import DevBroker
@@ -32,7 +32,7 @@ def run(number: int, scale: float, only: frozenset[str] = frozenset()) -> str:
     with tempfile.TemporaryDirectory(prefix="bench-profile-") as name, DevBroker(overrides=BROKER_SETTINGS).start(300) as broker:
         folder = Path(name)
         (folder / "events").mkdir()
-        os.environ[TURNS_FILE] = str(folder / "turns.jsonl")
+        os.environ[BATCHES_FILE] = str(folder / "batches.jsonl")
         job = JOBS[number](Bench(broker.bootstrap_servers, scale, quick=True, only=only))
         job.extra_settings = {
             "spark.eventLog.enabled": "true",
@@ -51,8 +51,8 @@ def run(number: int, scale: float, only: frozenset[str] = frozenset()) -> str:
             f"penstock, {variant}, sizes times {scale:g}, commit {environment.describe()['commit']}; slowed down by py-spy.",
             told,
         ]
-        if (folder / "turns.jsonl").exists():
-            parts += ["## Turns", turns((folder / "turns.jsonl").read_text().splitlines())]
+        if (folder / "batches.jsonl").exists():
+            parts += ["## Batches", batches((folder / "batches.jsonl").read_text().splitlines())]
         if len(snapshots) == 2:
             parts += ["## Processes", processes(*snapshots)]
         for log in (folder / "events").rglob("*"):
@@ -78,36 +78,33 @@ def processes(at_running: list[ProcessStat], at_end: list[ProcessStat]) -> str:
 # -- penstock's own timings --------------------------------------------------------------------------------------------
 
 
-def turns(lines: list[str]) -> str:
-    """A table of what the steps of a turn took, for large and for small turns.
-
-    The rest is what no lane accounts for: the poll, the way through Spark and back.
-    """
-    all_turns = [json.loads(line) for line in lines]
+def batches(lines: list[str]) -> str:
+    """Return a table of what the steps of a batch took, for large and for small batches."""
+    all_batches = [json.loads(line) for line in lines]
     parts = []
     for label, chosen in (
-        ("over 1,000 records", [t for t in all_turns if t["records"] > 1000]),
-        ("up to 1,000 records", [t for t in all_turns if t["records"] <= 1000]),
+        ("over 1,000 records", [batch for batch in all_batches if batch["records"] > 1000]),
+        ("up to 1,000 records", [batch for batch in all_batches if batch["records"] <= 1000]),
     ):
         if not chosen:
             continue
-        seconds, records = sum(t["seconds"] for t in chosen), sum(t["records"] for t in chosen)
+        seconds, records = sum(batch["seconds"] for batch in chosen), sum(batch["records"] for batch in chosen)
         steps: Counter[str] = Counter()
-        for turn in chosen:
-            # Lanes work side by side: the slowest one is what the turn waited for.
-            steps.update(max(turn["lanes"], key=lambda lane: sum(lane.values()), default={}))
-        steps["rest: poll, driver, Spark"] = seconds - sum(steps.values())
+        for batch in chosen:
+            steps.update(batch["steps"])
+        steps["rest"] = seconds - sum(steps.values())
         parts.append(
-            f"{len(chosen)} turns {label}: {seconds:.2f} s, {records:,} records, {1000 * seconds / len(chosen):.1f} ms a turn\n\n"
+            f"{len(chosen)} batches {label}: {seconds:.2f} s, {records:,} records, "
+            f"{1000 * seconds / len(chosen):.1f} ms a batch\n\n"
             + report.table(
-                ["step (slowest lane)", "s", "ms a turn", "%"],
+                ["step", "s", "ms a batch", "%"],
                 [
                     [step, f"{total:.2f}", f"{1000 * total / len(chosen):.1f}", f"{100 * total / seconds:.0f}"]
                     for step, total in steps.most_common()
                 ],
             )
         )
-    return "\n\n".join(parts) or "no turns"
+    return "\n\n".join(parts) or "no batches"
 
 
 # -- Spark's event log -------------------------------------------------------------------------------------------------

@@ -25,21 +25,29 @@ settings.load_profile("penstock")
 collect_ignore = ["harness/apps"]  # programs that tests start, with a path of their own
 
 _NEED_KAFKA_OR_SPARK = ("behaviour", "faults", "integration", "moving", "spark_versions")
+_CORE_TESTS = Path(__file__).with_name("core_tests.txt")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that need a broker or Spark: they run in one process and share one broker and one session.
 
+    Those of `core_tests.txt` are part of `make test`.
     Of tests that are `sampled(n)` one of n runs every time, always the same one; the slow suite runs all of them.
     `PENSTOCK_TEST_ORDER` is the seed of a random order.
     """
-    here = Path(__file__).parent
+    here, core = Path(__file__).parent, set(_CORE_TESTS.read_text(encoding="utf-8").splitlines())
+    if config.args_source is pytest.Config.ArgsSource.TESTPATHS and (unknown := core - {item.nodeid for item in items}):
+        raise pytest.UsageError(f"{_CORE_TESTS.name} names tests that do not exist: {', '.join(sorted(unknown))}")
     for item in items:
         sampled = item.get_closest_marker("sampled")
         if sampled is not None and zlib.crc32(item.name.encode()) % sampled.args[0]:
             item.add_marker(pytest.mark.slow)
         if here in item.path.parents and item.path.relative_to(here).parts[0] in _NEED_KAFKA_OR_SPARK:
             item.add_marker(pytest.mark.integration)
+            item.add_marker(pytest.mark.xdist_group("broker"))
+        if item.nodeid in core:
+            item.add_marker(pytest.mark.core)
     if "PENSTOCK_TEST_ORDER" in os.environ:
         random.Random(os.environ["PENSTOCK_TEST_ORDER"]).shuffle(items)
 

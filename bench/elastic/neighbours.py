@@ -25,8 +25,7 @@ _RESULTS = Path(__file__).parents[1] / "results"
 _DATA, _PAGE = _RESULTS / "neighbours.json", _RESULTS / "neighbours.md"
 _START_SECONDS, _REST_SECONDS, _WARM_UP_SECONDS = 180.0, 120.0, 8.0
 _MOST_SLOWED, _LONGEST_GAP = 1.5, 1.0
-# Six slots on whatever cores there are: a task that sleeps takes no CPU, and must not take a slot from the others either.
-_SETTINGS = {"num.stream.threads": PARTITIONS, "task.spread": "always", "spark.master": "local[6]"}
+_SETTINGS = {"num.stream.threads": PARTITIONS}
 
 
 @dataclass(frozen=True)
@@ -154,8 +153,8 @@ def _ended(instance: Instance, folder: Path, logs: Path | None) -> Iterator[None
 
 _INTRODUCTION = """# Trouble in one of four tasks
 
-Four partitions, four stream threads, a task in each (`task.spread = always`), six slots of Spark. Three partitions get a steady
-load; the fourth is in trouble. Neighbours are the tasks of the three.
+Four partitions and `num.stream.threads = 4`; all other settings are the defaults. Three partitions get a steady load; the
+fourth is in trouble. Neighbours are the tasks of the three.
 
 - **Slow task**: each of its records sleeps two seconds, and one comes every two seconds. Latency is from the write of a record to
   the read of its result, of the neighbours, before and meanwhile in the same run.

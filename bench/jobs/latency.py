@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy
@@ -31,10 +32,12 @@ class _Variant(NamedTuple):
     partitions: int
     label: str
     goals: dict[str, float | None]
+    settings: Mapping[str, str] = MappingProxyType({})
 
 
 _VARIANTS = {
     "wordcount": _Variant("wordcount", 4, "", {"p50": 0.25, "p95": None, "p99": 0.4}),
+    "wordcount-2": _Variant("wordcount", 4, ", two threads", {"p50": 0.5, "p95": None, "p99": 0.6}, {"num.stream.threads": "2"}),
     "count": _Variant("count", 4, ", without a repartition", {"p50": 0.6, "p95": None, "p99": None}),
     "wordcount-64": _Variant("wordcount", 64, ", 64 partitions", {"p50": 1.0, "p95": None, "p99": 1.0}),
 }
@@ -70,7 +73,8 @@ class Latency(Job):
         topology, partitions = _VARIANTS[variant].topology, _VARIANTS[variant].partitions
         create_topic(self.bench.bootstrap, source, partitions)
         measures: Measures = {}
-        with self.application(side, topology, source, partitions=partitions, settings=EXACTLY_ONCE) as (app, spec):
+        settings = {**EXACTLY_ONCE, **_VARIANTS[variant].settings}
+        with self.application(side, topology, source, partitions=partitions, settings=settings) as (app, spec):
             app.wait_until_running()
             for rate in RATES:
                 latencies, cpu = trickle(app, spec, partitions, rate, self.warm, self.seconds)

@@ -107,7 +107,7 @@ def test_should_run_on_what_stays_while_another_instance_takes_its_part(kafka: K
 
 
 @pytest.mark.parametrize(
-    "topology", [pytest.param(count_by_key, id="tasks", marks=pytest.mark.slow), pytest.param(word_count, id="a pipeline")]
+    "topology", [pytest.param(count_by_key, id="one task", marks=pytest.mark.slow), pytest.param(word_count, id="a repartition")]
 )
 def test_should_replay_only_the_rest_where_a_standby_takes_over(
     topology: Callable[..., Any], kafka: Kafka, run: Run, tmp_path: Path
@@ -124,15 +124,15 @@ def test_should_replay_only_the_rest_where_a_standby_takes_over(
         )
         for i in range(2)
     ]
-    wait_until(lambda: all(len(owned(i)) + len(copied(i)) == 2 for i in instances), "all is kept twice")
+    wait_until(lambda: any(copied(i) for i in instances) and all(running(i) or copied(i) for i in instances), "there is a copy")
     for _ in range(5):
         kafka.feed(source, texts(*((key, key) for key in KEYS)))
     assert counts(kafka, out, 5 * len(KEYS)) == up_to(**dict.fromkeys(KEYS, 5))
     wait_until(lambda: sum(u.loaded for u in updates) == 5 * len(KEYS), "the copies have it all")
-    leaving, staying = (0, 1) if owned(instances[0]) else (1, 0)
+    staying, leaving = (0, 1) if copied(instances[0]) else (1, 0)
     moved = owned(instances[leaving])
-    assert copied(instances[staying]) == moved
-    assert value(instances[staying], "standby-updating-tasks", "stream-state-updater-metrics") == len(moved)
+    assert copied(instances[staying]) <= moved
+    assert value(instances[staying], "standby-updating-tasks", "stream-state-updater-metrics") == 1
     assert value(instances[staying], "standby-update-ratio", "stream-state-updater-metrics") > 0
     wait_until(lambda: value(instances[staying], "records-lag", "penstock-standby-metrics") == 0, "the lag is shown")
     assert value(instances[leaving], "active-process-ratio", "stream-task-metrics") > 0

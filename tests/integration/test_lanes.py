@@ -100,7 +100,7 @@ def test_should_move_tasks_between_lanes_without_loss(
     topology: Callable[..., Any], guarantee: str, kafka: Kafka, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, out = topics(kafka, "in", "out", partitions=4)
-    config = {"application.id": unique("moving"), "processing.guarantee": guarantee}
+    config = {"application.id": unique("moving"), "processing.guarantee": guarantee, "num.stream.threads": "auto"}
     streams = run(topology(source, out), config)
     is_spread = True
     monkeypatch.setattr(TaskSpread, "wants", lambda *_, **__: is_spread)
@@ -123,13 +123,13 @@ def test_should_move_tasks_between_lanes_without_loss(
 
 def test_should_spread_tasks_that_keep_one_thread_busy(kafka: Kafka, run: Run) -> None:
     source, out = topics(kafka, "in", "out", partitions=4)
-    config = {"application.id": unique("busy"), "processing.guarantee": "exactly_once_v2", "batch.max.records": 200}
+    config = {"application.id": unique("busy"), "processing.guarantee": "exactly_once_v2", "num.stream.threads": "auto"}
     streams = run(slow_count(source, out, seconds=0.005), config)
     places: list[int] = []
     inside(streams).watch_batches(lambda thread, _: places.append(thread))
     words = [f"w{i}" for i in range(100)]
-    kafka.feed(source, texts(*((word, word) for word in words * 20)))  # few, but they take ten seconds
-    assert counts(kafka, out, 2_000) == up_to(**dict.fromkeys(words, 20))
+    kafka.feed(source, texts(*((word, word) for word in words * 40)))  # few, but they take twenty seconds
+    assert counts(kafka, out, 4_000) == up_to(**dict.fromkeys(words, 40))
     assert set(places) == {0, 1}
 
 

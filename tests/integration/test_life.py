@@ -142,7 +142,7 @@ def test_should_start_paused_and_stay_so(kafka: Kafka, spark: Any, tmp_path: Pat
         streams.resume()
         assert unrestored() == 0
         assert counts(kafka, out, 1) == up_to(a=1)
-        assert streams.state is State.RUNNING
+        wait_until(lambda: streams.state is State.RUNNING, "the stream thread has reported that its tasks run")
 
 
 def test_should_close_before_it_was_started(kafka: Kafka, spark: Any, tmp_path: Path) -> None:

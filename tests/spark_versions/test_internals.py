@@ -19,7 +19,6 @@ import pytest
 from py4j.protocol import Py4JError
 
 from penstock.spark import internals
-from penstock.spark.driver.lanes import shuffled_bytes
 from tests.harness.cluster import Cluster
 from tests.harness.kafka import wait_until
 from tests.harness.waiting import LIMIT
@@ -96,19 +95,6 @@ def test_should_give_rows_and_take_bytes_as_they_are(context: Any) -> None:
         b"\x801",
         b"\x802",
     ]
-
-
-def test_should_shuffle_bytes_to_the_partition_that_is_their_key(context: Any) -> None:
-    def stage(rows: Iterator[int]) -> Iterator[tuple[int, bytes]]:
-        for row in rows:
-            yield from ((target, b"%d to %d" % (row, target)) for target in range(3))
-
-    shuffled = shuffled_bytes(internals.placed_rows(context, [None, None]), stage, 3)
-    assert shuffled.getNumPartitions() == 3
-    found = internals.yielding_bytes(shuffled, lambda blobs: [b",".join(sorted(blobs))]).collect()
-    assert found == [b"0 to 0,1 to 0", b"0 to 1,1 to 1", b"0 to 2,1 to 2"]
-    with_own = facts_in(context, internals.worker_environment(context, {"PENSTOCK_TEST": "b"}), shuffled, partition=2)
-    assert with_own["rows"] == [6, 6]
 
 
 def test_should_run_functions_in_a_worker_of_their_own_environment(context: Any) -> None:

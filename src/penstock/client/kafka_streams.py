@@ -255,14 +255,14 @@ class KafkaStreams(QueryMethods):
         self._say_starting("the brokers: topics are checked and made")
         prepared = self._prepared = prepare(self._topology, config, self._admin)
         self._say_starting("Spark: a session is made, or taken")
-        self._session = take_session(config["application.id"], config.spark_configs, self._given_spark)
+        wanted = config["num.stream.threads"]
+        self._session = take_session(config["application.id"], config.spark_configs, self._given_spark, wanted or 0)
         if config["class.archive.enabled"]:
             self._session.archive_classes()
         context = self._session.context
         self._identity = identity_for(context)
         self._say_starting("Spark: executors are looked for, and worker processes started")
-        is_set = config["num.stream.threads"] is not None
-        lanes = lanes_of(context, config["num.stream.threads"], len(prepared.plan.tasks()), self._life.refuse_if_closing)
+        lanes = lanes_of(context, wanted, len(prepared.plan.tasks()), self._life.refuse_if_closing)
         threads = [self._threads.add() for _ in range(lanes)]
         self._lane_jobs = LaneJobs(context, self._application(prepared), [thread.name for thread in threads])
         events = Events(
@@ -276,7 +276,7 @@ class KafkaStreams(QueryMethods):
             self._on_reports,
             self._on_batch,
         )
-        events.on_slots = ThreadGrowth(self.add_stream_thread, self._threads, prepared.plan, is_set).take
+        events.on_slots = ThreadGrowth(self.add_stream_thread, self._threads, prepared.plan, wanted is not None).take
         events.standbys = standby_events(
             self._callbacks, lambda: self._standby_listener, self._metrics.updated, self._metrics.updaters_worked
         )

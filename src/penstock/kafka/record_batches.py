@@ -175,6 +175,9 @@ class _Picked:
             stamps, at = _varints(memory, at + 1)
             offsets, at = _varints(memory, at)
             offsets += np.repeat(np.array([batch.first_offset for batch in batches], np.int64), counts)
+            if offsets[0] < batches[0].first_offset or offsets[-1] > batches[-1].last_offset or (np.diff(offsets) <= 0).any():
+                where = f"{topic}-{partition} at offset {position}"
+                raise UnreadableBatchError(f"records of {where} are not in the order of their offsets")
             key_sizes, keys_at = _varints(memory, at)
             value_sizes, values_at = _varints(memory, keys_at + np.maximum(key_sizes, 0))
             keys, values = _entries(data, keys_at, key_sizes), _entries(data, values_at, value_sizes)

@@ -2,19 +2,19 @@ from __future__ import annotations
 
 import json
 
-from bench.profile import hot_functions, spark_tasks, turns
+from bench.profile import batches, hot_functions, spark_tasks
 
 
-def test_should_tell_where_turns_spend_their_time() -> None:
+def test_should_show_what_the_steps_of_batches_take() -> None:
     lines = [
-        json.dumps({"records": 5000, "seconds": 1.0, "lanes": [{"fetch": 0.2, "process": 0.5}, {"fetch": 0.1}]}),
-        json.dumps({"records": 10, "seconds": 0.1, "lanes": []}),
+        json.dumps({"thread": 0, "records": 5000, "seconds": 1.0, "steps": {"fetch": 0.2, "process": 0.5}}),
+        json.dumps({"thread": 1, "records": 10, "seconds": 0.1, "steps": {}}),
     ]
-    text = turns(lines)
-    assert "1 turns over 1,000 records: 1.00 s, 5,000 records, 1000.0 ms a turn" in text
+    text = batches(lines)
+    assert "1 batches over 1,000 records: 1.00 s, 5,000 records, 1000.0 ms a batch" in text
     assert "| process | 0.50 | 500.0 | 50 |" in text
-    assert "| rest: poll, driver, Spark | 0.30 | 300.0 | 30 |" in text
-    assert "| rest: poll, driver, Spark | 0.10 | 100.0 | 100 |" in text
+    assert "| rest | 0.30 | 300.0 | 30 |" in text
+    assert "| rest | 0.10 | 100.0 | 100 |" in text
 
 
 def test_should_read_tasks_from_an_event_log() -> None:

@@ -156,6 +156,13 @@ def test_should_not_unpack_more_than_a_batch_may_be(monkeypatch: pytest.MonkeyPa
         tracemalloc.stop()
 
 
+@pytest.mark.parametrize("offsets", [[0, -1, 2], [0, 0, 1], [0, 2, 1, 3]])
+def test_should_refuse_records_that_are_not_in_the_order_of_their_offsets(offsets: list[int]) -> None:
+    data = batch(0, [(number, b"k", b"v") for number in range(len(offsets))], offsets=offsets)
+    with pytest.raises(UnreadableBatchError, match="log-0 at offset 0 are not in the order"):
+        read_batches("log", 0, data, 0)
+
+
 @given(st.data())
 def test_should_never_read_outside_of_what_it_was_given(data: st.DataObject) -> None:
     raw = bytearray(batch(0, [(number, b"key-%d" % number, b"v" * number) for number in range(20)]))

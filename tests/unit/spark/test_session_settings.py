@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,14 @@ def test_should_set_only_what_nobody_has_set() -> None:
         own = own_settings(given, elsewhere)
         assert not {*one, "spark.driver.bindAddress"} & {*own}  # the address to bind to follows from the host
         assert own["spark.speculation"] == "false"
+
+
+def test_should_give_each_stream_thread_a_task_slot_on_a_machine_with_fewer_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert [own_settings({}, {}, threads)["spark.master"] for threads in (0, 2, 4)] == ["local[*]", "local[*]", "local[4]"]
+    for master in ("local[3]", "yarn"):
+        assert "spark.master" not in own_settings({"spark.master": master}, {}, 4)
+        assert "spark.master" not in own_settings({}, {"spark.master": master}, 4)
 
 
 def test_should_leave_an_address_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ class Process:
         self.forgotten += is_lost
         return is_lost
 
-    def _make(self, application_id: str, settings: dict[str, str]) -> Any:
+    def _make(self, application_id: str, settings: dict[str, str], threads: int = 0) -> Any:
         if self.error is not None:
             raise self.error
         self.made.append((application_id, settings))

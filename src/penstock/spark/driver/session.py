@@ -84,8 +84,11 @@ def session_of(_: SparkContext) -> SparkSession:
     return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
 
 
-def make_context(application_id: str, settings: Mapping[str, Any]) -> SparkContext:
-    """A context with penstock's settings, under the user's own; what is left of one that has ended is cleared away first."""
+def make_context(application_id: str, settings: Mapping[str, Any], threads: int = 0) -> SparkContext:
+    """Make a context with penstock's settings, under the user's own, and with task slots for so many stream threads.
+
+    What is left of a context that has ended is cleared away first.
+    """
     global _started, _scratch
     _clear_away()
     # Workers run this interpreter, with what is installed for it, unless told otherwise. Only spark-submit reads the setting.
@@ -93,7 +96,7 @@ def make_context(application_id: str, settings: Mapping[str, Any]) -> SparkConte
     given = {key: str(value) for key, value in settings.items() if key != _JAVA_OPTIONS}
     _leave_loopback(given)
     elsewhere = _elsewhere()
-    own = own_settings(given, elsewhere)
+    own = own_settings(given, elsewhere, threads)
     options = {**own, **given, **_daemon({**own, **elsewhere, **given})}
     # Log settings go to the JVM's start: Spark's own warnings come before `spark.log.level` is looked at. The user's come last.
     wanted = str(settings.get(_JAVA_OPTIONS) or elsewhere.get(_JAVA_OPTIONS, ""))
@@ -259,11 +262,19 @@ def lanes_of(context: SparkContext, wanted: int | None = None, tasks: int = 1, c
     there = wait_for_executors(context, _EXECUTOR_SECONDS, check)
     settings = dict(context.getConf().getAll())
     cpus, allocation = count_of(settings, "spark.task.cpus", 1), Allocation.of(settings)
-    found = [executor.cores for executor in known_executors(context).values()] if there else []
-    check_task_cpus(cpus, found)
+    if there and cpus > 1:
+        check_task_cpus(cpus, _executor_cores(context))
     if allocation is None:
-        return max(1, int(context.defaultParallelism) // cpus) if wanted is None else wanted
-    cores = cores_of(settings) or max(found, default=1)
+        slots = max(1, int(context.defaultParallelism) // cpus)
+        if wanted is not None and wanted > slots:
+            _log.warning(
+                "num.stream.threads is %d, and Spark runs %d tasks at a time: a stream thread that waits for a task slot stands "
+                "still for up to two seconds. Set spark.master to local[%d] when the session is made, or use executors with more "
+                "cores",
+                *(wanted, slots, wanted),
+            )
+        return slots if wanted is None else wanted
+    cores = cores_of(settings) or max(_executor_cores(context), default=1)
     lanes = allocation.lanes(cores // cpus, tasks) if wanted is None else wanted
     _log.info(
         "dynamic allocation: %d stream threads begin on %d executors, and Spark asks for more while their turns wait for a core; "
@@ -272,6 +283,11 @@ def lanes_of(context: SparkContext, wanted: int | None = None, tasks: int = 1, c
         *(lanes, len(there)),
     )
     return lanes
+
+
+def _executor_cores(context: SparkContext) -> list[int]:
+    """How many cores each executor has."""
+    return [executor.cores for executor in known_executors(context).values()]
 
 
 @contextmanager

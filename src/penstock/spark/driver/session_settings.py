@@ -58,14 +58,19 @@ def is_local_master(master: str) -> bool:
     return _LOCAL.fullmatch(master) is not None
 
 
-def own_settings(given: Mapping[str, str], elsewhere: Mapping[str, str]) -> dict[str, str]:
-    """What is set beside the application's own keys and those of elsewhere.
+def own_settings(given: Mapping[str, str], elsewhere: Mapping[str, str], threads: int = 0) -> dict[str, str]:
+    """Return what penstock sets besides the application's own keys and those of elsewhere.
+
+    A resident stream thread occupies one task slot of Spark. With more stream threads than cores, a local master has one slot for
+    each: the operating system shares the cores, as it does between the threads of Kafka Streams.
 
     With a local master nobody comes from outside, so Spark listens on loopback alone, and asks for a secret that it makes itself.
     On a cluster the addresses are the network's business, and all processes would have to know the secret.
     """
     found = {key: value for key, value in _DEFAULTS.items() if key not in elsewhere}
-    if is_local_master({**_DEFAULTS, **elsewhere, **given}["spark.master"]):
+    if "spark.master" in found and threads > (os.cpu_count() or 1):
+        found["spark.master"] = f"local[{threads}]"
+    if is_local_master({**found, **elsewhere, **given}["spark.master"]):
         if "spark.authenticate" not in elsewhere:
             found["spark.authenticate"] = "true"
         if listens_on_loopback(given, elsewhere):

@@ -38,11 +38,12 @@ _OURS = frozenset({POOL})
 
 @dataclass
 class _Made:
-    """A context that was made here: what for, with which settings, and how many applications use it."""
+    """A context that was made here: what for, with which settings and threads, and how many applications use it."""
 
     context: SparkContext
     application_id: str
     settings: Mapping[str, str]
+    threads: int
     users: int = 0
     archive: ArchiveMaker | None = None
 
@@ -86,7 +87,7 @@ class SessionUse:
                 forget_lost_jvm()
                 if running_gateway() is None and not can_start_jvm():
                     return False
-                self.context, self._session, self._made = _take(made.application_id, made.settings)
+                self.context, self._session, self._made = _take(made.application_id, made.settings, None, made.threads)
             return True
 
     def archive_classes(self) -> None:
@@ -111,14 +112,19 @@ def check_session(settings: Mapping[str, str], given: Any = None) -> None:
         _log.warning("%s", warning)
 
 
-def take_session(application_id: str, settings: Mapping[str, str], given: SparkSession | None = None) -> SessionUse:
-    """The session for an application with these `spark.*` keys; one that is there already is not changed."""
+def take_session(
+    application_id: str, settings: Mapping[str, str], given: SparkSession | None = None, threads: int = 0
+) -> SessionUse:
+    """Return the session for an application with these `spark.*` keys and so many stream threads.
+
+    A session that exists already is not changed.
+    """
     with _lock:
-        return SessionUse(*_take(application_id, settings, given))
+        return SessionUse(*_take(application_id, settings, given, threads))
 
 
 def _take(
-    application_id: str, settings: Mapping[str, str], given: SparkSession | None = None
+    application_id: str, settings: Mapping[str, str], given: SparkSession | None, threads: int
 ) -> tuple[SparkContext, SparkSession | None, _Made | None]:
     global _made
     if _made is not None and has_ended(_made.context):
@@ -133,8 +139,8 @@ def _take(
         context = _made.context
         _tell_without_effect(context, settings)
     else:
-        context = make_context(application_id, {key: value for key, value in settings.items() if key not in _OURS})
-        _made = _Made(context, application_id, dict(settings))
+        context = make_context(application_id, {key: value for key, value in settings.items() if key not in _OURS}, threads)
+        _made = _Made(context, application_id, dict(settings), threads)
     if _made is None or context is not _made.context:
         return context, found, None
     _made.users += 1
