@@ -64,7 +64,7 @@ def test_should_leave_an_executor_that_is_excluded_after_failures_of_a_users_job
         "spark.excludeOnFailure.task.maxTaskAttemptsPerExecutor": "2",
         "spark.excludeOnFailure.application.maxFailedExecutorsPerNode": "100",
         "spark.excludeOnFailure.stage.maxFailedExecutorsPerNode": "100",
-        "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": "100",
+        "spark.excludeOnFailure.task.maxTaskAttemptsPerNode": "30",
         "spark.task.maxFailures": "40",
         "spark.locality.wait": "60s",
     }
