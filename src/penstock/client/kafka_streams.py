@@ -44,6 +44,7 @@ from penstock.client.scheduling.event_loop import EventLoop
 from penstock.client.scheduling.events import Events
 from penstock.client.scheduling.supervised_thread import ThreadPhase
 from penstock.client.scheduling.task_offsets import TaskOffsets
+from penstock.client.scheduling.thread_growth import ThreadGrowth
 from penstock.client.scheduling.thread_roster import ThreadChange
 from penstock.client.session_renewal import renew_session
 from penstock.client.state import State
@@ -285,6 +286,7 @@ class KafkaStreams(QueryMethods):
             self._on_reports,
             self._on_batch,
         )
+        events.on_slots = ThreadGrowth(self.add_stream_thread, self._threads, prepared.plan, wanted is not None).take
         events.standbys = standby_events(
             self._callbacks, lambda: self._standby_listener, self._metrics.updated, self._metrics.updaters_worked
         )
@@ -929,14 +931,15 @@ class KafkaStreams(QueryMethods):
     def _release(self, with_page: bool = True) -> None:
         """Give back everything in the opposite order; a session that is not the application's own goes on.
 
-        Where the session has ended nothing can be closed any more, and others of the group are not to wait for it.
+        After a failure the instance leaves its group first: the others need not wait until its threads are closed. If the session
+        has ended, nothing can be closed any more.
         """
         with self._life.lock:  # who is about to join has done so, or will not
             self._ended.set()
             self._topics_doubted.set()
         has_session = self._lane_jobs is None or not self._lane_jobs.has_ended
-        if self._member is not None and not has_session:
-            self._member.close(leave=True)
+        if self._member is not None and (not has_session or self._life.state is State.PENDING_ERROR):
+            self._member.close(leave=self._leave_group if has_session else True)
         if self._loop is not None:
             self._loop.copies.standbys.close()
         self._threads.set_all(ThreadState.PENDING_SHUTDOWN)

@@ -106,7 +106,7 @@ class TaskManager:
             found.owner = owners.get(task)
             if found.state in (_S.OPENING, _S.RESTORING, _S.RUNNING) and found.holder != found.owner:
                 found.become(task, _S.CLOSING)
-        self._owners = owners
+        self._owners, self._jobs.working = owners, frozenset(owners.values())
 
     def _in(self, *states: TaskState) -> list[TaskId]:
         return [task for task, found in self._tasks.items() if found.state in states]
@@ -145,7 +145,11 @@ class TaskManager:
             self.adopted is not None
             and self._tasks.keys() >= set(self.adopted.tasks)
             and all(found.state is _S.RUNNING for found in self._tasks.values())
-            and all(thread.phase is ThreadPhase.RUNNING for thread in list(self.threads.values()) if not thread.ends)
+            and all(
+                thread.phase is ThreadPhase.RUNNING or (thread.is_parked and not self.wanted(thread))
+                for thread in list(self.threads.values())
+                if not thread.ends
+            )
         )
 
     @property

@@ -29,6 +29,7 @@ from penstock.state.store import StateStore, StateStoreContext
 
 _ANSWER_SECONDS = 60.0
 _DOING_SECONDS = 2.0
+_CLOSE_SECONDS = 10.0
 
 
 class LanePartition(StorePartition):
@@ -235,6 +236,15 @@ def ask_to_leave(address: Address, application: Application, residency: int, sec
     """Call a thread back from a residency; False if it does not answer: then it leaves by itself when its time is up."""
     try:
         _ask_once(address, application, seconds, "leave", residency)
+    except (*GONE, PenstockError):
+        return False
+    return True
+
+
+def ask_to_close(address: Address, application: Application) -> bool:
+    """Have a worker close its stream thread, when the residency is over; False if it does not say in time that it has."""
+    try:
+        _ask_once(address, application, _CLOSE_SECONDS, "close")
     except (*GONE, PenstockError):
         return False
     return True

@@ -5,7 +5,8 @@ lane's process listens for readers that know the application's key (`channel.py`
 are read as secondaries, past the tasks; stores in memory between turns (`live_store.py`).
 
 A reader says `lease`, then `call`s, then `release`; entries of an iterator come in parts, the next of them on `next`. The driver
-says `doing`, and is told at once what runs (`doing.py`), also in the midst of a turn.
+says `doing`, and is told at once what runs (`doing.py`), also in the midst of a turn; with `close` it has the
+stream thread close what it has open.
 """
 
 from __future__ import annotations
@@ -82,11 +83,12 @@ class QueryListener:
         host: str | None,
         work: CurrentWork | None = None,
         report: Callable[[], ThreadReport] = ThreadReport,
+        close_thread: Callable[[], None] = lambda: None,
     ) -> None:
         self._application = application
         self._tasks = tasks
         self._work = work or CurrentWork()
-        self._report = report
+        self._report, self._close_thread = report, close_thread
         self.batch = threading.Lock()
         """Held while a batch runs: in-memory stores then hold what is not committed."""
         self.leave = threading.Event()
@@ -148,6 +150,9 @@ class QueryListener:
                     elif request == "report":
                         found = write_report(self._report()) if arguments == [self._number] else b""
                         channel.send("value", found)
+                    elif request == "close":
+                        self._close_thread()
+                        channel.send("value", None)
                     elif request == "doing":
                         channel.send("value", tuple(self._work.now()))
                     elif request == "release":

@@ -90,8 +90,9 @@ class StreamThread:
         self._repartitions = Repartitions(application.plan, config["repartition.format"], largest)
         self.work = CurrentWork()
         self.busy = BusyNodes(self.work, self.client_id) if config["application.server"] else None
-        self.queries = QueryListener(application, self.tasks, host, self.work, self.take_report)
+        self.queries = QueryListener(application, self.tasks, host, self.work, self.take_report, self.close_tasks)
         self.ages = RecordAges() if config["application.server"] else None
+        self.is_closed = False
         self.idle = IdleClients(self._rest, self.client_id)
         self._pacing = Pacing(0.1, config["batch.max.records"])
         self._positions: dict[TopicPartition, int] = {}
@@ -426,12 +427,21 @@ class StreamThread:
         if self.busy is not None:
             self.busy.close()
         self.queries.close()
-        self.tasks.close()
-        self.producer.close()
-        self.application.config.close_default_serdes()
+        self.close_tasks()
+
+    def close_tasks(self) -> None:
+        """Close all but the thread's connections, when the residency is over, for good; called by any thread."""
+        with self.idle.in_use, self.queries.batch:
+            if not self.is_closed:
+                self.is_closed = True
+                self.tasks.close()
+                self.producer.close()
+                self.application.config.close_default_serdes()
 
     def _rest(self) -> None:
         """A thread that has had no residency for long fetches nothing."""
+        if self.is_closed:
+            return
         self.tasks.follower.rest()
         self._serve()
 
