@@ -11,6 +11,7 @@ from penstock.state.capabilities import has_headers, is_timestamped
 from penstock.state.engines.memory import InMemoryKeyValueStore
 from penstock.state.layers.adapters import plain_under_headers, plain_under_timestamped, timestamped_under_headers
 from penstock.state.layers.cached_key_value import CachingKeyValueStore
+from penstock.state.layers.custom import directed
 from penstock.state.layers.headers_key_value import ChangeLoggingKeyValueStoreWithHeaders, MeteredKeyValueStoreWithHeaders
 from penstock.state.layers.logged_key_value import ChangeLoggingKeyValueStore, ChangeLoggingTimestampedKeyValueStore
 from penstock.state.layers.metered_key_value import MeteredKeyValueStore, MeteredTimestampedKeyValueStore
@@ -90,7 +91,7 @@ class KeyValueStoreBuilder(AbstractStoreBuilder):
         return self._supplier
 
     def _engine(self) -> Any:
-        return self._supplier.get()
+        return directed(self._supplier.get())
 
     def _logged(self, inner: Any) -> Any:
         return ChangeLoggingKeyValueStore(inner)
@@ -106,7 +107,7 @@ class TimestampedKeyValueStoreBuilder(KeyValueStoreBuilder):
     """Builds key-value stores whose values carry a timestamp."""
 
     def _engine(self) -> Any:
-        engine = self._supplier.get()
+        engine = directed(self._supplier.get())
         if is_timestamped(engine):
             return engine
         if engine.persistent:
@@ -127,7 +128,7 @@ class TimestampedKeyValueStoreWithHeadersBuilder(KeyValueStoreBuilder):
     """Builds key-value stores whose values carry a timestamp and the headers of their record."""
 
     def _engine(self) -> Any:
-        engine = self._supplier.get()
+        engine = directed(self._supplier.get())
         if has_headers(engine):
             return engine
         if not engine.persistent:

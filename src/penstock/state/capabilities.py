@@ -32,6 +32,9 @@ class StoreCapabilities:
     keeps_timestamps: bool = True
     """False for a layer that drops the timestamps of values, since the store below has no room for them."""
 
+    takes_direction: bool = False
+    """Whether the methods for ranges take the direction, as `KeyValueRanges` and the like do."""
+
     @property
     def layer_below(self) -> Any:
         """The store that this one is a layer around; None for an engine."""

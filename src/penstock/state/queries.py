@@ -133,8 +133,7 @@ def _timestamped_range(store: Any, query: TimestampedRangeQuery[Any, Any], value
 
 
 def _entries(store: Any, query: Any) -> Any:
-    read = store.reverse_range if query.result_order is ResultOrder.DESCENDING else store.range
-    return read(query.lower_bound, query.upper_bound)
+    return store.range(query.lower_bound, query.upper_bound, query.result_order is not ResultOrder.DESCENDING)
 
 
 def _window_key(store: Any, query: WindowKeyQuery[Any, Any], values: str) -> Any:

@@ -11,6 +11,7 @@ from penstock.state.layers.cached_key_value import CachingKeyValueStore
 from penstock.state.layers.cached_session import CachingSessionStore
 from penstock.state.layers.cached_time_ordered_window import TimeOrderedCachingWindowStore, find_time_ordered_store
 from penstock.state.layers.cached_window import CachingWindowStore
+from penstock.state.layers.custom import directed
 from penstock.state.layers.headers_windowed import (
     ChangeLoggingSessionStoreWithHeaders,
     ChangeLoggingWindowStoreWithHeaders,
@@ -67,7 +68,7 @@ class WindowStoreBuilder(AbstractStoreBuilder):
         return super().build()
 
     def _engine(self) -> Any:
-        return self._supplier.get()
+        return directed(self._supplier.get())
 
     def _logged(self, inner: Any) -> Any:
         return ChangeLoggingWindowStore(inner, self._supplier.retain_duplicates)
@@ -88,7 +89,7 @@ class TimestampedWindowStoreBuilder(WindowStoreBuilder):
         self._log_config.clear()
 
     def _engine(self) -> Any:
-        store = self._supplier.get()
+        store = directed(self._supplier.get())
         if is_timestamped(store):
             return store
         return plain_under_timestamped(store) if store.persistent else InMemoryTimestampedWindowMarker(store)
@@ -113,7 +114,7 @@ class TimestampedWindowStoreWithHeadersBuilder(TimestampedWindowStoreBuilder):
     """Window stores of `ValueTimestampHeaders`."""
 
     def _engine(self) -> Any:
-        store = self._supplier.get()
+        store = directed(self._supplier.get())
         if has_headers(store):
             return store
         if not store.persistent:
@@ -144,7 +145,7 @@ class SessionStoreBuilder(AbstractStoreBuilder):
         return self._supplier
 
     def _engine(self) -> Any:
-        return self._supplier.get()
+        return directed(self._supplier.get())
 
     def _logged(self, inner: Any) -> Any:
         return ChangeLoggingSessionStore(inner)
@@ -160,7 +161,7 @@ class SessionStoreWithHeadersBuilder(SessionStoreBuilder):
     """Session stores of `AggregationWithHeaders`."""
 
     def _engine(self) -> Any:
-        store = self._supplier.get()
+        store = directed(self._supplier.get())
         if has_headers(store):
             return store
         return SessionToHeadersAdapter(store) if store.persistent else InMemoryHeadersSessionMarker(store)
@@ -222,7 +223,7 @@ class ListValueStoreBuilder(AbstractStoreBuilder):
         return self._supplier
 
     def _engine(self) -> Any:
-        return ListValueStore(self._supplier.get())
+        return ListValueStore(directed(self._supplier.get()))
 
     def _logged(self, inner: Any) -> Any:
         return ChangeLoggingListValueStore(inner)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from penstock.state.engines.base import StoreEngine
 from penstock.state.iterators import ByteIterator, empty_iterator, is_inverted, prefix_end
-from penstock.state.store import KeyValueStore
+from penstock.state.ranges import KeyValueRanges
 
 Serializer = Callable[[str, object], "bytes | None"]
 
 
-class KeyValueBytesStore(StoreEngine, KeyValueStore[bytes, bytes]):
+class KeyValueBytesStore(StoreEngine, KeyValueRanges[bytes, bytes]):
     """A key-value store of bytes; iterators run in the order of unsigned bytes."""
 
     takes_rows = True
@@ -44,29 +44,15 @@ class KeyValueBytesStore(StoreEngine, KeyValueStore[bytes, bytes]):
         self.put(key, None)
         return existing
 
-    def range(self, key_from: bytes | None, key_to: bytes | None) -> ByteIterator:
-        """Entries from one key to another, both included."""
+    def range(self, key_from: bytes | None, key_to: bytes | None, forward: bool = True) -> ByteIterator:
         self._validate_open()
         if is_inverted(key_from, key_to):
             return empty_iterator(self._name)
-        return self.scan(key_from, key_to)
+        return self.scan(key_from, key_to, forward=forward)
 
-    def reverse_range(self, key_from: bytes | None, key_to: bytes | None) -> ByteIterator:
-        """The same, from the highest key down."""
+    def all(self, forward: bool = True) -> ByteIterator:
         self._validate_open()
-        if is_inverted(key_from, key_to):
-            return empty_iterator(self._name)
-        return self.scan(key_from, key_to, forward=False)
-
-    def all(self) -> ByteIterator:
-        """All entries."""
-        self._validate_open()
-        return self.scan(None, None)
-
-    def reverse_all(self) -> ByteIterator:
-        """All entries, from the highest key down."""
-        self._validate_open()
-        return self.scan(None, None, forward=False)
+        return self.scan(None, None, forward=forward)
 
     def prefix_scan(self, prefix: object, prefix_serializer: Serializer) -> ByteIterator:
         """Entries whose key starts with the serialized prefix."""

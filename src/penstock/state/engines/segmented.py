@@ -15,7 +15,6 @@ from penstock.state.keys.schema import ACCEPT, SKIP, KeySchema, Matcher
 from penstock.state.keys.session import SUFFIX_SIZE as SESSION_SUFFIX_SIZE
 from penstock.state.keys.window import MAX_SEQNUM, SUFFIX_SIZE, WindowKeySchema, window_suffix
 from penstock.state.store import StateStore, StateStoreContext
-from penstock.windows import MAX_TIMESTAMP
 
 K = TypeVar("K")
 
@@ -143,10 +142,6 @@ class AbstractSegmentedBytesStore(SegmentedEngine):
     @abstractmethod
     def fetch_all(self, from_: int, to: int, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
         """All entries in a range of time."""
-
-    def all(self, forward: bool, convert: Callable[[bytes], K]) -> PeekingIterator[K, bytes]:
-        """All entries that have not expired."""
-        return self.fetch_all(0, MAX_TIMESTAMP, forward, convert)
 
     def restore_batch(self, records: Sequence[RawRecord]) -> None:
         """Put records of the changelog back; stream time moves to the latest of them first."""

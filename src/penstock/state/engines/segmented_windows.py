@@ -10,11 +10,11 @@ from penstock.state.engines.segmented_face import SegmentedFace
 from penstock.state.iterators import PeekingIterator
 from penstock.state.keys.prefixed_window import TimeFirstWindowKeySchema
 from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema
-from penstock.state.store import WindowStore
+from penstock.state.ranges import WindowRanges
 from penstock.windows import Windowed
 
 
-class SegmentedWindowStore(SegmentedFace, WindowStore[bytes, bytes]):
+class SegmentedWindowStore(SegmentedFace, WindowRanges[bytes, bytes]):
     """Values per key and window start, in segments of time.
 
     With `retain_duplicates` every put adds a value, told apart by a sequence number; a put of None does nothing.
@@ -88,41 +88,16 @@ class SegmentedWindowStore(SegmentedFace, WindowStore[bytes, bytes]):
             seqnum = self._wrapped.seqnum if self._last_put_seqnum is None else self._last_put_seqnum
         return self._wrapped.get(self._keys.to_store_key_binary(key, time, seqnum))
 
-    def fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
-        """`(window_start, value)` of one key's windows, oldest first."""
-        return self._wrapped.fetch(key, time_from, time_to, True, self._keys.extract_store_timestamp)
-
-    def backward_fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
-        """The same, newest first."""
-        return self._wrapped.fetch(key, time_from, time_to, False, self._keys.extract_store_timestamp)
+    def fetch_range(self, key: bytes, time_from: int, time_to: int, forward: bool = True) -> PeekingIterator[int, bytes]:
+        return self._wrapped.fetch(key, time_from, time_to, forward, self._keys.extract_store_timestamp)
 
     def fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int, forward: bool = True
     ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Windows of the keys in a range, in the order of the keys of the store."""
-        return self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to, True, self._windowed_of)
+        return self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to, forward, self._windowed_of)
 
-    def backward_fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to, False, self._windowed_of)
-
-    def fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Windows of all keys that start in a range of time."""
-        return self._wrapped.fetch_all(time_from, time_to, True, self._windowed_of)
-
-    def backward_fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self._wrapped.fetch_all(time_from, time_to, False, self._windowed_of)
-
-    def all(self) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All windows that are still kept."""
-        return self._wrapped.all(True, self._windowed_of)
-
-    def backward_all(self) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self._wrapped.all(False, self._windowed_of)
+    def fetch_all(self, time_from: int, time_to: int, forward: bool = True) -> PeekingIterator[Windowed[bytes], bytes]:
+        return self._wrapped.fetch_all(time_from, time_to, forward, self._windowed_of)
 
     def _windowed_of(self, key: bytes) -> Windowed[bytes]:
         return self._keys.from_store_bytes_key(key, self._window_size)

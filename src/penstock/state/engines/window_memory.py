@@ -18,8 +18,8 @@ from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverte
 from penstock.state.keys.schema import in_key_range
 from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema, time_window_for_size, window_suffix
 from penstock.state.parts import Orders
-from penstock.state.store import WindowStore
-from penstock.windows import MAX_TIMESTAMP, Windowed
+from penstock.state.ranges import WindowRanges
+from penstock.windows import Windowed
 
 _pack_seqnum = struct.Struct(">i").pack
 
@@ -27,7 +27,7 @@ _pack_seqnum = struct.Struct(">i").pack
 _Segment = dict[bytes, Any]
 
 
-class InMemoryWindowStore(InMemorySegments, WindowStore[bytes, bytes]):
+class InMemoryWindowStore(InMemorySegments, WindowRanges[bytes, bytes]):
     """Values per key and window start, dropped once they are older than the retention."""
 
     def __init__(self, name: str, retention_period: int, window_size: int, retain_duplicates: bool) -> None:
@@ -117,9 +117,11 @@ class InMemoryWindowStore(InMemorySegments, WindowStore[bytes, bytes]):
         segment = self._segments.get(time)
         return None if segment is None else segment.get(key)
 
-    def fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
-        """`(window_start, value)` of one key's windows, oldest first."""
+    def fetch_range(self, key: bytes, time_from: int, time_to: int, forward: bool = True) -> PeekingIterator[int, bytes]:
         found = self._of_key(key, time_from, time_to)
+        if not forward:
+            found.reverse()
+            return PeekingIterator(found, self._name)
         later = self._later_of_key(key, found[-1][0] + 1 if found else time_from, time_to)
         return PeekingIterator(chain(found, later), self._name)
 
@@ -129,39 +131,14 @@ class InMemoryWindowStore(InMemorySegments, WindowStore[bytes, bytes]):
             yield from found
             time_from = found[-1][0] + 1
 
-    def backward_fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[int, bytes]:
-        """The same, newest first."""
-        entries = self._of_key(key, time_from, time_to)
-        entries.reverse()
-        return PeekingIterator(entries, self._name)
-
     def fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int, forward: bool = True
     ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Windows of the keys in a range, in the order of their starts."""
-        return self._range(key_from, key_to, time_from, time_to, forward=True)
+        """Return the windows of the keys in a range, in the order of their starts."""
+        return self._range(key_from, key_to, time_from, time_to, forward)
 
-    def backward_fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
-    ) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self._range(key_from, key_to, time_from, time_to, forward=False)
-
-    def fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
-        """Windows of all keys that start in a range of time."""
-        return self._range(None, None, time_from, time_to, forward=True)
-
-    def backward_fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self._range(None, None, time_from, time_to, forward=False)
-
-    def all(self) -> PeekingIterator[Windowed[bytes], bytes]:
-        """All windows that are still kept."""
-        return self._range(None, None, 0, MAX_TIMESTAMP, forward=True)
-
-    def backward_all(self) -> PeekingIterator[Windowed[bytes], bytes]:
-        """The same, backwards."""
-        return self._range(None, None, 0, MAX_TIMESTAMP, forward=False)
+    def fetch_all(self, time_from: int, time_to: int, forward: bool = True) -> PeekingIterator[Windowed[bytes], bytes]:
+        return self._range(None, None, time_from, time_to, forward)
 
     @property
     def contents(self) -> tuple[list[int], dict[int, _Segment], dict[bytes, list[int]], Orders]:

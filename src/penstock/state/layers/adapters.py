@@ -44,21 +44,11 @@ class ConvertingKeyValueStore(WrappedKeyValueStore):
         """Remove a key; returns what was there."""
         return self._back(self._wrapped.delete(key))
 
-    def range(self, key_from: bytes | None, key_to: bytes | None) -> ByteIterator:
-        """Entries from one key to another, both included."""
-        return self._converted(self._wrapped.range(key_from, key_to))
+    def range(self, key_from: bytes | None, key_to: bytes | None, forward: bool = True) -> ByteIterator:
+        return self._converted(self._wrapped.range(key_from, key_to, forward))
 
-    def reverse_range(self, key_from: bytes | None, key_to: bytes | None) -> ByteIterator:
-        """The same, from the highest key down."""
-        return self._converted(self._wrapped.reverse_range(key_from, key_to))
-
-    def all(self) -> ByteIterator:
-        """All entries."""
-        return self._converted(self._wrapped.all())
-
-    def reverse_all(self) -> ByteIterator:
-        """All entries, from the highest key down."""
-        return self._converted(self._wrapped.reverse_all())
+    def all(self, forward: bool = True) -> ByteIterator:
+        return self._converted(self._wrapped.all(forward))
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> ByteIterator:
         """Entries whose key starts with the serialized prefix."""

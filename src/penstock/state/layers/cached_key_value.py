@@ -141,29 +141,16 @@ class CachingKeyValueStore(WrappedKeyValueStore):
         self.put(key, None)
         return existing
 
-    def range(self, key_from: bytes | None, key_to: bytes | None) -> ByteIterator:
-        """Entries from one key to another, both included, cached ones over those below."""
+    def range(self, key_from: bytes | None, key_to: bytes | None, forward: bool = True) -> ByteIterator:
+        """Return the entries between two keys, cached ones over those below."""
         if is_inverted(key_from, key_to):
             return empty_iterator(self._name)
         self.validate_store_open()
-        return self._merged(self._wrapped.range(key_from, key_to), key_from, key_to)
+        return self._merged(self._wrapped.range(key_from, key_to, forward), key_from, key_to, forward=forward)
 
-    def reverse_range(self, key_from: bytes | None, key_to: bytes | None) -> ByteIterator:
-        """The same, from the highest key down."""
-        if is_inverted(key_from, key_to):
-            return empty_iterator(self._name)
+    def all(self, forward: bool = True) -> ByteIterator:
         self.validate_store_open()
-        return self._merged(self._wrapped.reverse_range(key_from, key_to), key_from, key_to, forward=False)
-
-    def all(self) -> ByteIterator:
-        """All entries."""
-        self.validate_store_open()
-        return self._merged(self._wrapped.all(), None, None)
-
-    def reverse_all(self) -> ByteIterator:
-        """All entries, from the highest key down."""
-        self.validate_store_open()
-        return self._merged(self._wrapped.reverse_all(), None, None, forward=False)
+        return self._merged(self._wrapped.all(forward), None, None, forward=forward)
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> ByteIterator:
         """Entries whose key starts with the serialized prefix."""

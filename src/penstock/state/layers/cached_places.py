@@ -67,8 +67,8 @@ class CachedPlaces(CachingSegmentedStore):
         return found
 
     @abstractmethod
-    def fetch_range(self, key: bytes, time_from: int, time_to: int) -> StoreIterator[tuple[int, bytes]]:
-        """`(window_start, value)` of one key's windows, oldest first."""
+    def fetch_range(self, key: bytes, time_from: int, time_to: int, forward: bool = True) -> StoreIterator[tuple[int, bytes]]:
+        """Return `(window_start, value)` of one key's windows, oldest first."""
 
     def put_places(self, places: Sequence[Place], values: Sequence[bytes | None], record_times: Sequence[int]) -> None:
         """Set many at once in the store below; what waits in the cache goes first."""

@@ -60,25 +60,19 @@ class ListValueStore(WrappedKeyValueStore):
         """Not supported: what it would return is a list, and no value."""
         self._refuse("delete")
 
-    def range(self, key_from: bytes | None, key_to: bytes | None) -> NoReturn:
+    def range(self, key_from: bytes | None, key_to: bytes | None, forward: bool = True) -> NoReturn:
         """Not supported."""
-        self._refuse("range")
-
-    def reverse_range(self, key_from: bytes | None, key_to: bytes | None) -> NoReturn:
-        """Not supported."""
-        self._refuse("reverse_range")
-
-    def reverse_all(self) -> NoReturn:
-        """Not supported."""
-        self._refuse("reverse_all")
+        self._refuse("range" if forward else "reverse_range")
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> NoReturn:
         """Not supported."""
         self._refuse("prefix_scan")
 
-    def all(self) -> ByteIterator:
-        """Each value of each list, in the order of keys and of the puts."""
-        entries = self._wrapped.all()
+    def all(self, forward: bool = True) -> ByteIterator:
+        """Return each value of each list, in the order of keys and of the puts."""
+        if not forward:
+            self._refuse("reverse_all")
+        entries = self._wrapped.all(True)
         return PeekingIterator(_unfold(entries), self._name, lambda _: entries.close())
 
     def _append(self, key: bytes, value: bytes, existing: bytes | None) -> None:

@@ -14,7 +14,8 @@ from penstock.state.layers.metrics import StoreMetrics
 from penstock.state.layers.serdes import StoreSerdes
 from penstock.state.layers.timestamped import TimestampedValues
 from penstock.state.layers.wrapped import WrappedStateStore
-from penstock.state.store import KeyValueStore, StateStore, StateStoreContext, StoreIterator, ValueAndTimestamp
+from penstock.state.ranges import KeyValueRanges
+from penstock.state.store import StateStore, StateStoreContext, StoreIterator, ValueAndTimestamp
 from penstock.state.value_and_timestamp import Row
 
 K = TypeVar("K")
@@ -23,7 +24,7 @@ V = TypeVar("V")
 _METERED = ("get", "put", "put_if_absent", "put_all", "delete", "commit")
 
 
-class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]):
+class MeteredKeyValueStore(WrappedStateStore, KeyValueRanges[K, V], Generic[K, V]):
     """What a processor gets: keys and values of the user's types over a store of bytes."""
 
     query_kind = ("key_value", "plain")
@@ -109,21 +110,11 @@ class MeteredKeyValueStore(WrappedStateStore, KeyValueStore[K, V], Generic[K, V]
             self._refuse_none_key()
         return self._value_from_raw(self._wrapped.delete(self._raw_key(key)))
 
-    def range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
-        """Entries from one key to another in the order of their bytes, both included; None leaves an end open."""
-        return self._typed(self._wrapped.range(self._raw_bound(key_from), self._raw_bound(key_to)), "range")
+    def range(self, key_from: K | None, key_to: K | None, forward: bool = True) -> StoreIterator[tuple[K, V]]:
+        return self._typed(self._wrapped.range(self._raw_bound(key_from), self._raw_bound(key_to), forward), "range")
 
-    def reverse_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
-        """The same, from the highest key down."""
-        return self._typed(self._wrapped.reverse_range(self._raw_bound(key_from), self._raw_bound(key_to)), "range")
-
-    def all(self) -> StoreIterator[tuple[K, V]]:
-        """All entries in the order of their keys' bytes."""
-        return self._typed(self._wrapped.all(), "all")
-
-    def reverse_all(self) -> StoreIterator[tuple[K, V]]:
-        """All entries, from the highest key down."""
-        return self._typed(self._wrapped.reverse_all(), "all")
+    def all(self, forward: bool = True) -> StoreIterator[tuple[K, V]]:
+        return self._typed(self._wrapped.all(forward), "all")
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> StoreIterator[tuple[K, V]]:
         """Entries whose key bytes start with the serialized prefix; the serializer may be a serde."""

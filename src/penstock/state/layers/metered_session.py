@@ -13,7 +13,8 @@ from penstock.state.keys.session import SessionKeySchema
 from penstock.state.layers.metrics import StoreMetrics
 from penstock.state.layers.serdes import StoreSerdes
 from penstock.state.layers.wrapped_session import Session, WrappedSessionStore
-from penstock.state.store import SessionStore, StateStore, StateStoreContext, StoreIterator
+from penstock.state.ranges import SessionRanges
+from penstock.state.store import StateStore, StateStoreContext, StoreIterator
 from penstock.windows import Windowed
 
 K = TypeVar("K")
@@ -22,7 +23,7 @@ V = TypeVar("V")
 _METERED = ("put", "remove", "fetch_session", "commit")
 
 
-class MeteredSessionStore(WrappedSessionStore, SessionStore[K, V], Generic[K, V]):
+class MeteredSessionStore(WrappedSessionStore, SessionRanges[K, V], Generic[K, V]):
     """What a processor gets: keys and aggregates of the user's types over a store of bytes."""
 
     query_kind = ("session", "plain")
@@ -120,46 +121,17 @@ class MeteredSessionStore(WrappedSessionStore, SessionStore[K, V], Generic[K, V]
         aggregate: V | None = self._value_from_raw(self._wrapped.fetch_session(self._raw(key), session_start, session_end))
         return aggregate
 
-    def fetch(self, key: K) -> StoreIterator[tuple[Windowed[K], V]]:
-        """All sessions of a key, oldest first."""
-        return self._typed(self._wrapped.fetch(self._raw(key)))
-
-    def backward_fetch(self, key: K) -> StoreIterator[tuple[Windowed[K], V]]:
-        """All sessions of a key, newest first."""
-        return self._typed(self._wrapped.backward_fetch(self._raw(key)))
-
-    def fetch_key_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[Windowed[K], V]]:
-        """All sessions of the keys in a range; None leaves an end open."""
-        return self._typed(self._wrapped.fetch_key_range(self._raw_bound(key_from), self._raw_bound(key_to)))
-
-    def backward_fetch_key_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[Windowed[K], V]]:
-        """The same, backwards."""
-        return self._typed(self._wrapped.backward_fetch_key_range(self._raw_bound(key_from), self._raw_bound(key_to)))
-
-    def find_sessions(self, key: K, earliest_session_end: int, latest_session_start: int) -> StoreIterator[tuple[Windowed[K], V]]:
-        """Sessions of a key with end >= the first and start <= the second bound."""
-        return self._typed(self._wrapped.find_sessions(self._raw(key), earliest_session_end, latest_session_start))
-
-    def backward_find_sessions(
-        self, key: K, earliest_session_end: int, latest_session_start: int
+    def find_sessions(
+        self, key: K, earliest_session_end: int, latest_session_start: int, forward: bool = True
     ) -> StoreIterator[tuple[Windowed[K], V]]:
-        """The same, newest first."""
-        return self._typed(self._wrapped.backward_find_sessions(self._raw(key), earliest_session_end, latest_session_start))
+        return self._typed(self._wrapped.find_sessions(self._raw(key), earliest_session_end, latest_session_start, forward))
 
     def find_sessions_key_range(
-        self, key_from: K | None, key_to: K | None, earliest_session_end: int, latest_session_start: int
+        self, key_from: K | None, key_to: K | None, earliest_session_end: int, latest_session_start: int, forward: bool = True
     ) -> StoreIterator[tuple[Windowed[K], V]]:
-        """The same for a range of keys; None leaves an end open."""
-        raw_from, raw_to = self._raw_bound(key_from), self._raw_bound(key_to)
-        return self._typed(self._wrapped.find_sessions_key_range(raw_from, raw_to, earliest_session_end, latest_session_start))
-
-    def backward_find_sessions_key_range(
-        self, key_from: K | None, key_to: K | None, earliest_session_end: int, latest_session_start: int
-    ) -> StoreIterator[tuple[Windowed[K], V]]:
-        """The same for a range of keys, backwards."""
         raw_from, raw_to = self._raw_bound(key_from), self._raw_bound(key_to)
         return self._typed(
-            self._wrapped.backward_find_sessions_key_range(raw_from, raw_to, earliest_session_end, latest_session_start)
+            self._wrapped.find_sessions_key_range(raw_from, raw_to, earliest_session_end, latest_session_start, forward)
         )
 
     def find_sessions_by_end(self, earliest_session_end: int, latest_session_end: int) -> StoreIterator[tuple[Windowed[K], V]]:

@@ -15,7 +15,8 @@ from penstock.state.layers.serdes import StoreSerdes
 from penstock.state.layers.timestamped import TimestampedValues
 from penstock.state.layers.wrapped import WrappedStateStore
 from penstock.state.layers.wrapped_window import Place
-from penstock.state.store import StateStore, StateStoreContext, StoreIterator, ValueAndTimestamp, WindowStore
+from penstock.state.ranges import WindowRanges
+from penstock.state.store import StateStore, StateStoreContext, StoreIterator, ValueAndTimestamp
 from penstock.state.value_and_timestamp import TIMESTAMP_SIZE, Row
 from penstock.windows import Windowed
 
@@ -26,7 +27,7 @@ L = TypeVar("L", bound="MeteredWindowStore[Any, Any]")
 _METERED = ("put", "fetch", "commit")
 
 
-class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
+class MeteredWindowStore(WrappedStateStore, WindowRanges[K, V], Generic[K, V]):
     """What a processor gets: keys and values of the user's types over a store of bytes."""
 
     query_kind = ("window", "plain")
@@ -117,58 +118,32 @@ class MeteredWindowStore(WrappedStateStore, WindowStore[K, V], Generic[K, V]):
             # As `fetch_range` does it, without another call for each record that asks.
             raw = self._raw_key(key)
             few = self._few(raw, time, time_to)
-            return self._values(self._wrapped.fetch_range(raw, time, time_to)) if few is None else self._read_already(few)
+            return self._values(self._wrapped.fetch_range(raw, time, time_to, True)) if few is None else self._read_already(few)
         value: V | None = self._value_from_raw(self._wrapped.fetch(self._raw_key(key), time))
         return value
 
-    def fetch_range(self, key: K, time_from: int, time_to: int) -> StoreIterator[tuple[int, V]]:
-        """`(window_start, value)` of one key's windows, oldest first; both ends of the range are included."""
+    def fetch_range(self, key: K, time_from: int, time_to: int, forward: bool = True) -> StoreIterator[tuple[int, V]]:
         if key is None:
             self._refuse_none_key()
         raw = self._raw_key(key)
-        few = self._few(raw, time_from, time_to)
-        return self._values(self._wrapped.fetch_range(raw, time_from, time_to)) if few is None else self._read_already(few)
+        few = self._few(raw, time_from, time_to) if forward else None
+        return (
+            self._values(self._wrapped.fetch_range(raw, time_from, time_to, forward)) if few is None else self._read_already(few)
+        )
 
     def _read_already(self, few: list[tuple[int, bytes]]) -> StoreIterator[tuple[int, V]]:
         if self._times_iterators:
             return self._values(PeekingIterator(few, self._name))
         return FewEntries(few, self._value_from_raw, self._name, self._metrics.opened, self._context.current_system_time_ms())
 
-    def backward_fetch_range(self, key: K, time_from: int, time_to: int) -> StoreIterator[tuple[int, V]]:
-        """The same, newest first."""
-        if key is None:
-            self._refuse_none_key()
-        return self._values(self._wrapped.backward_fetch_range(self._raw_key(key), time_from, time_to))
-
     def fetch_key_range(
-        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int
+        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int, forward: bool = True
     ) -> StoreIterator[tuple[Windowed[K], V]]:
-        """Windows of the keys in a range; None leaves an end open."""
         raw_from, raw_to = self._raw_bound(key_from), self._raw_bound(key_to)
-        return self._windows(self._wrapped.fetch_key_range(raw_from, raw_to, time_from, time_to))
+        return self._windows(self._wrapped.fetch_key_range(raw_from, raw_to, time_from, time_to, forward))
 
-    def backward_fetch_key_range(
-        self, key_from: K | None, key_to: K | None, time_from: int, time_to: int
-    ) -> StoreIterator[tuple[Windowed[K], V]]:
-        """The same, backwards."""
-        raw_from, raw_to = self._raw_bound(key_from), self._raw_bound(key_to)
-        return self._windows(self._wrapped.backward_fetch_key_range(raw_from, raw_to, time_from, time_to))
-
-    def fetch_all(self, time_from: int, time_to: int) -> StoreIterator[tuple[Windowed[K], V]]:
-        """Windows of all keys that start in a range of time."""
-        return self._windows(self._wrapped.fetch_all(time_from, time_to))
-
-    def backward_fetch_all(self, time_from: int, time_to: int) -> StoreIterator[tuple[Windowed[K], V]]:
-        """The same, backwards."""
-        return self._windows(self._wrapped.backward_fetch_all(time_from, time_to))
-
-    def all(self) -> StoreIterator[tuple[Windowed[K], V]]:
-        """All windows that are still kept."""
-        return self._windows(self._wrapped.all())
-
-    def backward_all(self) -> StoreIterator[tuple[Windowed[K], V]]:
-        """The same, backwards."""
-        return self._windows(self._wrapped.backward_all())
+    def fetch_all(self, time_from: int, time_to: int, forward: bool = True) -> StoreIterator[tuple[Windowed[K], V]]:
+        return self._windows(self._wrapped.fetch_all(time_from, time_to, forward))
 
     def _num_entries(self) -> int:
         engine = self.find_inner(InMemoryWindowStore)

@@ -36,41 +36,16 @@ class ConvertingWindowStore(WrappedWindowStore):
         value: bytes | None = self._wrapped.fetch(key, time)
         return None if value is None else self._from_wrapped(value)
 
-    def fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[Any, bytes]:
-        """`(window_start, value)` of one key's windows, oldest first."""
-        return self._converted(self._wrapped.fetch_range(key, time_from, time_to))
-
-    def backward_fetch_range(self, key: bytes, time_from: int, time_to: int) -> PeekingIterator[Any, bytes]:
-        """The same, newest first."""
-        return self._converted(self._wrapped.backward_fetch_range(key, time_from, time_to))
+    def fetch_range(self, key: bytes, time_from: int, time_to: int, forward: bool = True) -> PeekingIterator[Any, bytes]:
+        return self._converted(self._wrapped.fetch_range(key, time_from, time_to, forward))
 
     def fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
+        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int, forward: bool = True
     ) -> PeekingIterator[Any, bytes]:
-        """Windows of the keys in a range."""
-        return self._converted(self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to))
+        return self._converted(self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to, forward))
 
-    def backward_fetch_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, time_from: int, time_to: int
-    ) -> PeekingIterator[Any, bytes]:
-        """The same, backwards."""
-        return self._converted(self._wrapped.backward_fetch_key_range(key_from, key_to, time_from, time_to))
-
-    def fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Any, bytes]:
-        """Windows of all keys that start in a range of time."""
-        return self._converted(self._wrapped.fetch_all(time_from, time_to))
-
-    def backward_fetch_all(self, time_from: int, time_to: int) -> PeekingIterator[Any, bytes]:
-        """The same, backwards."""
-        return self._converted(self._wrapped.backward_fetch_all(time_from, time_to))
-
-    def all(self) -> PeekingIterator[Any, bytes]:
-        """All windows that are still kept."""
-        return self._converted(self._wrapped.all())
-
-    def backward_all(self) -> PeekingIterator[Any, bytes]:
-        """The same, backwards."""
-        return self._converted(self._wrapped.backward_all())
+    def fetch_all(self, time_from: int, time_to: int, forward: bool = True) -> PeekingIterator[Any, bytes]:
+        return self._converted(self._wrapped.fetch_all(time_from, time_to, forward))
 
     def _converted(self, entries: Any) -> PeekingIterator[Any, bytes]:
         from_wrapped = self._from_wrapped
@@ -91,43 +66,20 @@ class SessionToHeadersAdapter(WrappedSessionStore):
         aggregate: bytes | None = self._wrapped.fetch_session(key, session_start, session_end)
         return None if aggregate is None else from_plain_aggregation(aggregate)
 
-    def fetch(self, key: bytes) -> PeekingIterator[Any, bytes]:
-        """All sessions of a key, oldest first."""
-        return self._converted(super().fetch(key))
-
-    def backward_fetch(self, key: bytes) -> PeekingIterator[Any, bytes]:
-        """All sessions of a key, newest first."""
-        return self._converted(super().backward_fetch(key))
-
-    def fetch_key_range(self, key_from: bytes | None, key_to: bytes | None) -> PeekingIterator[Any, bytes]:
-        """All sessions of the keys in a range."""
-        return self._converted(super().fetch_key_range(key_from, key_to))
-
-    def backward_fetch_key_range(self, key_from: bytes | None, key_to: bytes | None) -> PeekingIterator[Any, bytes]:
-        """The same, backwards."""
-        return self._converted(super().backward_fetch_key_range(key_from, key_to))
-
-    def find_sessions(self, key: bytes, earliest_session_end: int, latest_session_start: int) -> PeekingIterator[Any, bytes]:
-        """Sessions of a key with end >= the first and start <= the second bound."""
-        return self._converted(super().find_sessions(key, earliest_session_end, latest_session_start))
-
-    def backward_find_sessions(
-        self, key: bytes, earliest_session_end: int, latest_session_start: int
+    def find_sessions(
+        self, key: bytes, earliest_session_end: int, latest_session_start: int, forward: bool = True
     ) -> PeekingIterator[Any, bytes]:
-        """The same, newest first."""
-        return self._converted(super().backward_find_sessions(key, earliest_session_end, latest_session_start))
+        return self._converted(super().find_sessions(key, earliest_session_end, latest_session_start, forward))
 
     def find_sessions_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
+        self,
+        key_from: bytes | None,
+        key_to: bytes | None,
+        earliest_session_end: int,
+        latest_session_start: int,
+        forward: bool = True,
     ) -> PeekingIterator[Any, bytes]:
-        """The same for a range of keys."""
-        return self._converted(super().find_sessions_key_range(key_from, key_to, earliest_session_end, latest_session_start))
-
-    def backward_find_sessions_key_range(
-        self, key_from: bytes | None, key_to: bytes | None, earliest_session_end: int, latest_session_start: int
-    ) -> PeekingIterator[Any, bytes]:
-        """The same for a range of keys, backwards."""
-        found = super().backward_find_sessions_key_range(key_from, key_to, earliest_session_end, latest_session_start)
+        found = super().find_sessions_key_range(key_from, key_to, earliest_session_end, latest_session_start, forward)
         return self._converted(found)
 
     def find_sessions_by_end(self, earliest_session_end: int, latest_session_end: int) -> PeekingIterator[Any, bytes]:

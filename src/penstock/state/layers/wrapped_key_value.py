@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from penstock.state.layers.wrapped import WrappedStateStore
-from penstock.state.store import KeyValueStore, StoreIterator
+from penstock.state.ranges import KeyValueRanges
+from penstock.state.store import StoreIterator
 
 
-class WrappedKeyValueStore(WrappedStateStore, KeyValueStore[Any, Any]):
+class WrappedKeyValueStore(WrappedStateStore, KeyValueRanges[Any, Any]):
     """The base of the key-value layers."""
 
     def get(self, key: Any) -> Any:
@@ -40,24 +41,12 @@ class WrappedKeyValueStore(WrappedStateStore, KeyValueStore[Any, Any]):
         """Remove a key; returns what was there."""
         return self._wrapped.delete(key)
 
-    def range(self, key_from: Any, key_to: Any) -> StoreIterator[tuple[Any, Any]]:
-        """Entries from one key to another, both included."""
-        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.range(key_from, key_to)
+    def range(self, key_from: Any, key_to: Any, forward: bool = True) -> StoreIterator[tuple[Any, Any]]:
+        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.range(key_from, key_to, forward)
         return entries
 
-    def reverse_range(self, key_from: Any, key_to: Any) -> StoreIterator[tuple[Any, Any]]:
-        """The same, from the highest key down."""
-        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.reverse_range(key_from, key_to)
-        return entries
-
-    def all(self) -> StoreIterator[tuple[Any, Any]]:
-        """All entries."""
-        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.all()
-        return entries
-
-    def reverse_all(self) -> StoreIterator[tuple[Any, Any]]:
-        """All entries, from the highest key down."""
-        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.reverse_all()
+    def all(self, forward: bool = True) -> StoreIterator[tuple[Any, Any]]:
+        entries: StoreIterator[tuple[Any, Any]] = self._wrapped.all(forward)
         return entries
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> StoreIterator[tuple[Any, Any]]:

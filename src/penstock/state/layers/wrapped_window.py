@@ -7,7 +7,8 @@ from typing import Any
 
 from penstock.record import Headers
 from penstock.state.layers.wrapped import WrappedStateStore
-from penstock.state.store import StoreIterator, WindowStore
+from penstock.state.ranges import WindowRanges
+from penstock.state.store import StoreIterator
 
 Place = tuple[bytes, int]
 """The bytes of a key, and the start of one of its windows."""
@@ -19,7 +20,7 @@ _Values = StoreIterator[tuple[int, Any]]
 _Windows = StoreIterator[tuple[Any, Any]]
 
 
-class WrappedWindowStore(WrappedStateStore, WindowStore[Any, Any]):
+class WrappedWindowStore(WrappedStateStore, WindowRanges[Any, Any]):
     """The base of the window layers."""
 
     def put(self, key: Any, value: Any, window_start: int) -> None:
@@ -96,44 +97,16 @@ class WrappedWindowStore(WrappedStateStore, WindowStore[Any, Any]):
         """Whether a put at a time is kept when stream time has come this far; where `takes_duplicates`."""
         return bool(self._wrapped.is_kept(timestamp, stream_time))
 
-    def fetch_range(self, key: Any, time_from: int, time_to: int) -> _Values:
-        """`(window_start, value)` of one key's windows, oldest first."""
-        entries: _Values = self._wrapped.fetch_range(key, time_from, time_to)
+    def fetch_range(self, key: Any, time_from: int, time_to: int, forward: bool = True) -> _Values:
+        entries: _Values = self._wrapped.fetch_range(key, time_from, time_to, forward)
         return entries
 
-    def backward_fetch_range(self, key: Any, time_from: int, time_to: int) -> _Values:
-        """The same, newest first."""
-        entries: _Values = self._wrapped.backward_fetch_range(key, time_from, time_to)
+    def fetch_key_range(self, key_from: Any, key_to: Any, time_from: int, time_to: int, forward: bool = True) -> _Windows:
+        entries: _Windows = self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to, forward)
         return entries
 
-    def fetch_key_range(self, key_from: Any, key_to: Any, time_from: int, time_to: int) -> _Windows:
-        """Windows of the keys in a range."""
-        entries: _Windows = self._wrapped.fetch_key_range(key_from, key_to, time_from, time_to)
-        return entries
-
-    def backward_fetch_key_range(self, key_from: Any, key_to: Any, time_from: int, time_to: int) -> _Windows:
-        """The same, backwards."""
-        entries: _Windows = self._wrapped.backward_fetch_key_range(key_from, key_to, time_from, time_to)
-        return entries
-
-    def fetch_all(self, time_from: int, time_to: int) -> _Windows:
-        """Windows of all keys that start in a range of time."""
-        entries: _Windows = self._wrapped.fetch_all(time_from, time_to)
-        return entries
-
-    def backward_fetch_all(self, time_from: int, time_to: int) -> _Windows:
-        """The same, backwards."""
-        entries: _Windows = self._wrapped.backward_fetch_all(time_from, time_to)
-        return entries
-
-    def all(self) -> _Windows:
-        """All windows that are still kept."""
-        entries: _Windows = self._wrapped.all()
-        return entries
-
-    def backward_all(self) -> _Windows:
-        """The same, backwards."""
-        entries: _Windows = self._wrapped.backward_all()
+    def fetch_all(self, time_from: int, time_to: int, forward: bool = True) -> _Windows:
+        entries: _Windows = self._wrapped.fetch_all(time_from, time_to, forward)
         return entries
 
 
