@@ -256,7 +256,7 @@ class KeyValueReading(Generic[K, V]):
             yield from entries
 
 
-class KeyValueStore(KeyValueReading[K, V], StateStore):
+class KeyValueStore(StateStore, KeyValueReading[K, V]):
     """Keys to values; iterators run in the order of the keys' bytes."""
 
     @abstractmethod

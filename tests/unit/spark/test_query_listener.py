@@ -605,7 +605,7 @@ def test_should_put_what_a_store_of_bytes_alone_knows_to_it(lane: Lane, monkeypa
     counts, partition = lane.open("in_memory-counts"), lane.partition("in_memory-counts")
     plain = run_query(partition, WordsLike("t"), PositionBound.unbounded())
     assert plain.failure_reason is FailureReason.UNKNOWN_QUERY_TYPE
-    assert "MeteredTimestampedKeyValueStore" in plain.failure_message
+    assert "MeteredKeyValueStore" in plain.failure_message
     engine = type(bytes_below_cache(counts))
     monkeypatch.setattr(engine, "query", lambda self, query, bound, config: QueryResult.for_result(query.start), raising=False)
     assert run_query(partition, WordsLike("t"), PositionBound.unbounded()).result == "t"

@@ -19,18 +19,16 @@ class KeyValueBytesStore(StoreEngine, KeyValueRanges[bytes, bytes]):
     writes_rows = True
 
     def put_if_absent(self, key: bytes, value: bytes | None) -> bytes | None:
-        """Set only where there is none; returns what was there."""
         existing = self.get(key)
         if existing is None and value is not None:
             self.put(key, value)
         return existing
 
     def put_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Set many at once."""
         for key, value in entries:
             self.put(key, value)
 
-    def write_through(self, entries: Sequence[tuple[bytes, bytes | None]], timestamps: Sequence[int]) -> None:
+    def write_around(self, entries: Sequence[tuple[bytes, bytes | None]], timestamps: Sequence[int]) -> None:
         """Set many at once; there is no cache on the way here."""
         self.put_all(entries)
 
@@ -39,7 +37,6 @@ class KeyValueBytesStore(StoreEngine, KeyValueRanges[bytes, bytes]):
         return [self.get(key) for key in keys]
 
     def delete(self, key: bytes) -> bytes | None:
-        """Remove a key; returns what was there."""
         existing = self.get(key)
         self.put(key, None)
         return existing
@@ -55,7 +52,6 @@ class KeyValueBytesStore(StoreEngine, KeyValueRanges[bytes, bytes]):
         return self.scan(None, None, forward=forward)
 
     def prefix_scan(self, prefix: object, prefix_serializer: Serializer) -> ByteIterator:
-        """Entries whose key starts with the serialized prefix."""
         self._validate_open()
         key_from = prefix_bytes(prefix, prefix_serializer)
         return self.scan(key_from, prefix_end(key_from), to_inclusive=False)

@@ -37,15 +37,12 @@ class SegmentedSessionStore(SegmentedFace, SessionRanges[bytes, bytes]):
             self._wrapped.remove(binary)
 
     def put(self, session_key: Windowed[bytes], aggregate: bytes | None) -> None:
-        """Set the aggregate of a session; None deletes."""
         self._wrapped.put(self._binary(session_key), aggregate)
 
     def remove(self, session_key: Windowed[bytes]) -> None:
-        """Remove a session."""
         self._wrapped.remove(self._binary(session_key))
 
     def fetch_session(self, key: bytes, session_start: int, session_end: int) -> bytes | None:
-        """The aggregate of exactly this session, or None."""
         return self._wrapped.get(self._keys.to_binary(key, session_start, session_end))
 
     def find_sessions(

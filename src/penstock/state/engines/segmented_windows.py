@@ -38,7 +38,6 @@ class SegmentedWindowStore(SegmentedFace, WindowRanges[bytes, bytes]):
         self._wrapped.seqnum = seqnum
 
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
-        """Set the value of a key's window; None deletes, but not where duplicates are kept."""
         store = self._wrapped
         if not self.retain_duplicates:
             store.put_at(window_start, self._keys.to_store_key_binary(key, window_start, 0), value)
@@ -51,14 +50,14 @@ class SegmentedWindowStore(SegmentedFace, WindowRanges[bytes, bytes]):
         """Whether a window has one value, and so can be put and found among many."""
         return not self.retain_duplicates
 
-    def put_places(
+    def put_windows(
         self, places: Sequence[tuple[bytes, int]], values: Sequence[bytes | None], record_times: Sequence[int]
     ) -> None:
         """Set the values of many keys and window starts, in their order."""
         starts = [start for _, start in places]
         self._wrapped.put_all(zip(self._keys.store_keys(places), values, starts))
 
-    def fetch_places(self, places: Sequence[tuple[bytes, int]]) -> list[bytes | None]:
+    def fetch_windows(self, places: Sequence[tuple[bytes, int]]) -> list[bytes | None]:
         """The values of many keys and window starts."""
         starts = [start for _, start in places]
         store = self._wrapped
@@ -74,7 +73,7 @@ class SegmentedWindowStore(SegmentedFace, WindowRanges[bytes, bytes]):
         """The earliest window that can be found when one that starts then has been put."""
         return self._wrapped.oldest(max(window_start, self._wrapped.observed_stream_time))
 
-    def places_between(self, time_from: int, time_to: int) -> tuple[list[tuple[bytes, int]], list[bytes]]:
+    def windows_between(self, time_from: int, time_to: int) -> tuple[list[tuple[bytes, int]], list[bytes]]:
         """Key, window start and value of all windows that start in a range of time."""
         with self._wrapped.fetch_all(time_from, time_to, True, bytes) as found:
             entries = list(found)

@@ -32,7 +32,6 @@ class InMemorySessionStore(InMemorySegments, SessionRanges[bytes, bytes]):
         self._sessions_of_key: dict[bytes, list[tuple[int, int]]] = {}
 
     def close(self) -> None:
-        """Forget everything."""
         super().close()
         self._sessions_of_key.clear()
 
@@ -41,7 +40,6 @@ class InMemorySessionStore(InMemorySegments, SessionRanges[bytes, bytes]):
         return sum(len(sessions) for sessions in self._sessions_of_key.values())
 
     def put(self, session_key: Windowed[bytes], aggregate: bytes | None) -> None:
-        """Set the aggregate of a session; None deletes."""
         start, end = session_key.window.start, session_key.window.end
         if end > self._observed_stream_time:
             self._observed_stream_time = end
@@ -54,7 +52,6 @@ class InMemorySessionStore(InMemorySegments, SessionRanges[bytes, bytes]):
             self._set(session_key.key, start, end, aggregate)
 
     def remove(self, session_key: Windowed[bytes]) -> None:
-        """Remove a session."""
         key, start, end = session_key.key, session_key.window.start, session_key.window.end
         segment = self._segments.get(end)
         starts = None if segment is None else segment.get(key)
@@ -66,7 +63,6 @@ class InMemorySessionStore(InMemorySegments, SessionRanges[bytes, bytes]):
             self._remove_key(end, key)
 
     def fetch_session(self, key: bytes, session_start: int, session_end: int) -> bytes | None:
-        """The aggregate of exactly this session, or None."""
         if session_end <= self._observed_stream_time - self._retention_period:
             return None
         starts = self._segments.get(session_end, {}).get(key)

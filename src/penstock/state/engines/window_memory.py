@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 from penstock.record import Headers, RawRecord
@@ -19,6 +19,7 @@ from penstock.state.keys.schema import in_key_range
 from penstock.state.keys.window import MAX_SEQNUM, WindowKeySchema, time_window_for_size, window_suffix
 from penstock.state.parts import Orders
 from penstock.state.ranges import WindowRanges
+from penstock.state.value_formats import format_of
 from penstock.windows import Windowed
 
 _pack_seqnum = struct.Struct(">i").pack
@@ -40,7 +41,6 @@ class InMemoryWindowStore(InMemorySegments, WindowRanges[bytes, bytes]):
         """The sequence number of the last change in the changelog, which counts on from there."""
 
     def close(self) -> None:
-        """Forget everything."""
         super().close()
         self._times_of_key.clear()
         self._seqnum = self.changelog_seqnum = 0
@@ -50,7 +50,6 @@ class InMemoryWindowStore(InMemorySegments, WindowRanges[bytes, bytes]):
         return sum(len(segment) for segment in self._segments.values())
 
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
-        """Set the value of a key's window; None deletes, but not where duplicates are kept."""
         if value is not None and self._retain_duplicates:
             self.changelog_seqnum = (self.changelog_seqnum + 1) & MAX_SEQNUM
         if window_start > self._observed_stream_time:
@@ -86,9 +85,9 @@ class InMemoryWindowStore(InMemorySegments, WindowRanges[bytes, bytes]):
         logged: bool = False,
     ) -> list[bytes]:
         """Add the values of many records in their order; returns the bytes of their keys with time and sequence number."""
-        put, store_keys = self.put, []
-        for key, value, timestamp in zip(keys, values, timestamps):
-            put(key, value, timestamp)
+        put, join, store_keys = self.put, format_of(self).join, []
+        for key, value, timestamp, of_record in zip(keys, values, timestamps, headers or repeat(())):
+            put(key, None if value is None else join(value, timestamp, of_record), timestamp)
             if value is None and logged:
                 self.changelog_seqnum = (self.changelog_seqnum + 1) & MAX_SEQNUM
             store_keys.append(key + window_suffix(timestamp, self.changelog_seqnum))
@@ -97,9 +96,10 @@ class InMemoryWindowStore(InMemorySegments, WindowRanges[bytes, bytes]):
     def fetch_duplicates(self, keys: Iterable[bytes], time_from: int, time_to: int) -> dict[bytes, list[tuple[int, bytes]]]:
         """All values of many keys in a range of time, in the order of times and of puts; keys without any are left out."""
         found = {}
+        split = format_of(self).split
         for key in self._times_of_key.keys() & keys:
             if entries := self._of_key(key, time_from, time_to):
-                found[key] = entries
+                found[key] = [(time, split(raw)[0]) for time, raw in entries]
         return found
 
     def oldest(self, stream_time: int) -> int:

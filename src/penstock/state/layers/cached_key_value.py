@@ -68,7 +68,6 @@ class CachingKeyValueStore(WrappedKeyValueStore):
         super().close()
 
     def get(self, key: bytes) -> Any:
-        """The value of a key, or None; what is read stays in the cache."""
         if not self._open:
             self.validate_store_open()
         entry = self._entries.get(key)
@@ -80,7 +79,6 @@ class CachingKeyValueStore(WrappedKeyValueStore):
         return value
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Set the value of a key; None waits as a deletion."""
         if not self._open:
             self.validate_store_open()
         context = self._context.record_context or RecordContext(self._context.current_system_time_ms(), -1, -1, None)
@@ -93,14 +91,12 @@ class CachingKeyValueStore(WrappedKeyValueStore):
         self._cache.put_all(self._cache_name, ((key, CacheEntry(value, context, True)) for key, value, context in entries))
 
     def put_if_absent(self, key: bytes, value: bytes | None) -> Any:
-        """Set only where there is none; returns what was there."""
         existing = self.get(key)
         if existing is None:
             self.put(key, value)
         return existing
 
     def put_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Set many at once."""
         for key, value in entries:
             self.put(key, value)
 
@@ -116,7 +112,7 @@ class CachingKeyValueStore(WrappedKeyValueStore):
         cached.update(zip(missing, self._wrapped.multi_get(missing)))
         return [cached[key] for key in keys]
 
-    def write_through(self, entries: Sequence[tuple[bytes, bytes | None]], timestamps: Sequence[int]) -> None:
+    def write_around(self, entries: Sequence[tuple[bytes, bytes | None]], timestamps: Sequence[int]) -> None:
         """Set many at once in the store below; what waits in the cache goes first."""
         if not self._open:
             self.validate_store_open()
@@ -124,7 +120,7 @@ class CachingKeyValueStore(WrappedKeyValueStore):
             self._cache.flush(self._cache_name)
             for key, _ in entries:
                 self._cache.delete(self._cache_name, key)
-        self._wrapped.write_through(entries, timestamps)
+        self._wrapped.write_around(entries, timestamps)
 
     def hold(self, forward: Callable[[], None]) -> None:
         """Call `forward` before all that waits is forwarded the next time."""
@@ -136,7 +132,6 @@ class CachingKeyValueStore(WrappedKeyValueStore):
             forward()
 
     def delete(self, key: bytes) -> Any:
-        """Remove a key; returns what was there."""
         existing = self.get(key)
         self.put(key, None)
         return existing
@@ -153,7 +148,6 @@ class CachingKeyValueStore(WrappedKeyValueStore):
         return self._merged(self._wrapped.all(forward), None, None, forward=forward)
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> ByteIterator:
-        """Entries whose key starts with the serialized prefix."""
         self.validate_store_open()
         key_from = prefix_bytes(prefix, prefix_serializer)
         below = self._wrapped.prefix_scan(prefix, prefix_serializer)

@@ -27,12 +27,10 @@ class CachingSessionStore(CachingSegmentedStore, SessionRanges[bytes, bytes]):
         self._schema = SessionKeySchema()
 
     def put(self, session_key: Windowed[bytes], aggregate: bytes | None) -> None:
-        """Set the aggregate of a session; None waits as a deletion."""
         window = session_key.window
         self._put_cached(_to_binary(session_key.key, window.start, window.end), window.end, aggregate)
 
     def remove(self, session_key: Windowed[bytes]) -> None:
-        """Remove a session."""
         self.put(session_key, None)
 
     def sessions_of(self, bounds: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[FoundSession]]:
@@ -73,7 +71,6 @@ class CachingSessionStore(CachingSegmentedStore, SessionRanges[bytes, bytes]):
         return int(self._wrapped.retention_period)
 
     def fetch_session(self, key: bytes, session_start: int, session_end: int) -> bytes | None:
-        """The aggregate of exactly this session, or None."""
         entry = self._get_cached(_to_binary(key, session_start, session_end), session_end)
         if entry is not None:
             return entry.value

@@ -9,9 +9,9 @@ from penstock.state.iterators import PeekingIterator, empty_iterator, is_inverte
 from penstock.state.keys.prefixed_window import TimeFirstWindowKeySchema
 from penstock.state.keys.schema import KeySchema
 from penstock.state.keys.window import WindowKeySchema, time_window_for_size
-from penstock.state.layers.cached_places import CachedPlaces
 from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachedEntry
-from penstock.state.layers.wrapped_window import Place
+from penstock.state.layers.cached_window_batches import CachedWindowBatches
+from penstock.state.layers.wrapped_window import WindowKey
 from penstock.state.ranges import WindowRanges
 from penstock.state.store import StoreIterator
 from penstock.windows import Windowed
@@ -19,7 +19,7 @@ from penstock.windows import Windowed
 _Below = StoreIterator[tuple[Windowed[bytes], bytes]]
 
 
-class CachingWindowStore(CachedPlaces, WindowRanges[bytes, bytes]):
+class CachingWindowStore(CachedWindowBatches, WindowRanges[bytes, bytes]):
     """Later puts of a window replace earlier ones until they are flushed."""
 
     _keys: ClassVar[type[WindowKeySchema | TimeFirstWindowKeySchema]] = WindowKeySchema
@@ -31,18 +31,16 @@ class CachingWindowStore(CachedPlaces, WindowRanges[bytes, bytes]):
         self._key_schema: KeySchema = self._schema
         """Of the cached entries that are looked through for keys."""
 
-    def _binary_keys(self, places: Iterable[Place]) -> list[bytes]:
+    def _binary_keys(self, places: Iterable[WindowKey]) -> list[bytes]:
         return self._keys.store_keys(places)
 
-    def _places_of(self, binary_keys: Iterable[bytes]) -> list[Place]:
+    def _places_of(self, binary_keys: Iterable[bytes]) -> list[WindowKey]:
         return self._keys.places(binary_keys)
 
     def put(self, key: bytes, value: bytes | None, window_start: int) -> None:
-        """Set the value of a key's window; None waits as a deletion."""
         self._put_cached(self._keys.to_store_key_binary(key, window_start, 0), window_start, value)
 
     def fetch(self, key: bytes, time: int) -> bytes | None:  # type: ignore[override]  # single windows: see WindowStore
-        """The value of the window that starts at `time`, or None."""
         entry = self._get_cached(self._keys.to_store_key_binary(key, time, 0), time)
         if entry is not None:
             return entry.value

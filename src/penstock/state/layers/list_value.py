@@ -43,14 +43,14 @@ class ListValueStore(WrappedKeyValueStore):
             else:
                 self._append(key, value, existing)
 
+    def write_lists(self, keys: Sequence[bytes], lists: Sequence[bytes | None], record_times: Sequence[int]) -> None:
+        """Set the lists of keys in this order, by records of these times; None deletes one."""
+        self._wrapped.put_all(zip(keys, lists))
+
     def multi_get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The lists of many keys, as bytes; None where a key has none."""
         lists: list[bytes | None] = self._wrapped.multi_get(keys)
         return lists
-
-    def write_lists(self, keys: Sequence[bytes], lists: Sequence[bytes | None], record_times: Sequence[int]) -> None:
-        """Set the lists of keys in this order, by records of these times; None deletes one."""
-        self._wrapped.put_all(zip(keys, lists))
 
     def put_all(self, entries: Iterable[tuple[bytes, bytes | None]]) -> NoReturn:
         """Not supported."""
@@ -104,18 +104,10 @@ class ChangeLoggingListValueStore(ChangeLoggingKeyValueStore):
 class MeteredListValueStore(MeteredKeyValueStore[K, V], Generic[K, V]):
     """The typed layer: an entry of each value, and whole lists as bytes for many keys at once, where `takes_rows`."""
 
-    def raw_keys(self, keys: Sequence[K]) -> list[bytes]:
-        """Many keys as bytes."""
-        return self._serdes.raw_keys(keys)
-
     def raw_key(self, key: K) -> bytes:
         """A key as bytes."""
         raw: bytes = self._raw_key(key)
         return raw
-
-    def raw_values(self, values: Sequence[V]) -> list[bytes | None]:
-        """Many values as bytes; None where their serde writes none."""
-        return self._serdes.raw_values(values)
 
     def raw_value(self, value: V) -> bytes | None:
         """A value as bytes; None where its serde writes none."""

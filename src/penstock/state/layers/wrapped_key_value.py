@@ -14,31 +14,26 @@ class WrappedKeyValueStore(WrappedStateStore, KeyValueRanges[Any, Any]):
     """The base of the key-value layers."""
 
     def get(self, key: Any) -> Any:
-        """The value of a key, or None."""
         return self._wrapped.get(key)
 
     def put(self, key: Any, value: Any) -> None:
-        """Set the value of a key; None deletes."""
         self._wrapped.put(key, value)
 
     def put_if_absent(self, key: Any, value: Any) -> Any:
-        """Set only where there is none; returns what was there."""
         return self._wrapped.put_if_absent(key, value)
 
     def put_all(self, entries: Iterable[tuple[Any, Any]]) -> None:
-        """Set many at once."""
         self._wrapped.put_all(entries)
 
     def multi_get(self, keys: Sequence[Any]) -> list[Any]:
         """The values of many keys."""
         return [self.get(key) for key in keys]
 
-    def write_through(self, entries: Sequence[tuple[Any, Any]], timestamps: Sequence[int]) -> None:
+    def write_around(self, entries: Sequence[tuple[Any, Any]], timestamps: Sequence[int]) -> None:
         """Set many at once, by records of these times, without waiting in a cache; no flush listener hears of it."""
         self.put_all(entries)
 
     def delete(self, key: Any) -> Any:
-        """Remove a key; returns what was there."""
         return self._wrapped.delete(key)
 
     def range(self, key_from: Any, key_to: Any, forward: bool = True) -> StoreIterator[tuple[Any, Any]]:
@@ -50,24 +45,8 @@ class WrappedKeyValueStore(WrappedStateStore, KeyValueRanges[Any, Any]):
         return entries
 
     def prefix_scan(self, prefix: Any, prefix_serializer: Any) -> StoreIterator[tuple[Any, Any]]:
-        """Entries whose key bytes start with the serialized prefix."""
         entries: StoreIterator[tuple[Any, Any]] = self._wrapped.prefix_scan(prefix, prefix_serializer)
         return entries
 
     def approximate_num_entries(self) -> int:
-        """About how many entries there are."""
         return int(self._wrapped.approximate_num_entries())
-
-
-class InMemoryTimestampedMarker(WrappedKeyValueStore):
-    """Says of an in-memory store of the user's own that its values carry their timestamp."""
-
-    passes_bytes = True
-    timestamped = True
-
-
-class InMemoryHeadersMarker(WrappedKeyValueStore):
-    """Says of an in-memory store that its values carry their headers and timestamp."""
-
-    passes_bytes = True
-    with_headers = True

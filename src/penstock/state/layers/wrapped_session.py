@@ -23,15 +23,12 @@ class WrappedSessionStore(WrappedStateStore, SessionRanges[Any, Any]):
     """The base of the session layers."""
 
     def put(self, session_key: Windowed[Any], aggregate: Any) -> None:
-        """Set the aggregate of a session; None deletes."""
         self._wrapped.put(session_key, aggregate)
 
     def remove(self, session_key: Windowed[Any]) -> None:
-        """Remove a session."""
         self._wrapped.remove(session_key)
 
     def fetch_session(self, key: Any, session_start: int, session_end: int) -> Any:
-        """The aggregate of exactly this session, or None."""
         return self._wrapped.fetch_session(key, session_start, session_end)
 
     def sessions_of(self, bounds: Mapping[bytes, tuple[int, int]]) -> dict[bytes, list[FoundSession]]:
@@ -76,6 +73,5 @@ class WrappedSessionStore(WrappedStateStore, SessionRanges[Any, Any]):
         return entries
 
     def find_sessions_by_end(self, earliest_session_end: int, latest_session_end: int) -> _Sessions:
-        """Sessions of all keys that end in a range of time; only stores that results are emitted from at close can do it."""
         entries: _Sessions = self._wrapped.find_sessions_by_end(earliest_session_end, latest_session_end)
         return entries
