@@ -179,7 +179,7 @@ class SessionColumns(ColumnsOnClose):
         rows = [row for _, row, _ in changed]
         sessions = [(raw[identity], start, end) for (identity, start, end), _, _ in changed]
         kept_now = [kept for _, _, kept in changed]
-        store.write_sessions_through(sessions, kept_now, [columns.timestamps[row] for row in rows])
+        store.write_sessions_around(sessions, kept_now, [columns.timestamps[row] for row in rows])
         if not self._emit_final:
             typed = [place[0] for place, _, _ in changed] if keys.are_keys else store.keys_from([key for key, _, _ in sessions])
             self._forward(columns, rows, typed, sessions, kept_now, olds)

@@ -14,7 +14,7 @@ from penstock.columns.operator import ColumnProcessor
 from penstock.columns.text import LateColumn
 from penstock.operators.context import OperatorContext
 from penstock.operators.forwarding import TimestampedTupleForwarder
-from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
+from penstock.state.layers.metered_key_value import MeteredKeyValueStore
 from penstock.state.value_and_timestamp import Row
 
 # Keys of these types are equal exactly where their bytes are, so that they can stand for their bytes.
@@ -57,7 +57,7 @@ class TableColumns(ColumnProcessor):
     _context: OperatorContext
     _forwarder: TimestampedTupleForwarder
     _send_old_values: bool
-    _table: MeteredTimestampedKeyValueStore[Any, Any]
+    _table: MeteredKeyValueStore[Any, Any]
     _keeps_latest_time = True
     takes_columns = False
 
@@ -150,7 +150,7 @@ class TableColumns(ColumnProcessor):
         kept = [None if row is None else row[0] for row in new_rows]
         timestamps = [times[number] if row is None else row[1] for number, row in zip(last, new_rows)]
         taken = columns.take(last)
-        self._table.write_rows_through(keys.raw_of(written), kept, timestamps, taken.timestamps)
+        self._table.write_rows_around(keys.raw_of(written), kept, timestamps, taken.timestamps)
         self._forward(taken, ChangeColumn(self._table.given(kept), olds), timestamps)
 
     def _put_rows(self, columns: Columns, last: list[int], keys: DistinctKeys, rows: KeptRows) -> None:
@@ -164,7 +164,7 @@ class TableColumns(ColumnProcessor):
         taken = columns if len(done) == len(columns) else columns.take(done)
         raw_keys = keys.raw_of([keys.identities[number] for number in done])
         timestamps = [timestamp for _, _, timestamp, _ in updates]
-        self._table.write_rows_through(raw_keys, [kept for _, _, _, kept in updates], timestamps, taken.timestamps)
+        self._table.write_rows_around(raw_keys, [kept for _, _, _, kept in updates], timestamps, taken.timestamps)
         olds = [old for _, old, _, _ in updates] if self._send_old_values else None
         self._forward(taken, ChangeColumn([new for new, _, _, _ in updates], olds), timestamps)
 

@@ -25,7 +25,7 @@ from penstock.operators.table_columns import DistinctKeys
 from penstock.operators.time_window_processor import TimeWindowAggregateProcessor
 from penstock.record import Record
 from penstock.state.keys.window import time_window_for_size
-from penstock.state.layers.wrapped_window import Place
+from penstock.state.layers.wrapped_window import WindowKey
 from penstock.state.store import ValueAndTimestamp
 from penstock.state.value_and_timestamp import Row
 from penstock.windows import MAX_TIMESTAMP, TimeWindows, Window, Windowed, Windows
@@ -48,7 +48,7 @@ class Changed(NamedTuple):
     """Windows in the order of their last changes: the row that made it, the window, what it holds now and what it held."""
 
     last: list[int]
-    places: list[Place]
+    places: list[WindowKey]
     rows: list[Row | None]
     stored: list[Row | None]
 
@@ -67,7 +67,7 @@ class WindowResults(ColumnsOnClose, TimeWindowAggregateProcessor):
         if not self._emit_final and None in changed.rows:
             changed = self._that_were_there(changed)
         taken = columns.take(changed.last)
-        self._store.write_rows_through(changed.places, changed.rows, taken.timestamps)
+        self._store.write_rows_around(changed.places, changed.rows, taken.timestamps)
         if not self._emit_final:
             self._forward(taken, self._windowed(taken.keys if keys.are_keys else None, changed.places), changed)
 
@@ -86,7 +86,7 @@ class WindowResults(ColumnsOnClose, TimeWindowAggregateProcessor):
         times = [at if new is None else new[1] for new, at in zip(changed.rows, rows.timestamps)]
         self._context.forward_columns(Columns(keys, changes, times, rows.headers, rows.origin, rows.sources))
 
-    def _windowed(self, keys: Sequence[Any] | None, places: list[Place]) -> list[Windowed[Any]]:
+    def _windowed(self, keys: Sequence[Any] | None, places: list[WindowKey]) -> list[Windowed[Any]]:
         size: int = self._store.window_size
         windows: dict[int, Window] = {start: time_window_for_size(start, size) for start in {start for _, start in places}}
         typed = self._store.keys_of(places) if keys is None else keys

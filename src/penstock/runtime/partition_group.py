@@ -10,8 +10,8 @@ from typing import NamedTuple
 from penstock.columns.columns import RawColumns
 from penstock.errors import StreamsError
 from penstock.ids import TopicPartition
+from penstock.java_priority_queue import JavaPriorityQueue
 from penstock.record import RawRecord
-from penstock.runtime.java_priority_queue import JavaPriorityQueue
 from penstock.runtime.record_queue import UNKNOWN, RecordQueue, StampedRecord
 
 _log = logging.getLogger(__name__)

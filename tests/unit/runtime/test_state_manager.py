@@ -179,7 +179,7 @@ def test_should_name_the_folder_of_a_store_that_does_not_open() -> None:
 
 
 def test_should_follow_a_changelog_as_standby_and_go_on_from_there(tmp_path: Path) -> None:
-    builder = KeyValueStoreBuilder(RocksDBKeyValueBytesStoreSupplier("store", False), STRING, STRING)
+    builder = KeyValueStoreBuilder(RocksDBKeyValueBytesStoreSupplier("store"), STRING, STRING)
     topology = pipeline(Forwarder).add_state_store(builder, "processor-0")
     plan = topology.internal_topology_builder.rewrite_topology(config()).build_topology()
 

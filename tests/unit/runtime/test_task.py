@@ -13,7 +13,8 @@ from penstock.processor import Processor, PunctuationType
 from penstock.record import RawRecord, Record
 from penstock.runtime.carry_over import TopicPartitionMetadata
 from penstock.runtime.task_state import TaskState
-from penstock.state.builders import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
+from penstock.state.builders import KeyValueStoreBuilder
+from penstock.state.stores import Stores
 from penstock.state.suppliers import InMemoryKeyValueBytesStoreSupplier, RocksDBKeyValueBytesStoreSupplier
 from penstock.topology.topology import Topology
 
@@ -35,9 +36,7 @@ class Count(Processor[Any, Any, Any, Any]):
 
 
 def counting(persistent: bool = True, caching: bool = False) -> Topology:
-    supplier: Any = (
-        RocksDBKeyValueBytesStoreSupplier("counts", False) if persistent else InMemoryKeyValueBytesStoreSupplier("counts")
-    )
+    supplier: Any = RocksDBKeyValueBytesStoreSupplier("counts") if persistent else InMemoryKeyValueBytesStoreSupplier("counts")
     builder = KeyValueStoreBuilder(supplier, STRING, LONG)
     if caching:
         builder.with_caching_enabled()
@@ -419,7 +418,7 @@ def test_should_not_restore_a_store_whose_changelog_is_its_source(tmp_path: Path
         def process(self, record: Any) -> None:
             self.store.put(record.key, record.value)
 
-    supplier = RocksDBKeyValueBytesStoreSupplier("table", False)
+    supplier = RocksDBKeyValueBytesStoreSupplier("table")
     topology = Topology().add_read_only_state_store(KeyValueStoreBuilder(supplier, STRING, STRING), "source", "in", "fill", Fill)
     harness = Harness(topology, tmp_path)
     harness.open()
@@ -443,7 +442,7 @@ def test_should_restore_timestamped_stores_with_their_timestamps(tmp_path: Path)
         def process(self, record: Any) -> None:
             self.store.put(record.key, ValueAndTimestamp(record.value, record.timestamp))
 
-    builder = TimestampedKeyValueStoreBuilder(InMemoryKeyValueBytesStoreSupplier("table"), STRING, STRING)
+    builder = Stores.timestamped_key_value_store_builder(InMemoryKeyValueBytesStoreSupplier("table"), STRING, STRING)
     harness = Harness(pipeline(Fill).add_state_store(builder, "processor-0"), tmp_path)
     harness.open()
     harness.add("in", ("a", "x", 10))

@@ -14,13 +14,14 @@ from penstock.columns.columns import RawColumns
 from penstock.ids import TopicPartition
 from penstock.state.engines.rocksdb import RocksDBStore
 from penstock.state.restore import StoreRestorer
+from penstock.state.value_formats import TIMESTAMPED
 
 CHANGELOG = TopicPartition("counts-changelog", 0)
 STEP = 2_000
 
 
 def open_store(folder: Path) -> RocksDBStore:
-    store = RocksDBStore("counts", timestamped=True)
+    store = RocksDBStore("counts", value_format=TIMESTAMPED)
     store.open_db({}, folder)
     return store
 

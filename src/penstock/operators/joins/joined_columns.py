@@ -22,7 +22,7 @@ import numpy as np
 from penstock.columns.columns import Columns, RawColumns, TwoOrigins
 from penstock.operators.context import OperatorContext
 from penstock.record import Headers
-from penstock.state.layers.headers_windowed import MeteredWindowStoreWithHeaders
+from penstock.state.layers.metered_window import MeteredWindowStore
 from penstock.state.layers.wrapped_window import Entry
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Side(NamedTuple):
 
     columns: Columns
     places: list[int]
-    store: MeteredWindowStoreWithHeaders[Any, Any]
+    store: MeteredWindowStore[Any, Any]
     processor: Any
     node: Any
 

@@ -21,7 +21,7 @@ from penstock.errors import InvalidStateStoreError, PenstockError, UnknownStateS
 from penstock.ids import TaskId
 from penstock.query.queries import ResultOrder
 from penstock.runtime.global_context import GLOBAL_TASK_ID
-from penstock.runtime.queries.opening import OwnStore, ReadableStore, own_kind, queryable_store
+from penstock.runtime.queries.opening import CustomStore, ReadableStore, custom_store_message, queryable_store
 from penstock.runtime.queries.partition import Lease, StorePartition
 from penstock.scratch import ScratchFolder
 from penstock.spark.messages import Application, ThreadReport
@@ -47,25 +47,16 @@ _METHODS = frozenset(
         "get_versions",
         "scan_latest",
         "range",
-        "reverse_range",
         "all",
-        "reverse_all",
         "prefix_scan",
         "approximate_num_entries",
         "fetch",
         "fetch_range",
-        "backward_fetch_range",
         "fetch_key_range",
-        "backward_fetch_key_range",
         "fetch_all",
-        "backward_fetch_all",
-        "backward_all",
         "fetch_session",
-        "backward_fetch",
         "find_sessions",
-        "backward_find_sessions",
         "find_sessions_key_range",
-        "backward_find_sessions_key_range",
     }
 )
 
@@ -217,12 +208,12 @@ class _Below(Lease):
 def readable_store(application: Application, task_id: TaskId, store_name: str) -> ReadableStore:
     """A store of the application, as queries read it."""
     found = store_to_query(application, task_id, store_name)
-    if isinstance(found, OwnStore):
-        raise InvalidStateStoreError(own_kind(found.name, found.kind))
+    if isinstance(found, CustomStore):
+        raise InvalidStateStoreError(custom_store_message(found.name, found.kind))
     return found
 
 
-def store_to_query(application: Application, task_id: TaskId, store_name: str) -> ReadableStore | OwnStore:
+def store_to_query(application: Application, task_id: TaskId, store_name: str) -> ReadableStore | CustomStore:
     """A store of the application, also one that only answers queries."""
     config = application.config
     try:

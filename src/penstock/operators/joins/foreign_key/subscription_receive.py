@@ -15,7 +15,6 @@ from penstock.operators.rows import row_by_row
 from penstock.operators.skipped import skip_record
 from penstock.record import Record
 from penstock.serdes.record_headers import record_headers
-from penstock.state.layers.headers_key_value import MeteredKeyValueStoreWithHeaders
 from penstock.state.value_timestamp_headers import ValueTimestampHeaders
 
 _DELETES = (Instruction.DELETE_KEY_AND_PROPAGATE, Instruction.DELETE_KEY_NO_PROPAGATE)
@@ -45,10 +44,9 @@ class SubscriptionReceiveProcessor(ColumnProcessor, OperatorProcessor[Any, Subsc
         self._context = context
         self._store = context.get_state_store(self._store_name)
         self._key_schema = self._key_schema.of_task(context)
-        writes_rows = isinstance(self._store, MeteredKeyValueStoreWithHeaders) and self._store.writes_rows
         takes_headers = self._key_schema.takes_headers or self._store.serdes_take_headers
         self._keep = self._store_apart if takes_headers else self._store_subscription
-        self.takes_columns = writes_rows and not takes_headers
+        self.takes_columns = self._store.writes_rows_with_headers and not takes_headers
 
     def process(self, record: Record[Any, SubscriptionWrapper]) -> None:
         """Keep one subscription."""
@@ -69,14 +67,14 @@ class SubscriptionReceiveProcessor(ColumnProcessor, OperatorProcessor[Any, Subsc
         kept = [None if wrapper is None or wrapper.instruction in _DELETES else wrapper for wrapper in wrappers]
         try:
             raw_keys = self._key_schema.to_bytes_column(keys, [wrapper.primary_key for wrapper in wrappers])
-            raw_values = self._store.raw_from_rows(kept, timestamps, columns.headers)
+            raw_values = self._store.raw_rows_with_headers(kept, timestamps, columns.headers)
             is_plain = max(wrapper.version for wrapper in wrappers) <= CURRENT_VERSION
         except Exception:  # noqa: BLE001  (one by one, the handler judges whatever a serializer raises)
             is_plain = False
         if not is_plain or None in keys:
             row_by_row(self._context, columns, self.process)
             return
-        self._store.write_rows_through(raw_keys, raw_values, timestamps, columns.headers)
+        self._store.write_rows_with_headers(raw_keys, raw_values, timestamps, columns.headers)
         headers = [()] * len(columns) if columns.headers is None else columns.headers
         self._context.forward_columns(
             columns.with_keys_and_values(

@@ -1,7 +1,7 @@
 """A binary heap with the tie-breaking of java.util.PriorityQueue.
 
-Written by hand because heapq sifts in another way: of several entries with the same rank it gives out another one than
-Kafka Streams does, and which input partition goes first at equal timestamps is visible in the results.
+Written by hand because `heapq` breaks ties in another way. Two results of Kafka Streams show how ties are broken: which input
+partition goes first at equal timestamps, and the order in which logical nodes become nodes of the topology.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ class JavaPriorityQueue(Generic[T]):
         return self._entries[0] if len(self._entries) == 1 else None
 
     def rerank_only(self, rank: int) -> None:
-        """Give the one entry there is another rank: what taking it out and putting it back would do."""
+        """Change the rank of the only entry."""
         self._ranks[0] = self.lowest = rank
 
     def copy(self) -> JavaPriorityQueue[T]:
-        """Another one with the same entries, which come in the same order."""
+        """Return a queue with the same entries in the same order."""
         other = JavaPriorityQueue[T]()
         other._ranks, other._entries, other.lowest = self._ranks.copy(), self._entries.copy(), self.lowest
         return other

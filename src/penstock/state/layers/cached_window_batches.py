@@ -8,12 +8,12 @@ from typing import Any
 
 from penstock.state.cache import DirtyEntry
 from penstock.state.layers.cached_segments import SEGMENT_ID_SIZE, CachingSegmentedStore
-from penstock.state.layers.wrapped_window import Place
+from penstock.state.layers.wrapped_window import WindowKey
 from penstock.state.store import StoreIterator
 from penstock.windows import MAX_TIMESTAMP
 
 
-class CachedPlaces(CachingSegmentedStore):
+class CachedWindowBatches(CachingSegmentedStore):
     """Reads see what waits in the cache; writes go past it.
 
     A cache still has the windows that the store below has let go since they were put, and results on close are found in it. What
@@ -29,24 +29,24 @@ class CachedPlaces(CachingSegmentedStore):
         self._kept_before = 0  # all windows that may be asked for, are not below, and start before this are in the cache
 
     @abstractmethod
-    def _binary_keys(self, places: Iterable[Place]) -> list[bytes]:
+    def _binary_keys(self, places: Iterable[WindowKey]) -> list[bytes]:
         """The keys of windows in the order of the store below."""
 
     @abstractmethod
-    def _places_of(self, binary_keys: Iterable[bytes]) -> list[Place]:
+    def _places_of(self, binary_keys: Iterable[bytes]) -> list[WindowKey]:
         """The windows of such keys."""
 
-    def fetch_places(self, places: Sequence[Place]) -> list[bytes | None]:
+    def fetch_windows(self, places: Sequence[WindowKey]) -> list[bytes | None]:
         """The values of many keys and window starts; they are not put into the cache."""
         if not self._open:
             self.validate_store_open()
         below: list[bytes | None]
         if not len(self._entries):
-            below = self._wrapped.fetch_places(places)
+            below = self._wrapped.fetch_windows(places)
             return below
         entries = self._entries.get_all(self._cache_keys(places))
         missing = [place for place, entry in zip(places, entries) if entry is None]
-        below = self._wrapped.fetch_places(missing) if missing else []
+        below = self._wrapped.fetch_windows(missing) if missing else []
         found = iter(below)
         return [next(found) if entry is None else entry.value for entry in entries]
 
@@ -67,10 +67,10 @@ class CachedPlaces(CachingSegmentedStore):
         return found
 
     @abstractmethod
-    def fetch_range(self, key: bytes, time_from: int, time_to: int) -> StoreIterator[tuple[int, bytes]]:
-        """`(window_start, value)` of one key's windows, oldest first."""
+    def fetch_range(self, key: bytes, time_from: int, time_to: int, forward: bool = True) -> StoreIterator[tuple[int, bytes]]:
+        """Return `(window_start, value)` of one key's windows, oldest first."""
 
-    def put_places(self, places: Sequence[Place], values: Sequence[bytes | None], record_times: Sequence[int]) -> None:
+    def put_windows(self, places: Sequence[WindowKey], values: Sequence[bytes | None], record_times: Sequence[int]) -> None:
         """Set many at once in the store below; what waits in the cache goes first."""
         if not self._open:
             self.validate_store_open()
@@ -78,18 +78,17 @@ class CachedPlaces(CachingSegmentedStore):
             self.flush_cache()
         if self._flush_listener is not None:
             self.clear_cache()
-            self._wrapped.put_places(places, values, record_times)
+            self._wrapped.put_windows(places, values, record_times)
             return
         self._goes_past = True
         oldest = self._keep_what_goes(max(start for _, start in places))
-        self._wrapped.put_places(places, values, record_times)
+        self._wrapped.put_windows(places, values, record_times)
         self._forget(places)
         going = [(place, value) for place, value in zip(places, values) if place[1] < oldest]
         if going:
             self._keep([place for place, _ in going], [value for _, value in going])
 
     def forget_before(self, time: int) -> None:
-        """Nobody will ask for windows any more that start before this time."""
         self._kept_before = max(self._kept_before, time)
 
     def _write_and_forward_all(self, entries: list[DirtyEntry]) -> None:
@@ -101,27 +100,27 @@ class CachedPlaces(CachingSegmentedStore):
         """Keep the windows that the store below lets go when this one is put; returns the earliest that it does not."""
         oldest: int = self._wrapped.oldest_after(window_start)
         if oldest > self._kept_before:
-            places, values = self._wrapped.places_between(self._kept_before, oldest - 1)
+            places, values = self._wrapped.windows_between(self._kept_before, oldest - 1)
             cached = self._entries.get_all(self._cache_keys(places))
             new = [number for number, entry in enumerate(cached) if entry is None]
             self._keep([places[number] for number in new], [values[number] for number in new])
             self._kept_before = oldest
         return oldest
 
-    def places_between(self, time_from: int, time_to: int) -> tuple[list[Place], list[bytes]]:
+    def windows_between(self, time_from: int, time_to: int) -> tuple[list[WindowKey], list[bytes]]:
         """Key, window start and value of all windows that start in a range of time, cached ones over those below."""
-        places: list[Place]
+        places: list[WindowKey]
         values: list[bytes]
-        places, values = self._wrapped.places_between(time_from, time_to)
-        cached = self._places_cached_between(time_from, time_to)
+        places, values = self._wrapped.windows_between(time_from, time_to)
+        cached = self._cached_window_entries(time_from, time_to)
         if not cached:
             return places, values
-        merged: dict[bytes, tuple[Place, bytes | None]] = dict(zip(self._cache_keys(places), zip(places, values)))
+        merged: dict[bytes, tuple[WindowKey, bytes | None]] = dict(zip(self._cache_keys(places), zip(places, values)))
         merged.update(cached)
         there = [(place, value) for _, (place, value) in sorted(merged.items()) if value is not None]
         return [place for place, _ in there], [value for _, value in there]
 
-    def _places_cached_between(self, time_from: int, time_to: int) -> dict[bytes, tuple[Place, bytes | None]]:
+    def _cached_window_entries(self, time_from: int, time_to: int) -> dict[bytes, tuple[WindowKey, bytes | None]]:
         if not len(self._entries):
             return {}
         keys = self._entries.keys(*self._cached_range(time_from, time_to), to_inclusive=False)
@@ -137,16 +136,16 @@ class CachedPlaces(CachingSegmentedStore):
         """Where in the cache the windows lie that start in a range of time: in these segments."""
         return self._cache_key(b"", time_from), None if time_to >= MAX_TIMESTAMP else self._segment_end(time_to)
 
-    def _keep(self, places: Sequence[Place], values: Sequence[bytes | None]) -> None:
+    def _keep(self, places: Sequence[WindowKey], values: Sequence[bytes | None]) -> None:
         if self._segment_ids is not None:
             for segment in {self._segment_id(start) for _, start in places} - self._segment_ids:
                 self._track_segment(segment)
         self._cache.keep_all(self._cache_name, zip(self._cache_keys(places), values))
 
-    def _forget(self, places: Sequence[Place]) -> None:
+    def _forget(self, places: Sequence[WindowKey]) -> None:
         if len(self._entries):
             self._cache.keep_all(self._cache_name, ((key, None) for key in self._cache_keys(places)))
 
-    def _cache_keys(self, places: Sequence[Place]) -> list[bytes]:
+    def _cache_keys(self, places: Sequence[WindowKey]) -> list[bytes]:
         prefixes = {start: self._cache_key(b"", start) for start in {start for _, start in places}}
         return [prefixes[start] + key for (_, start), key in zip(places, self._binary_keys(places))]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.runtime.java_priority_queue import JavaPriorityQueue
+from penstock.java_priority_queue import JavaPriorityQueue
 
 
 @settings(max_examples=100)
