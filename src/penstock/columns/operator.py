@@ -39,9 +39,6 @@ class ColumnFace:
     takes_columns = True
     """Whether it takes them as they are; otherwise it gets row after row. Where that depends on a store, `init` says it."""
 
-    splits_text = False
-    """Whether values are better left in Arrow arrays, as text."""
-
     @property
     def waits_for_flush(self) -> bool:
         """Whether rows that are not a turn's only ones stay in a cache, and leave with its next flush, record by record."""

@@ -8,9 +8,7 @@ from typing import Any
 
 from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
-from penstock.columns.text import TextColumn
 from penstock.operators.context import OperatorContext, OperatorFixedKeyProcessor
-from penstock.operators.known_functions import splits_words
 from penstock.operators.pairs import as_many
 from penstock.operators.rows import each_row, spread
 from penstock.operators.types import FlatValueMapperWithKey
@@ -37,7 +35,6 @@ class KStreamFlatMapValues(Operator):
 class _KStreamFlatMapValuesProcessor(ColumnProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
     def __init__(self, mapper: FlatValueMapperWithKey) -> None:
         self._mapper = mapper
-        self.splits_text = splits_words(mapper)
 
     def set_up(self, context: OperatorContext) -> None:
         self._context = context
@@ -50,9 +47,6 @@ class _KStreamFlatMapValuesProcessor(ColumnProcessor, OperatorFixedKeyProcessor[
 
     def process_columns(self, columns: Columns) -> None:
         """The same for many records; what a record gave before it failed stays."""
-        if self.splits_text and isinstance(columns.values, TextColumn):
-            self._context.forward_columns(spread(columns, None, *columns.values.split()))
-            return
         results, columns = each_row(self._context, columns, self._mapper)
         if _LISTS.issuperset(map(type, results)):
             values, counts = list(chain.from_iterable(results)), list(map(len, results))

@@ -8,7 +8,6 @@ from penstock.columns.columns import Columns
 from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.functions import SelectKey
-from penstock.operators.known_functions import is_value
 from penstock.operators.pairs import as_pair
 from penstock.operators.rows import each_row
 from penstock.operators.types import KeyValuePairMapper
@@ -43,9 +42,6 @@ class _KStreamMapProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any
 
     def process_columns(self, columns: Columns) -> None:
         """The same for many records."""
-        if type(self._mapper) is SelectKey and is_value(self._mapper.selector):
-            self._context.forward_columns(columns.with_keys(columns.values))
-            return
         if type(self._mapper) is SelectKey:
             keys, columns = each_row(self._context, columns, self._mapper.selector)
             self._context.forward_columns(columns.with_keys(keys))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from penstock.columns.columns import Columns
-from penstock.columns.text import LateColumn
+from penstock.columns.late import LateColumn
 from penstock.operators.context import OperatorContext
 from penstock.operators.functions import IgnoreKey
 from penstock.record import Record

@@ -10,8 +10,8 @@ from typing import Any
 
 from penstock.change import Change
 from penstock.columns.columns import Columns
+from penstock.columns.late import LateColumn
 from penstock.columns.operator import ColumnProcessor
-from penstock.columns.text import LateColumn
 from penstock.operators.context import OperatorContext
 from penstock.operators.forwarding import TimestampedTupleForwarder
 from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore

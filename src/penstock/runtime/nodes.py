@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from penstock.columns.columns import Columns, RawColumns
 from penstock.columns.operator import ColumnFace
-from penstock.columns.serdes import deserialize_column, text_column
+from penstock.columns.serdes import deserialize_column
 from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import StreamsError, TaskCorruptedError, TaskMigratedError
 from penstock.handlers import ProcessingExceptionHandler, Result, as_response
@@ -140,7 +140,7 @@ class Node:
 class SourceNode(Node):
     """Where records of topics enter: it knows how to read their bytes, and hands them on."""
 
-    __slots__ = ("_reads_text", "_spec", "deserialize_key", "deserialize_value", "timestamp_extractor", "wants_headers")
+    __slots__ = ("_spec", "deserialize_key", "deserialize_value", "timestamp_extractor", "wants_headers")
 
     deserialize_key: Deserializer
     deserialize_value: Deserializer
@@ -151,7 +151,6 @@ class SourceNode(Node):
         self.timestamp_extractor: TimestampExtractor | None = spec.timestamp_extractor
         self.wants_headers = False
         """Whether one of the deserializers takes headers: then `read` calls it."""
-        self._reads_text = False
 
     def init(self, context: Any, processing_handler: ProcessingExceptionHandler | None = None) -> None:
         """Take the deserializers of the source, or the configured default ones."""
@@ -159,16 +158,10 @@ class SourceNode(Node):
         self.prepare(context)
         self.run = context.forward
 
-    def follow(self, plan: ColumnPlan) -> None:
-        """Leave text in Arrow arrays where all that follows works on it."""
-        self._reads_text = self.name in plan.reads_text
-
     def read_columns(self, raw: RawColumns) -> Columns:
         """Raw records as typed ones; raises what the deserializers raise."""
         keys = deserialize_column(self.deserialize_key, raw.topic, raw.keys, raw.headers)
-        values: Sequence[Any] | None = text_column(self.deserialize_value, raw.values) if self._reads_text else None
-        if values is None:
-            values = deserialize_column(self.deserialize_value, raw.topic, raw.values, raw.headers)
+        values = deserialize_column(self.deserialize_value, raw.topic, raw.values, raw.headers)
         return Columns(keys, values, raw.timestamps, raw.headers, raw)
 
     def read_keys(self, raw: RawColumns) -> Columns:

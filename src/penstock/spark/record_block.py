@@ -61,7 +61,12 @@ class RecordBlock:
     @classmethod
     def of_columns(cls, produced: ProducedColumns) -> RecordBlock:
         """The records that a sink wrote as columns."""
-        return cls(_binary(produced.keys), _binary(produced.values), np.array(produced.timestamps, np.int64), produced.headers)
+        return cls(
+            pa.array(produced.keys, pa.binary()),
+            pa.array(produced.values, pa.binary()),
+            np.array(produced.timestamps, np.int64),
+            produced.headers,
+        )
 
     @classmethod
     def of_records(cls, records: Sequence[ProducedRecord]) -> RecordBlock:
@@ -193,11 +198,6 @@ def block_of(value: bytes | None, headers: Headers) -> RecordBlock:
     if version != _VERSION or value is None:
         raise SerializationError(f"a block of version {version!r} cannot be read: this release reads version {_VERSION!r}")
     return RecordBlock.from_bytes(value)
-
-
-def _binary(column: Sequence[bytes | None]) -> pa.Array:
-    array = getattr(column, "array", None)  # text that is an Arrow array already
-    return pa.array(column, pa.binary()) if array is None else array.cast(pa.binary())
 
 
 def _checked_columns(data: bytes) -> dict[str, pa.Array]:

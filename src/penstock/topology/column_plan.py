@@ -77,9 +77,6 @@ class ColumnPlan:
     by_columns: frozenset[str] = frozenset()
     """The nodes that take columns as they are. The others get row after row, and hand on what they make of each by itself."""
 
-    reads_text: frozenset[str] = frozenset()
-    """The sources behind which all works on text as Arrow has it."""
-
     join: Sides | None = None
     """The sides of the join, where that is the way."""
 
@@ -110,7 +107,7 @@ def plan_columns(
 
     `each_is_measured` says that metrics look at every single record, as at DEBUG.
     """
-    plan = ColumnPlan(reads_text=_text_sources(nodes, faces), threshold=threshold)
+    plan = ColumnPlan(threshold=threshold)
     if each_is_measured:
         return replace(plan, why_not="metrics.recording.level is DEBUG: each record is measured")
     joins = {node.name for node in nodes if _operator(node).joins_columns}
@@ -262,16 +259,6 @@ def _flush_columns(nodes: Sequence[NodeSpec], inputs: Sequence[Input], faces: Ma
             if isinstance(node, ProcessorSpec) and not (_takes(faces.get(node.name)) and stores.issuperset(node.stores)):
                 return False
     return True
-
-
-def _text_sources(nodes: Sequence[NodeSpec], faces: Mapping[str, ColumnFace]) -> frozenset[str]:
-    found = set()
-    for node in nodes:
-        if isinstance(node, SourceSpec):
-            behind = [faces.get(child.name) for child in _children(node.name, nodes)]
-            if behind and all(face is not None and face.splits_text for face in behind):
-                found.add(node.name)
-    return frozenset(found)
 
 
 def is_counted(subtopology: Subtopology, topic: str) -> bool:

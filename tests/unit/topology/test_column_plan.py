@@ -96,8 +96,8 @@ def cogrouped(builder: StreamsBuilder) -> None:
 
 
 class Face(ColumnFace):
-    def __init__(self, takes: bool = True, waits: bool = False, text: bool = False) -> None:
-        self.takes_columns, self._waits, self.splits_text = takes, waits, text
+    def __init__(self, takes: bool = True, waits: bool = False) -> None:
+        self.takes_columns, self._waits = takes, waits
 
     @property
     def waits_for_flush(self) -> bool:
@@ -148,12 +148,6 @@ def test_should_take_columns_as_far_as_nodes_declare_it() -> None:
     plan = planned(chain, {"KSTREAM-MAPVALUES": Face(takes=False)})
     assert plan.way is Way.RUNS
     assert plan.by_columns == {"KSTREAM-FILTER-0000000001", "KSTREAM-SINK-0000000003"}
-
-
-def test_should_leave_text_to_those_who_split_it() -> None:
-    assert planned(chain).reads_text == frozenset()
-    assert planned(chain, {"KSTREAM-FILTER": Face(text=True)}).reads_text == {"KSTREAM-SOURCE-0000000000"}
-    assert planned(branches, {"KSTREAM-FILTER-0000000001": Face(text=True)}).reads_text == frozenset()
 
 
 def test_should_take_single_records_where_each_is_measured() -> None:
