@@ -37,7 +37,7 @@ class ColumnsOnClose(ColumnProcessor):
         whole = [key is not None and not (needs_value and value is None) for key, value in zip(columns.keys, columns.values)]
         for row, is_whole in enumerate(whole):
             if not is_whole:
-                self._context.record_context = columns.context(row)
+                self._context.enter_row(columns, row)
                 skip_record(self._context, "null key or value" if needs_value else "null key")
         return columns.take([row for row, is_whole in enumerate(whole) if is_whole])
 
@@ -46,13 +46,12 @@ class ColumnsOnClose(ColumnProcessor):
         context, first = self._context, 0
         node = context.current_node
         while first < len(columns) and self._throttle.is_due(context.current_system_time_ms()):
-            context.record_context = columns.context(first)
+            context.enter_row(columns, first)
             self._emitting = columns, first
             try:
                 self.process(columns.record(first))
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                context.current_node = node
-                context.row_failed(columns, first, exc)
+                context.row_failed(columns, first, exc, node)
             finally:
                 self._emitting = None
             first += 1

@@ -13,6 +13,7 @@ from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.errors import StreamsError
 from penstock.operators.arrow_types import array_of, runs
 from penstock.operators.context import OperatorContext, OperatorProcessor
+from penstock.operators.rows import row_by_row
 from penstock.record import Headers, Record
 
 BatchMapper = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -116,23 +117,13 @@ class MapBatchesProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]
             batch = batch_of(columns.keys, columns.values, columns.timestamps, columns.headers, self._schema)
             keys, values, timestamps, headers = columns_of(self._mapper(batch))
         except Exception:  # noqa: BLE001  (each record is tried again by itself)
-            self._process_rows(columns)
+            row_by_row(self._context, columns, self.process)
             return
         # Which record a row was made of is the function's secret: all of them count as made of the last.
         last = len(columns) - 1 if columns.sources is None else columns.sources[-1]
         made_of = [last] * len(keys)
         some = headers if any(headers) else None
         self._context.forward_columns(Columns(keys, values, timestamps, some, columns.origin, made_of))
-
-    def _process_rows(self, columns: Columns) -> None:
-        node = self._context.current_node
-        for row in range(len(columns)):
-            self._context.record_context = columns.context(row)
-            try:
-                self.process(columns.record(row))
-            except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                self._context.current_node = node
-                self._context.row_failed(columns, row, exc)
 
 
 def batch_of(

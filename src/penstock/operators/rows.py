@@ -39,14 +39,12 @@ def row_by_row(context: OperatorContext, columns: Columns, process: Callable[[Re
     """`process` of each row, for what a face for columns leaves to the one for records."""
     before, node = context.record_context, context.current_node
     for row in range(len(columns)):
-        context.record_context = columns.context(row)
-        context.current_node = node
+        context.enter_row(columns, row)
         try:
             process(columns.record(row))
         except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-            context.current_node = node
-            context.row_failed(columns, row, exc)
-    context.record_context = before
+            context.row_failed(columns, row, exc, node)
+    context.set_record_context(before)
 
 
 def spread(columns: Columns, keys: Sequence[Any] | None, values: Sequence[Any], counts: list[int]) -> Columns:

@@ -114,7 +114,7 @@ class SessionColumns(ColumnsOnClose):
             try:
                 start, end, aggregate = merged(key, timestamp, [(start, end, give(kept)) for end, start, _, kept in found])
                 if end < stream_time - grace_and_gap:
-                    self._context.record_context = columns.context(row)
+                    self._context.enter_row(columns, row)
                     skip_expired(self._context, timestamp, f"[{start},{end}]", stream_time - grace_and_gap, stream_time)
                     continue
                 if start != end or start != timestamp:
@@ -146,7 +146,7 @@ class SessionColumns(ColumnsOnClose):
     def _put(self, columns: Columns, turn: _Turn) -> None:
         """Leave the sessions in the cache, for more records of the turn to change them."""
         for (_, start, end), (row, kept) in turn.changed.items():
-            self._context.record_context = columns.context(row)
+            self._context.enter_row(columns, row)
             session = Windowed(columns.keys[row], SessionWindow(start, end))
             if kept is None:
                 self._store.remove(session)

@@ -138,8 +138,7 @@ class SlidingColumns(WindowResults):
             try:
                 fold(windows[identity], key, value, timestamp)
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                self._context.current_node = node
-                self._context.row_failed(columns, row, exc)
+                self._context.row_failed(columns, row, exc, node)
         self._row = None
         self._write(columns, keys, self._changed(keys, turn))
 

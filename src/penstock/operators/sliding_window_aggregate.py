@@ -245,7 +245,7 @@ class KStreamSlidingWindowAggregateProcessor(SlidingColumns):
     def _skip_expired(self, timestamp: int, start: int, close_time: int) -> None:
         if self._row is not None:
             columns, row = self._row
-            self._context.record_context = columns.context(row)
+            self._context.enter_row(columns, row)
         window = f"[{start},{start + self._difference_ms}]"
         skip_expired(self._context, timestamp, window, close_time, self._stream_time.now)
 

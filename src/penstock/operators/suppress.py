@@ -137,13 +137,9 @@ class KTableSuppressProcessor(OperatorProcessor[Any, "Change[Any]", Any, "Change
         if change.new_value is None and self._safe_to_drop_tombstones:
             return
         context = self._context
-        current = context.record_context
-        context.set_record_context(eviction.record_context)
-        try:
+        with context.at(context.current_node, eviction.record_context):
             context.forward(eviction.record)
             self._emit_sensor.record()
-        finally:
-            context.set_record_context(current)
 
 
 class SuppressValueGetterSupplier(KTableValueGetterSupplier):

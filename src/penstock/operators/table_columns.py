@@ -176,13 +176,8 @@ class TableColumns(ColumnProcessor):
             self._context.forward_columns(changed)
 
     def _forward_held(self, changed: Columns) -> None:
-        context = self._context
-        node, record = context.current_node, context.record_context
-        context.current_node = self._node
-        try:
-            context.forward_columns(changed)
-        finally:
-            context.current_node, context.record_context = node, record
+        with self._context.at(self._node, self._context.record_context):
+            self._context.forward_columns(changed)
 
 
 class DistinctKeys:

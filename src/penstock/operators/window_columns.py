@@ -61,7 +61,7 @@ class WindowResults(ColumnsOnClose, TimeWindowAggregateProcessor):
             return
         if not self._store.takes_rows or not self._context.is_only_run:
             for number, (_, start), row in zip(changed.last, changed.places, changed.rows):
-                self._context.record_context = columns.context(number)
+                self._context.enter_row(columns, number)
                 self._store.put(columns.keys[number], None if row is None else ValueAndTimestamp(*row), start)
             return
         if not self._emit_final and None in changed.rows:
@@ -152,7 +152,7 @@ class WindowColumns(WindowResults):
             return _Cells(rows, timestamps[rows], starts)
         for cell in np.flatnonzero(closed).tolist():
             row, stream_time = int(rows[cell]), int(stream_times[rows[cell]])
-            self._context.record_context = columns.context(row)
+            self._context.enter_row(columns, row)
             window = f"[{starts[cell]},{ends[cell]})"
             skip_expired(self._context, columns.timestamps[row], window, stream_time - self._grace_ms, stream_time)
         rows = rows[~closed]

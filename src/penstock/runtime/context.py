@@ -29,6 +29,7 @@ from penstock.windows import to_ms
 if TYPE_CHECKING:
     from penstock.config.streams_config import StreamsConfig
     from penstock.runtime.collector import RecordCollector
+    from penstock.runtime.nodes import Node
     from penstock.runtime.state_manager import ProcessorStateManager
     from penstock.runtime.task import StreamTask
 
@@ -131,17 +132,17 @@ class InternalProcessorContext(AbstractTaskContext, ProcessorContext[Any, Any], 
             receiver.run_columns(columns)
         self.current_node = node
 
-    def row_failed(self, columns: Columns, row: int, exception: Exception) -> None:
+    def row_failed(self, columns: Columns, row: int, exception: Exception, at: Node | None = None) -> None:
         """Ask the processing exception handler about one row; returns where it is to be left out, raises otherwise."""
-        self.record_context = columns.context(row)
-        node = self.current_node
+        self.enter_row(columns, row)
+        node = self.current_node = at or self.current_node
         if node is None or not node.on_error(exception, columns.record(row)):
             raise exception
 
     def rows_dropped(self, columns: Columns, rows: Iterable[int], reason: str) -> None:
         """Count and log rows that an operator leaves out."""
         for row in rows:
-            self.record_context = columns.context(row)
+            self.enter_row(columns, row)
             self.record_dropped(reason)
 
     def log_columns(

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.clock import Clock, monotonic
 from penstock.columns.columns import Columns, RawColumns, RecordOrColumns
@@ -181,13 +181,12 @@ class StreamTask:
 
     def _initialize_nodes(self) -> None:
         now = self._clock.now_ms()
+        self.context.system_time_ms = now
         for node in self.topology.nodes:
-            self._update_context(node, now, RecordContext(now, -1, -1, None))
-            try:
+            with self.context.at(node, RecordContext(now, -1, -1, None)):
                 node.init(self.context, self._processing_handler)
                 self.metrics.watch_node(node, self._clock, node in self.topology.sources)
-            finally:
-                self._update_context(None, UNKNOWN, None)
+        self.context.system_time_ms = UNKNOWN
         self.context.processor_metadata.drop_unclaimed()
         self.context.processor_metadata.check_length(self.task_id)
         self._plan_columns()
@@ -688,13 +687,11 @@ class StreamTask:
     def _close_nodes(self) -> None:
         first: StreamsError | None = None
         for node in self.topology.nodes:
-            self.context.set_current_node(node)
             try:
-                node.close()
+                with self.context.at(node, self.context.record_context):
+                    node.close()
             except StreamsError as exc:
                 first = first or exc
-            finally:
-                self.context.set_current_node(None)
         if first is not None:
             raise first
 
@@ -720,11 +717,6 @@ class StreamTask:
             extractor = source.timestamp_extractor or default_extractor
             queues[partition] = RecordQueue(partition, source, extractor, handler, self.context)
         return queues
-
-    def _update_context(self, node: Any, now: int, record_context: RecordContext | None) -> None:
-        self.context.set_record_context(record_context)
-        self.context.set_current_node(node)
-        self.context.system_time_ms = now
 
     def _transition_to(self, state: TaskState) -> None:
         self.state = check_transition(self.task_id, self.state, state)

@@ -116,7 +116,7 @@ def mapped(mapper, values, many, schema=None):
     failed = []
 
     class Context(FakeContext):
-        def row_failed(self, columns, row, exception):
+        def row_failed(self, columns, row, exception, at=None):
             assert isinstance(exception, StreamsError)
             failed.append(columns.timestamps[row])
 

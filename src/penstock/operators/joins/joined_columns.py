@@ -65,8 +65,8 @@ class Rows:
         """Tell of the rows that an inner join leaves out."""
         if None in self.all.keys or None in self.all.values:
             without = [row for row, both in enumerate(zip(self.all.keys, self.all.values)) if None in both]
-            context.current_node = self.node
-            context.rows_dropped(self.all, without, "null key or value")
+            with context.at(self.node, None):
+                context.rows_dropped(self.all, without, "null key or value")
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -221,8 +221,7 @@ def _joined(sides: tuple[Rows, Rows], met: Met, context: OperatorContext) -> Col
             results.append(joiners[is_right](keys[row], values[row], other))
         except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
             failed, side = row, sides[is_right]
-            context.current_node = side.node
-            context.row_failed(side.columns, row - first if is_right else row, exc)
+            context.row_failed(side.columns, row - first if is_right else row, exc, side.node)
             continue
         rows.append(row)
         result_times.append(max(times[row], other_time))

@@ -113,7 +113,7 @@ class KStreamKTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, Any, An
         for number, (table_key, value) in enumerate(zip(table_keys, columns.values)):
             try:
                 if value is None or (table_key is None and not left_join):
-                    context.record_context = columns.context(number)
+                    context.enter_row(columns, number)
                     skip_record(context, "null join key or value")
                     continue
                 table_value = None
@@ -147,13 +147,8 @@ class KStreamKTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, Any, An
         buffer.evict_while(_always, self._emit)
 
     def _emit(self, eviction: Eviction) -> None:
-        context = self._context
-        current = context.record_context
-        context.set_record_context(eviction.record_context)
-        try:
+        with self._context.at(self._context.current_node, eviction.record_context):
             self._join(eviction.record, eviction.key)
-        finally:
-            context.set_record_context(current)
 
     def _join(self, record: Record[Any, Any], table_key: Any) -> None:
         if table_key is None:

@@ -113,7 +113,7 @@ class KTableKTableJoinProcessor(ColumnProcessor, OperatorProcessor[Any, "Change[
         for number, (key, change, timestamp) in enumerate(zip(columns.keys, columns.values, columns.timestamps)):
             try:
                 if key is None:
-                    context.record_context = columns.context(number)
+                    context.enter_row(columns, number)
                     skip_record(context, "null key")
                     continue
                 result = join_change(key, change, timestamp, get(key) if rows is None else rows[number])

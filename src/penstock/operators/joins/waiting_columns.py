@@ -158,8 +158,7 @@ class _RowArrivals(Arrival):
                         add(*waits, time)
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
                 side = self._sides[is_right]
-                self._context.current_node = side.node
-                self._context.row_failed(side.all, self._row_of_side(), exc)
+                self._context.row_failed(side.all, self._row_of_side(), exc, side.node)
         tracker.advance_stream_time(stream_time)
         tracker.set_min_time(min_time)
         self._waiting.write()
@@ -189,8 +188,8 @@ class _RowArrivals(Arrival):
 
     def skip(self) -> None:
         side = self._sides[self._is_right]
-        self._context.current_node = side.node
-        self._context.rows_dropped(side.all, [self._row_of_side()], "null key or value")
+        with self._context.at(side.node, None):
+            self._context.rows_dropped(side.all, [self._row_of_side()], "null key or value")
 
     def emit(self, key: Any, value: Any, timestamp: int) -> None:
         self._rows.append(self._row)

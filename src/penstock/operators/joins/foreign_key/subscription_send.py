@@ -109,7 +109,7 @@ class SubscriptionSendProcessor(ColumnProcessor, OperatorProcessor[Any, Change[A
         row = 0
 
         def skip() -> None:
-            context.record_context = columns.context(row)
+            context.enter_row(columns, row)
             self._skip()
 
         for row, (key, change, partition) in enumerate(zip(columns.keys, changes, columns.partitions())):
