@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from penstock import Serdes, SerializationError, Window, Windowed, WindowedSerdes
+from penstock.batches.serdes import deserialize_column
 from penstock.change import Change, ChangedSerde
-from penstock.columns.serdes import deserialize_column
 from penstock.operators.joins.foreign_key.combined_key import CombinedKeySchema
 from penstock.operators.joins.foreign_key.response_wrapper import SubscriptionResponseWrapper, SubscriptionResponseWrapperSerde
 from penstock.operators.joins.foreign_key.subscription_wrapper import Instruction, SubscriptionWrapper, SubscriptionWrapperSerde

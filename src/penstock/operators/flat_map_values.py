@@ -6,8 +6,8 @@ from itertools import chain
 from operator import sub
 from typing import Any
 
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext, OperatorFixedKeyProcessor
 from penstock.operators.pairs import as_many
 from penstock.operators.rows import each_row, spread
@@ -32,7 +32,7 @@ class KStreamFlatMapValues(Operator):
         return _KStreamFlatMapValuesProcessor(self.mapper)
 
 
-class _KStreamFlatMapValuesProcessor(ColumnProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
+class _KStreamFlatMapValuesProcessor(BatchProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
     def __init__(self, mapper: FlatValueMapperWithKey) -> None:
         self._mapper = mapper
 
@@ -45,16 +45,16 @@ class _KStreamFlatMapValuesProcessor(ColumnProcessor, OperatorFixedKeyProcessor[
         for value in as_many(self._mapper(record.key, record.value), "flat_map_values", "values"):
             forward(record.with_value(value))
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """The same for many records; what a record gave before it failed stays."""
-        results, columns = each_row(self._context, columns, self._mapper)
+        results, batch = each_row(self._context, batch, self._mapper)
         if _LISTS.issuperset(map(type, results)):
             values, counts = list(chain.from_iterable(results)), list(map(len, results))
         else:
-            values, counts = self._collected(columns, results)
-        self._context.forward_columns(spread(columns, None, values, counts))
+            values, counts = self._collected(batch, results)
+        self._context.forward_batch(spread(batch, None, values, counts))
 
-    def _collected(self, columns: Columns, results: list[Any]) -> tuple[list[Any], list[int]]:
+    def _collected(self, batch: RecordBatch, results: list[Any]) -> tuple[list[Any], list[int]]:
         """What generators and the like give, and how much each; one may fail on the way."""
         values: list[Any] = []
         ends: list[int] = []
@@ -62,6 +62,6 @@ class _KStreamFlatMapValuesProcessor(ColumnProcessor, OperatorFixedKeyProcessor[
             try:
                 values.extend(as_many(some, "flat_map_values", "values"))
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                self._context.row_failed(columns, row, exc)
+                self._context.row_failed(batch, row, exc)
             ends.append(len(values))
         return values, list(map(sub, ends, [0, *ends]))

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.errors import StreamsError
 from penstock.operators.arrow_types import array_of, runs
 from penstock.operators.context import OperatorContext, OperatorProcessor
@@ -85,7 +85,7 @@ def has_pandas() -> bool:
     return importlib.util.find_spec("pandas") is not None
 
 
-class MapBatchesProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]):
+class MapBatchesProcessor(BatchProcessor, OperatorProcessor[Any, Any, Any, Any]):
     """A record alone is a batch of one; columns are a batch for each run of records whose keys and values have the same types."""
 
     def __init__(self, mapper: BatchMapper, schema: pa.Schema | None = None) -> None:
@@ -105,14 +105,14 @@ class MapBatchesProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]
         for row in zip(*columns_of(self._mapper(batch))):
             forward(Record(*row))
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, columns: RecordBatch) -> None:
         """Map batches and forward their rows in order; where that fails, record by record, so that only bad ones are judged."""
         whole = {"key": columns.keys, "value": columns.values}
         inferred = [column for name, column in whole.items() if _given(self._schema, name) is None]
         for start, stop in runs(*inferred) if inferred else ((0, len(columns)),):
             self._process_batch(columns if stop - start == len(columns) else columns.rows(start, stop))
 
-    def _process_batch(self, columns: Columns) -> None:
+    def _process_batch(self, columns: RecordBatch) -> None:
         try:
             batch = batch_of(columns.keys, columns.values, columns.timestamps, columns.headers, self._schema)
             keys, values, timestamps, headers = columns_of(self._mapper(batch))
@@ -123,7 +123,7 @@ class MapBatchesProcessor(ColumnProcessor, OperatorProcessor[Any, Any, Any, Any]
         last = len(columns) - 1 if columns.sources is None else columns.sources[-1]
         made_of = [last] * len(keys)
         some = headers if any(headers) else None
-        self._context.forward_columns(Columns(keys, values, timestamps, some, columns.origin, made_of))
+        self._context.forward_batch(RecordBatch(keys, values, timestamps, some, columns.origin, made_of))
 
 
 def batch_of(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext, OperatorFixedKeyProcessor
 from penstock.operators.functions import new_value
 from penstock.operators.rows import each_row
@@ -28,7 +28,7 @@ class KStreamMapValues(Operator):
         return _KStreamMapValuesProcessor(self.mapper)
 
 
-class _KStreamMapValuesProcessor(ColumnProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
+class _KStreamMapValuesProcessor(BatchProcessor, OperatorFixedKeyProcessor[Any, Any, Any]):
     def __init__(self, mapper: ValueMapperWithKey) -> None:
         self._mapper = mapper
 
@@ -39,10 +39,10 @@ class _KStreamMapValuesProcessor(ColumnProcessor, OperatorFixedKeyProcessor[Any,
     def process(self, record: FixedKeyRecord[Any, Any]) -> None:
         self._forward(record.with_value(self._mapper(record.key, record.value)))
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """The same for many records."""
-        if self._mapper is new_value and isinstance(columns.values, ChangeColumn):
-            self._context.forward_columns(columns.with_values(columns.values.new_values))
+        if self._mapper is new_value and isinstance(batch.values, ChangeColumn):
+            self._context.forward_batch(batch.with_values(batch.values.new_values))
             return
-        values, columns = each_row(self._context, columns, self._mapper)
-        self._context.forward_columns(columns.with_values(values))
+        values, batch = each_row(self._context, batch, self._mapper)
+        self._context.forward_batch(batch.with_values(values))

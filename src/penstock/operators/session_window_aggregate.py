@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from penstock.batches.batch_processor import Operator
 from penstock.change import Change
-from penstock.columns.operator import Operator
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.forwarding import TimestampedTupleForwarder
 from penstock.operators.node_metrics import EmitFinalMetrics
@@ -91,7 +91,7 @@ class KStreamSessionWindowAggregateProcessor(SessionColumns, OperatorProcessor[A
             )
         sends_at_once = self._send_old_values and not self._emit_final and not self._forwarder.caching_enabled
         self._kept = old_value_keeper(self._store, sends_at_once)
-        self._take_columns(self._forwarder.waits_for_flush)
+        self._take_batches(self._forwarder.waits_for_flush)
 
     def process(self, record: Record[Any, Any]) -> None:
         """Aggregate one record; a null value is aggregated like any other."""

@@ -1,4 +1,4 @@
-"""The face for columns of an aggregation over sliding windows: count, aggregate and reduce of many records at once.
+"""Batches in an aggregation over sliding windows: count, aggregate and reduce of many records at once.
 
 1. The windows that the rows can look at are read at once, each key's within the times of its own rows.
 2. Each row goes through the fold of single records, with these windows in place of the store.
@@ -15,7 +15,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from penstock.columns.columns import Columns
+from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext
 from penstock.operators.table_columns import DistinctKeys
 from penstock.operators.window_columns import Changed, WindowResults
@@ -105,7 +105,7 @@ class SlidingColumns(WindowResults):
     """Folds records into sliding windows, many at a time."""
 
     _difference_ms: int
-    _row: tuple[Columns, int] | None = None
+    _row: tuple[RecordBatch, int] | None = None
     """The row that is being folded."""
 
     def set_up(self, context: OperatorContext) -> None:
@@ -113,38 +113,36 @@ class SlidingColumns(WindowResults):
         super().set_up(context)
         is_cached = not self._emit_final
         offers = self._store.keeps_rows and self._store.takes_rows
-        self.takes_columns = offers and (self._emit_final or self._forwarder.waits_for_flush)
-        if self.takes_columns and is_cached:
+        self.takes_batches = offers and (self._emit_final or self._forwarder.waits_for_flush)
+        if self.takes_batches and is_cached:
             self._store.find_expired()
 
     @abstractmethod
     def _fold(self, windows: WindowsOfKey, key: Any, value: Any, timestamp: int) -> None:
         """Fold a record into the windows of its key."""
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """Fold many records."""
-        columns = self._rest(columns, needs_value=True)
-        if not len(columns):
+        batch = self._rest(batch, needs_value=True)
+        if not len(batch):
             return
-        keys = DistinctKeys(columns.keys, self._store.raw_keys)
+        keys = DistinctKeys(batch.keys, self._store.raw_keys)
         turn = _Turn(self._store, is_cached=not self._emit_final)
-        windows = self._read(columns, keys, turn)
+        windows = self._read(batch, keys, turn)
         fold, node = self._fold, self._context.current_node
-        for row, (identity, key, value, timestamp) in enumerate(
-            zip(keys.identities, columns.keys, columns.values, columns.timestamps)
-        ):
-            self._row = columns, row
+        for row, (identity, key, value, timestamp) in enumerate(zip(keys.identities, batch.keys, batch.values, batch.timestamps)):
+            self._row = batch, row
             turn.row = row
             try:
                 fold(windows[identity], key, value, timestamp)
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                self._context.row_failed(columns, row, exc, node)
+                self._context.row_failed(batch, row, exc, node)
         self._row = None
-        self._write(columns, keys, self._changed(keys, turn))
+        self._write(batch, keys, self._changed(keys, turn))
 
-    def _read(self, columns: Columns, keys: DistinctKeys, turn: _Turn) -> dict[Any, _TurnWindows]:
+    def _read(self, batch: RecordBatch, keys: DistinctKeys, turn: _Turn) -> dict[Any, _TurnWindows]:
         difference = self._difference_ms
-        spans = keys.spans(columns.timestamps)
+        spans = keys.spans(batch.timestamps)
         bounds = {raw: (max(0, first - 2 * difference), last + 1) for raw, (first, last) in spans.items()}
         found = self._store.kept_rows_of(bounds)
         turn.stored.update(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from penstock.columns.operator import Operator
+from penstock.batches.batch_processor import Operator
 from penstock.operators.context import OperatorContext
 from penstock.operators.skipped import skip_expired, skip_record
 from penstock.operators.sliding_columns import Aggregate, SlidingColumns, WindowsOfKey
@@ -244,8 +244,8 @@ class KStreamSlidingWindowAggregateProcessor(SlidingColumns):
 
     def _skip_expired(self, timestamp: int, start: int, close_time: int) -> None:
         if self._row is not None:
-            columns, row = self._row
-            self._context.enter_row(columns, row)
+            batch, row = self._row
+            self._context.enter_row(batch, row)
         window = f"[{start},{start + self._difference_ms}]"
         skip_expired(self._context, timestamp, window, close_time, self._stream_time.now)
 

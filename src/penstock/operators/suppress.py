@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from penstock.batches.batch_processor import Operator
 from penstock.change import Change
-from penstock.columns.operator import Operator
 from penstock.errors import BufferFullError
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.node_metrics import suppression_emit_sensor
@@ -89,7 +89,7 @@ class KTableSuppressProcessorSupplier(Operator):
 class KTableSuppressProcessor(OperatorProcessor[Any, "Change[Any]", Any, "Change[Any]"]):
     """Buffers each change and emits what has waited long enough, or what the bounds push out.
 
-    It takes no columns: what a change pushes out leaves before the next one comes, and decides what that pushes out.
+    It takes no batches: what a change pushes out leaves before the next one comes, and decides what that pushes out.
     """
 
     def __init__(self, suppress: SuppressedInternal, store_name: str) -> None:

@@ -1,4 +1,4 @@
-"""The face for columns of operators that keep a table: count, aggregate and reduce of a stream, and a table's source."""
+"""Batches in operators that keep a table: count, aggregate and reduce of a stream, and a table's source."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from functools import partial
 from itertools import repeat
 from typing import Any
 
+from penstock.batches.batch_processor import BatchProcessor
+from penstock.batches.late_column import LateColumn
+from penstock.batches.record_batch import RecordBatch
 from penstock.change import Change
-from penstock.columns.columns import Columns
-from penstock.columns.late import LateColumn
-from penstock.columns.operator import ColumnProcessor
 from penstock.operators.context import OperatorContext
 from penstock.operators.forwarding import TimestampedTupleForwarder
 from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
@@ -46,7 +46,7 @@ class ChangeColumn(LateColumn):
         return list(map(Change, self.new_values, repeat(None) if self._old_values is None else self._old_values))
 
 
-class TableColumns(ColumnProcessor):
+class TableFold(BatchProcessor):
     """Folds records into the rows of a table.
 
     It reads the rows of all keys at once, folds the records into them, and writes and forwards at once what has changed: with a
@@ -59,53 +59,53 @@ class TableColumns(ColumnProcessor):
     _send_old_values: bool
     _table: MeteredTimestampedKeyValueStore[Any, Any]
     _keeps_latest_time = True
-    takes_columns = False
+    takes_batches = False
 
-    def _take_columns(self, store: Any) -> None:
+    def _take_batches(self, store: Any) -> None:
         """Offer the face where the store has what it needs."""
         if store.takes_table_rows:
             self._table = store
             self._node = self._context.current_node
-            self.takes_columns = True
+            self.takes_batches = True
 
     @property
     def waits_for_flush(self) -> bool:
         """Whether rows stay in the cache."""
-        return self.takes_columns and self._forwarder.waits_for_flush
+        return self.takes_batches and self._forwarder.waits_for_flush
 
     @abstractmethod
     def _folded(self, key: Any, value: Any, row: Row | None) -> tuple[Any, Any]:
         """The new aggregate, and the old one as a change shows it."""
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """Fold many records."""
-        columns = self._complete(columns)
-        if len(columns):
-            keys = DistinctKeys(columns.keys, self._table.raw_keys)
+        batch = self._complete(batch)
+        if len(batch):
+            keys = DistinctKeys(batch.keys, self._table.raw_keys)
             if self._forwarder.waits_for_flush:
-                self._write_last(columns, keys)
+                self._write_last(batch, keys)
             else:
-                self._write_all(columns, keys)
+                self._write_all(batch, keys)
 
-    def _complete(self, columns: Columns) -> Columns:
+    def _complete(self, batch: RecordBatch) -> RecordBatch:
         """The rows that count: those with key and value."""
-        if None not in columns.keys and None not in columns.values:
-            return columns
-        complete = [key is not None and value is not None for key, value in zip(columns.keys, columns.values)]
+        if None not in batch.keys and None not in batch.values:
+            return batch
+        complete = [key is not None and value is not None for key, value in zip(batch.keys, batch.values)]
         dropped = [row for row, whole in enumerate(complete) if not whole]
-        self._context.rows_dropped(columns, dropped, "Skipping record due to null key or value.")
-        return columns.take([row for row, whole in enumerate(complete) if whole])
+        self._context.rows_dropped(batch, dropped, "Skipping record due to null key or value.")
+        return batch.take([row for row, whole in enumerate(complete) if whole])
 
     def _stored(self, keys: DistinctKeys) -> KeptRows:
         return dict(zip(keys.distinct, self._table.kept_rows_of(keys.raw)))
 
-    def _fold(self, columns: Columns, keys: DistinctKeys, rows: KeptRows, updates: list[Update] | None = None) -> list[int]:
+    def _fold(self, batch: RecordBatch, keys: DistinctKeys, rows: KeptRows, updates: list[Update] | None = None) -> list[int]:
         """Fold all records into `rows`; returns which records were. What each changed goes to `updates`, where somebody asks."""
         keeps_latest, table = self._keeps_latest_time, self._table
         fold, exact, keep, give = self._folded, table.exact_type, table.keep, table.give
         done: list[int] = []
         number = -1
-        records = enumerate(zip(keys.identities, columns.keys, columns.values, columns.timestamps))
+        records = enumerate(zip(keys.identities, batch.keys, batch.values, batch.timestamps))
         while True:
             try:
                 for number, (identity, key, value, timestamp) in records:
@@ -123,22 +123,24 @@ class TableColumns(ColumnProcessor):
                     done.append(number)
                 return done
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                self._context.row_failed(columns, number, exc)
+                self._context.row_failed(batch, number, exc)
 
-    def _write_last(self, columns: Columns, keys: DistinctKeys) -> None:
+    def _write_last(self, batch: RecordBatch, keys: DistinctKeys) -> None:
         stored = self._stored(keys)
         rows = dict(stored)
-        done = self._fold(columns, keys, rows)
-        self._write_rows(columns, keys.last_of(done), keys, rows, stored)
+        done = self._fold(batch, keys, rows)
+        self._write_rows(batch, keys.last_of(done), keys, rows, stored)
 
-    def _write_rows(self, columns: Columns, last: list[int], keys: DistinctKeys, rows: KeptRows, stored: KeptRows | None) -> None:
+    def _write_rows(
+        self, batch: RecordBatch, last: list[int], keys: DistinctKeys, rows: KeptRows, stored: KeptRows | None
+    ) -> None:
         """Write and forward the rows of the keys whose last records are given, in that order.
 
         `stored` is None where no row is deleted and nobody asks for old values.
         """
-        identities, times = keys.identities, columns.timestamps
+        identities, times = keys.identities, batch.timestamps
         if not self._context.is_only_run:
-            self._put_rows(columns, last, keys, rows)
+            self._put_rows(batch, last, keys, rows)
             return
         if stored is not None:  # a key that came and went between two commits was never there for anybody
             last = [number for number in last if rows[identities[number]] is not None or stored[identities[number]] is not None]
@@ -149,39 +151,39 @@ class TableColumns(ColumnProcessor):
             olds = self._table.given([None if row is None else row[0] for row in map(stored.__getitem__, written)])
         kept = [None if row is None else row[0] for row in new_rows]
         timestamps = [times[number] if row is None else row[1] for number, row in zip(last, new_rows)]
-        taken = columns.take(last)
+        taken = batch.take(last)
         self._table.write_rows_through(keys.raw_of(written), kept, timestamps, taken.timestamps)
         self._forward(taken, ChangeColumn(self._table.given(kept), olds), timestamps)
 
-    def _put_rows(self, columns: Columns, last: list[int], keys: DistinctKeys, rows: KeptRows) -> None:
+    def _put_rows(self, batch: RecordBatch, last: list[int], keys: DistinctKeys, rows: KeptRows) -> None:
         """Leave the rows in the cache, for more records of the turn to change them."""
         identities = [keys.identities[number] for number in last]
-        self._table.put_rows(keys.raw_of(identities), [rows[identity] for identity in identities], map(columns.context, last))
+        self._table.put_rows(keys.raw_of(identities), [rows[identity] for identity in identities], map(batch.context, last))
 
-    def _write_all(self, columns: Columns, keys: DistinctKeys) -> None:
+    def _write_all(self, batch: RecordBatch, keys: DistinctKeys) -> None:
         updates: list[Update] = []
-        done = self._fold(columns, keys, self._stored(keys), updates)
-        taken = columns if len(done) == len(columns) else columns.take(done)
+        done = self._fold(batch, keys, self._stored(keys), updates)
+        taken = batch if len(done) == len(batch) else batch.take(done)
         raw_keys = keys.raw_of([keys.identities[number] for number in done])
         timestamps = [timestamp for _, _, timestamp, _ in updates]
         self._table.write_rows_through(raw_keys, [kept for _, _, _, kept in updates], timestamps, taken.timestamps)
         olds = [old for _, old, _, _ in updates] if self._send_old_values else None
         self._forward(taken, ChangeColumn([new for new, _, _, _ in updates], olds), timestamps)
 
-    def _forward(self, columns: Columns, changes: ChangeColumn, timestamps: list[int]) -> None:
-        changed = Columns(columns.keys, changes, timestamps, columns.headers, columns.origin, columns.sources)
+    def _forward(self, batch: RecordBatch, changes: ChangeColumn, timestamps: list[int]) -> None:
+        changed = RecordBatch(batch.keys, changes, timestamps, batch.headers, batch.origin, batch.sources)
         if self._context.holds_changes:
             self._table.hold(partial(self._forward_held, changed))
         else:
-            self._context.forward_columns(changed)
+            self._context.forward_batch(changed)
 
-    def _forward_held(self, changed: Columns) -> None:
+    def _forward_held(self, changed: RecordBatch) -> None:
         with self._context.at(self._node, self._context.record_context):
-            self._context.forward_columns(changed)
+            self._context.forward_batch(changed)
 
 
 class DistinctKeys:
-    """The keys of columns, each with what stands for it: itself, or its bytes where keys may be equal and differ in bytes."""
+    """The keys of batch, each with what stands for it: itself, or its bytes where keys may be equal and differ in bytes."""
 
     __slots__ = ("are_keys", "distinct", "identities", "raw", "raw_by_identity")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NoReturn
 
+from penstock.batches.batch_processor import Operator
 from penstock.change import Change
-from penstock.columns.operator import Operator
 from penstock.errors import StreamsError
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.pairs import as_pair

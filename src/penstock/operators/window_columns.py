@@ -1,9 +1,9 @@
-"""The face for columns of an aggregation over time windows: count, aggregate and reduce of many records at once.
+"""Batches in an aggregation over time windows: count, aggregate and reduce of many records at once.
 
 1. Which windows the rows fall into, and which of these have closed, is arithmetic on the column of timestamps.
 2. What the windows hold is read at once, the rows are folded into it, and each window is put once, at its last record, which is
    what a cache keeps.
-3. Where the rows are all there is until the commit, windows are written past the cache and their changes forwarded as columns.
+3. Where the rows are all there is until the commit, windows are written past the cache and their changes forwarded as batch.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from penstock.batches.record_batch import RecordBatch
 from penstock.change import Change
-from penstock.columns.columns import Columns
-from penstock.operators.columns_on_close import ColumnsOnClose
 from penstock.operators.context import OperatorContext
 from penstock.operators.functions import count_aggregator, count_initializer
+from penstock.operators.results_on_close import ResultsOnClose
 from penstock.operators.skipped import skip_expired
 from penstock.operators.table_columns import DistinctKeys
 from penstock.operators.time_window_processor import TimeWindowAggregateProcessor
@@ -53,20 +53,20 @@ class Changed(NamedTuple):
     stored: list[Row | None]
 
 
-class WindowResults(ColumnsOnClose, TimeWindowAggregateProcessor):
+class WindowResults(ResultsOnClose, TimeWindowAggregateProcessor):
     """Writes and forwards what a turn has made of windows."""
 
-    def _write(self, columns: Columns, keys: DistinctKeys, changed: Changed) -> None:
+    def _write(self, batch: RecordBatch, keys: DistinctKeys, changed: Changed) -> None:
         if not changed.places:  # every row has failed
             return
         if not self._store.takes_rows or not self._context.is_only_run:
             for number, (_, start), row in zip(changed.last, changed.places, changed.rows):
-                self._context.enter_row(columns, number)
-                self._store.put(columns.keys[number], None if row is None else ValueAndTimestamp(*row), start)
+                self._context.enter_row(batch, number)
+                self._store.put(batch.keys[number], None if row is None else ValueAndTimestamp(*row), start)
             return
         if not self._emit_final and None in changed.rows:
             changed = self._that_were_there(changed)
-        taken = columns.take(changed.last)
+        taken = batch.take(changed.last)
         self._store.write_rows_through(changed.places, changed.rows, taken.timestamps)
         if not self._emit_final:
             self._forward(taken, self._windowed(taken.keys if keys.are_keys else None, changed.places), changed)
@@ -77,14 +77,14 @@ class WindowResults(ColumnsOnClose, TimeWindowAggregateProcessor):
         kept = [window for window, rows in enumerate(zip(changed.rows, stored)) if rows != (None, None)]
         return Changed(*([column[window] for window in kept] for column in changed))  # type: ignore[arg-type]
 
-    def _forward(self, rows: Columns, keys: list[Windowed[Any]], changed: Changed) -> None:
+    def _forward(self, rows: RecordBatch, keys: list[Windowed[Any]], changed: Changed) -> None:
         send_old = self._send_old_values
         changes = [
             Change(None if new is None else new[0], old[0] if send_old and old is not None else None)
             for new, old in zip(changed.rows, changed.stored)
         ]
         times = [at if new is None else new[1] for new, at in zip(changed.rows, rows.timestamps)]
-        self._context.forward_columns(Columns(keys, changes, times, rows.headers, rows.origin, rows.sources))
+        self._context.forward_batch(RecordBatch(keys, changes, times, rows.headers, rows.origin, rows.sources))
 
     def _windowed(self, keys: Sequence[Any] | None, places: list[Place]) -> list[Windowed[Any]]:
         size: int = self._store.window_size
@@ -105,7 +105,7 @@ class WindowResults(ColumnsOnClose, TimeWindowAggregateProcessor):
 
     def _emitted(self, windows: int, seconds: float, window_close_time: int) -> None:
         super()._emitted(windows, seconds, window_close_time)
-        if self.takes_columns:
+        if self.takes_batches:
             self._store.forget_before(self._emit_range_lower_bound())
 
 
@@ -120,30 +120,30 @@ class WindowColumns(WindowResults):
     def set_up(self, context: OperatorContext) -> None:
         """Keep the context and the store."""
         super().set_up(context)
-        self.takes_columns = self._store.keeps_rows and (self._emit_final or self._forwarder.waits_for_flush)
-        if self.takes_columns:
+        self.takes_batches = self._store.keeps_rows and (self._emit_final or self._forwarder.waits_for_flush)
+        if self.takes_batches:
             self._store.forget_before(self._emit_range_lower_bound())
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """Fold many records."""
-        columns = self._rest(columns)
-        if not len(columns):
+        batch = self._rest(batch)
+        if not len(batch):
             return
-        cells = self._open_windows(columns)
+        cells = self._open_windows(batch)
         if not len(cells.rows):
             return
-        keys = DistinctKeys(columns.keys, self._store.raw_keys)
+        keys = DistinctKeys(batch.keys, self._store.raw_keys)
         if self._aggregator is count_aggregator and self._initializer is count_initializer and self._store.exact_type is int:
-            changed = self._count(columns, keys, cells)
+            changed = self._count(batch, keys, cells)
         else:
-            changed = self._fold(columns, keys, cells)
-        self._write(columns, keys, changed)
+            changed = self._fold(batch, keys, cells)
+        self._write(batch, keys, changed)
 
     # -- which windows -------------------------------------------------------------------------------------------------
 
-    def _open_windows(self, columns: Columns) -> _Cells:
+    def _open_windows(self, batch: RecordBatch) -> _Cells:
         """The windows of all rows that have not closed when their row comes; the others are counted as dropped."""
-        timestamps = np.array(columns.timestamps, np.int64)
+        timestamps = np.array(batch.timestamps, np.int64)
         stream_times = np.maximum.accumulate(np.maximum(timestamps, self._stream_time.now))
         self._stream_time.observe(int(stream_times[-1]))
         rows, starts, ends = _windows_of(self._windows, timestamps)
@@ -152,18 +152,18 @@ class WindowColumns(WindowResults):
             return _Cells(rows, timestamps[rows], starts)
         for cell in np.flatnonzero(closed).tolist():
             row, stream_time = int(rows[cell]), int(stream_times[rows[cell]])
-            self._context.enter_row(columns, row)
+            self._context.enter_row(batch, row)
             window = f"[{starts[cell]},{ends[cell]})"
-            skip_expired(self._context, columns.timestamps[row], window, stream_time - self._grace_ms, stream_time)
+            skip_expired(self._context, batch.timestamps[row], window, stream_time - self._grace_ms, stream_time)
         rows = rows[~closed]
         return _Cells(rows, timestamps[rows], starts[~closed])
 
     # -- folding -------------------------------------------------------------------------------------------------------
 
-    def _count(self, columns: Columns, keys: DistinctKeys, cells: _Cells) -> Changed:
+    def _count(self, batch: RecordBatch, keys: DistinctKeys, cells: _Cells) -> Changed:
         """A count needs to know of a window how many rows it got and which were the latest."""
         numbers = {identity: number for number, identity in enumerate(keys.distinct)}
-        key_numbers = np.fromiter(map(numbers.__getitem__, keys.identities), np.int64, len(columns))[cells.rows]
+        key_numbers = np.fromiter(map(numbers.__getitem__, keys.identities), np.int64, len(batch))[cells.rows]
         starts, start_numbers = np.unique(cells.starts, return_inverse=True)
         windows = key_numbers * len(starts) + start_numbers
         by_window = np.argsort(windows, kind="stable")
@@ -193,7 +193,7 @@ class WindowColumns(WindowResults):
         kept = self._kept(old)
         return self._aggregator(key, value, old), kept, timestamp
 
-    def _fold(self, columns: Columns, keys: DistinctKeys, cells: _Cells) -> Changed:
+    def _fold(self, batch: RecordBatch, keys: DistinctKeys, cells: _Cells) -> Changed:
         """Call the aggregator row by row; one that fails leaves out the rest of its row's windows.
 
         An aggregate is kept as it would come back from the store, unless its serde is known to give back what it got: the next
@@ -211,12 +211,12 @@ class WindowColumns(WindowResults):
             if row == failed:
                 continue
             window = identities[row], start
-            before, key, at = rows[window], columns.keys[row], columns.timestamps[row]
+            before, key, at = rows[window], batch.keys[row], batch.timestamps[row]
             try:
-                new, _, at = fold(key, columns.values[row], at, before)
+                new, _, at = fold(key, batch.values[row], at, before)
                 rows[window] = None if new is None else (new if type(new) is exact else through(new), at)
             except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
-                self._context.row_failed(columns, row, exc)
+                self._context.row_failed(batch, row, exc)
                 failed = row
             else:
                 last[window] = cell, row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.columns.columns import Columns
+from penstock.batches.record_batch import RecordBatch
 from penstock.record import RecordContext
 
 
@@ -42,6 +42,6 @@ class CurrentRecord:
         """Work at another node with another record in a `with` block; both are as before when it ends, also by an exception."""
         return _At(self, node, record)
 
-    def enter_row(self, columns: Columns, row: int) -> None:
+    def enter_row(self, batch: RecordBatch, row: int) -> None:
         """Make a row the current record, until the next row or the end of its batch."""
-        self.record_context = columns.context(row)
+        self.record_context = batch.context(row)

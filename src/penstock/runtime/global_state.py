@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.batches.record_batch import UnreadableBatch
 from penstock.clock import Clock
-from penstock.columns.columns import UnreadableBatch
 from penstock.errors import ConfigError, PenstockError, ProcessingError, ProcessorStateError, StreamsError
 from penstock.handlers import (
     DeserializationExceptionHandler,

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.columns.columns import Columns, RawColumns
-from penstock.operators.joins.joined_columns import Side, join_columns
-from penstock.operators.joins.waiting_columns import join_waiting_columns
+from penstock.batches.record_batch import RawBatch, RecordBatch
+from penstock.operators.joins.joined_rows import Side, join_batches
+from penstock.operators.joins.waiting_columns import join_waiting_batches
 from penstock.runtime.nodes import Node, ProcessorNode, SourceNode
 
 if TYPE_CHECKING:
     from penstock.runtime.context import InternalProcessorContext
     from penstock.runtime.processor_topology import ProcessorTopology
-    from penstock.topology.column_plan import JoinSide
+    from penstock.topology.execution_plan import JoinSide
 
-Arrival = tuple[SourceNode, Columns, list[int]]
+Arrival = tuple[SourceNode, RecordBatch, list[int]]
 """What a source has read, with the places of its rows in the common order."""
 
 
@@ -32,26 +32,26 @@ class MergedJoin:
             assert isinstance(joining, ProcessorNode)
             source = next(source for source in topology.sources if _leads_to(source, window))
             self._sides.append((window, joining, source))
-        self._join = join_columns if self._sides[0][1].processor.outer_store is None else join_waiting_columns
+        self._join = join_batches if self._sides[0][1].processor.outer_store is None else join_waiting_batches
 
     def run(self, context: InternalProcessorContext, arrivals: Sequence[Arrival]) -> None:
         """Process the rows of the sources that have any."""
-        for source, columns, _ in arrivals:
+        for source, batch, _ in arrivals:
             context.current_node = source
-            context.forward_columns(columns)
-        places_of = {id(source): (columns.origin, places) for source, columns, places in arrivals}
+            context.forward_batch(batch)
+        places_of = {id(source): (batch.origin, places) for source, batch, places in arrivals}
         sides = []
         for window, join, source in self._sides:
-            rows: Columns | None = window.processor.arrived
+            rows: RecordBatch | None = window.processor.arrived
             window.processor.arrived = None
-            origin, places = places_of.get(id(source), (RawColumns("", 0, [], [], [], []), []))
+            origin, places = places_of.get(id(source), (RawBatch("", 0, [], [], [], []), []))
             if rows is None:
-                rows = Columns([], [], [], None, origin, [])
+                rows = RecordBatch([], [], [], None, origin, [])
             at = places if rows.sources is None else [places[source_row] for source_row in rows.sources]
             sides.append(Side(rows, at, window.processor.store, join.processor, join))
         joined = self._join(sides[0], sides[1], context)
         context.current_node = self._sides[0][1]
-        context.forward_columns(joined)
+        context.forward_batch(joined)
 
 
 def _leads_to(node: Node, target: Node) -> bool:

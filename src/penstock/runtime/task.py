@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.batches.record_batch import RawBatch, RecordBatch, RecordOrBatch
 from penstock.clock import Clock, monotonic
-from penstock.columns.columns import Columns, RawColumns, RecordOrColumns
 from penstock.errors import ProcessingError, StreamsError, TaskMigratedError
 from penstock.handlers import deserialization_exception_handler, processing_exception_handler, production_exception_handler
 from penstock.ids import TaskId, TopicPartition
@@ -47,7 +47,7 @@ from penstock.runtime.task_state import TaskState, check_transition
 from penstock.runtime.timers import Timers
 from penstock.state.cache import RecordCache
 from penstock.state.store import StateStore
-from penstock.topology.column_plan import ColumnPlan, Input, Way, plan_columns
+from penstock.topology.execution_plan import ExecutionMode, ExecutionPlan, Input, plan_execution
 from penstock.topology.specs import Subtopology
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ class TaskCommit(NamedTuple):
     """
 
     task_id: TaskId
-    outputs: list[RecordOrColumns]
-    changelogs: list[RecordOrColumns]
+    outputs: list[RecordOrBatch]
+    changelogs: list[RecordOrBatch]
     offsets: dict[TopicPartition, OffsetAndMetadata]
     next_timer: int | None
 
@@ -128,8 +128,8 @@ class StreamTask:
             self._create_queues(config), config["max.task.idle.ms"], metrics.record_lateness, metrics.enforced_processing
         )
         self._largest_record = largest_record(config)
-        self.column_plan = ColumnPlan()
-        self.processed_as_columns = 0
+        self.execution_plan = ExecutionPlan()
+        self.processed_in_batches = 0
         self._pace = Pace()
         self._in_caches: set[str] = set()
         """Sources whose rows may lie in caches since the last commit: until then nothing of them goes past those."""
@@ -189,27 +189,27 @@ class StreamTask:
         self.context.system_time_ms = UNKNOWN
         self.context.processor_metadata.drop_unclaimed()
         self.context.processor_metadata.check_length(self.task_id)
-        self._plan_columns()
+        self._plan_execution()
 
-    def _plan_columns(self) -> None:
-        """Decide which way records go, and let the nodes know."""
+    def _plan_execution(self) -> None:
+        """Decide how records are processed, and tell the nodes."""
         topology = self.topology
         queues = [self.partition_group.queue(partition) for partition in self.input_partitions]
         inputs = [Input(queue.source.name, queue.trusts_record) for queue in queues]
-        faces = {node.name: face for node in topology.nodes if (face := node.column_face) is not None}
-        plan = self.column_plan = plan_columns(topology.specs, inputs, faces, self.metrics.record_lateness is not None)
+        faces = {node.name: face for node in topology.nodes if (face := node.batch_support) is not None}
+        plan = self.execution_plan = plan_execution(topology.specs, inputs, faces, self.metrics.record_lateness is not None)
         for node in topology.nodes:
             node.follow(plan)
         if plan.join is not None:
             self._merged = MergedJoin(topology, plan.join)
-        elif plan.way is Way.TABLES:
-            self._merged = CachedTables(plan.flushes_columns)
-        _log.debug("task %s: records go %s%s", self.task_id, plan.way.value, plan.why_not and f", since {plan.why_not}")
+        elif plan.mode is ExecutionMode.TABLES:
+            self._merged = CachedTables(plan.flushes_batches)
+        _log.debug("task %s: records go %s%s", self.task_id, plan.mode.value, plan.why_not and f", since {plan.why_not}")
 
     @property
-    def takes_columns(self) -> bool:
+    def takes_batches(self) -> bool:
         """Whether records may be processed many at a time."""
-        return self.column_plan.way.is_columns
+        return self.execution_plan.mode.is_batched
 
     # 3. to 5.: work
 
@@ -219,7 +219,7 @@ class StreamTask:
 
         `next_offset` is the consumer's position behind them, where that is more than the last offset plus one.
         """
-        records = records if isinstance(records, (list, tuple, RawColumns)) else list(records)
+        records = records if isinstance(records, (list, tuple, RawBatch)) else list(records)
         if len(records):
             self._next_offsets[partition] = records[-1].offset + 1
         if next_offset is not None:
@@ -228,14 +228,14 @@ class StreamTask:
                 self._without_records.add(partition)
                 self._commit_needed = True
         queue = self.partition_group.queue(partition)
-        if isinstance(records, RawColumns):
+        if isinstance(records, RawBatch):
             for batch in records.unreadable:
                 queue.skip(batch)
         if self.metrics.consumed(partition, queue.source.name, records) > self._largest_record:
             records = queue.without_bombs(records, self._largest_record)
         return self.partition_group.add_raw_records(partition, records)
 
-    def withdraw(self, partition: TopicPartition, offset: int) -> RawColumns | None:
+    def withdraw(self, partition: TopicPartition, offset: int) -> RawBatch | None:
         """Take back the records of a partition that wait from an offset on; None if there are none."""
         if self.partition_group.queue(partition).head is None:
             return None
@@ -282,7 +282,7 @@ class StreamTask:
         """Process what is ready, with the stream-time punctuators that come due; returns the number of records.
 
         Wall-clock time stands still meanwhile, as it does in an iteration of a Kafka Streams thread. It stops at about the moment
-        `until` (of `time.monotonic`), after one record or one part of the columns at least: the others stay in their queues.
+        `until` (of `time.monotonic`), after one record or one part of a batch at least: the others stay in their queues.
         """
         now = self._clock.now_ms()
         self.was_cut_short = False
@@ -315,19 +315,19 @@ class StreamTask:
         return processed
 
     def _process_together(self, now: int, until: float) -> tuple[int, bool]:
-        """Process what is ready the way of this turn; False with what it has done where the rest has to go one by one."""
-        way = self.column_plan.way_of(self.partition_group.num_buffered, self.timers.stream_time.next_due != NEVER)
-        if way is Way.SINGLE:
+        """Process what is ready in the mode of this batch; False, and how many are done, if the rest has to go one by one."""
+        mode = self.execution_plan.mode_of(self.partition_group.num_buffered, self.timers.stream_time.next_due != NEVER)
+        if mode is ExecutionMode.SINGLE:
             return 0, False
-        if way is Way.ROWS:
+        if mode is ExecutionMode.ROWS:
             with self.collector.gathering():
                 return self._process_rows(now, until)
         merged = self._merged
         done = self._process_runs(now, until) if merged is None else self._process_merged(merged, now, until)
-        self.processed_as_columns += done[0]
+        self.processed_in_batches += done[0]
         return done
 
-    def process_counted(self, partition: TopicPartition, raw: RawColumns, weights: list[int], next_offset: int) -> int:
+    def process_counted(self, partition: TopicPartition, raw: RawBatch, weights: list[int], next_offset: int) -> int:
         """Take rows that stand for `weights` records each into the count that reads this partition; returns how many these are.
 
         Their values are not deserialized: a row may stand for many, and has none of them. They were serialized just before,
@@ -336,11 +336,11 @@ class StreamTask:
         now = self._clock.now_ms()
         queue, context = self.partition_group.queue(partition), self.context
         self.metrics.consumed(partition, queue.source.name, raw, sum(weights))
-        columns, weights = self._read_counted(queue, raw, weights)
+        batch, weights = self._read_counted(queue, raw, weights)
         node = queue.source.children[0]
         context.system_time_ms, context.current_node, context.is_only_run = now, node, True
-        with self._failures_of_columns():
-            node.processor.process_counts(columns, weights)  # type: ignore[attr-defined]
+        with self._failures_of_batch():
+            node.processor.process_counts(batch, weights)  # type: ignore[attr-defined]
         self._next_offsets[partition] = next_offset
         self.partition_group.consumed(queue, raw)
         self._commit_needed = True
@@ -349,16 +349,16 @@ class StreamTask:
         self.metrics.process.record(records)
         return records
 
-    def _read_counted(self, queue: RecordQueue, raw: RawColumns, weights: list[int]) -> tuple[Columns, list[int]]:
+    def _read_counted(self, queue: RecordQueue, raw: RawBatch, weights: list[int]) -> tuple[RecordBatch, list[int]]:
         try:
             return queue.source.read_keys(raw), weights
         except Exception:  # noqa: BLE001  (row by row, the handler judges whatever a deserializer raises)
             rows = [row for row, record in enumerate(raw) if queue.can_read_key(record)]
-            readable = RawColumns.of(raw.topic, raw.partition, [raw[row] for row in rows])
+            readable = RawBatch.of(raw.topic, raw.partition, [raw[row] for row in rows])
             return queue.source.read_keys(readable), [weights[row] for row in rows]
 
     @contextmanager
-    def _failures_of_columns(self) -> Iterator[None]:
+    def _failures_of_batch(self) -> Iterator[None]:
         try:
             with self._failures():
                 yield
@@ -382,16 +382,16 @@ class StreamTask:
             context.current_node = None
 
     def _process_runs(self, now: int, until: float) -> tuple[int, bool]:
-        """Process what is ready as columns; nothing, and False, where it has to go record by record.
+        """Process what is ready in batches; nothing, and False, where it has to go record by record.
 
         What is left at the moment `until` goes back into its queues.
         """
         group, context = self.partition_group, self.context
         runs = group.take_runs(now)
-        if not self.column_plan.is_worth(len(runs), sum(len(raw) for _, raw in runs)):
+        if not self.execution_plan.is_worth(len(runs), sum(len(raw) for _, raw in runs)):
             group.put_back(runs)
             return 0, False
-        read = _columns_of(runs)
+        read = _batches_of(runs)
         if read is None:
             group.put_back(runs)
             return 0, False
@@ -410,9 +410,9 @@ class StreamTask:
                 raw = run if count == len(run) else run.rows(done, done + count)
                 context.system_time_ms = now
                 context.current_node = queue.source
-                context.is_only_run = self.column_plan.way is Way.RUNS and queue.source.name not in self._in_caches
-                with self._failures_of_columns():
-                    context.forward_columns(whole if raw is run else queue.source.read_columns(raw))
+                context.is_only_run = self.execution_plan.mode is ExecutionMode.RUNS and queue.source.name not in self._in_caches
+                with self._failures_of_batch():
+                    context.forward_batch(whole if raw is run else queue.source.read_batch(raw))
                 group.consumed(queue, raw)
                 self._commit_needed = True
                 self._pace.done(count)
@@ -421,28 +421,28 @@ class StreamTask:
         return processed, True
 
     def _process_rows(self, now: int, until: float) -> tuple[int, bool]:
-        """Process what is ready record by record, read as columns; nothing, and False, where not all can be read.
+        """Process what is ready record by record, deserialized in batches; nothing, and False, where not all can be read.
 
         Each record is processed as `process` does it, with times and timers as they are then; only their bytes are read together.
         What is left at the moment `until` goes back into its queues.
         """
         group, context, timers = self.partition_group, self.context, self.timers
         runs = group.take_runs(now)
-        if not self.column_plan.is_worth(len(runs), sum(len(raw) for _, raw in runs)):
+        if not self.execution_plan.is_worth(len(runs), sum(len(raw) for _, raw in runs)):
             group.put_back(runs)
             return 0, False
-        read = _columns_of(runs)
+        read = _batches_of(runs)
         if read is None:
             group.put_back(runs)
             return 0, False
         processed = 0
         context.system_time_ms = now
-        for (queue, raw), columns in zip(runs, read):
+        for (queue, raw), batch in zip(runs, read):
             source, topic, partition = queue.source, raw.topic, raw.partition
             only = source.children[0] if len(source.children) == 1 else None
             run = source.run if only is None else only.run
             headers_of = [()] * len(raw) if raw.headers is None else raw.headers
-            rows = zip(columns.keys, columns.values, raw.timestamps, headers_of, raw.offsets, raw.keys, raw.values)
+            rows = zip(batch.keys, batch.values, raw.timestamps, headers_of, raw.offsets, raw.keys, raw.values)
             self._commit_needed = True
             with self._failures():
                 for done, (key, value, timestamp, headers, offset, raw_key, raw_value) in enumerate(rows, 1):
@@ -484,7 +484,7 @@ class StreamTask:
         group, context = self.partition_group, self.context
         taken = group.take_merged(now)
         runs = [(queue, raw) for queue, raw, _ in taken]
-        read = _columns_of(runs)
+        read = _batches_of(runs)
         if not read:
             group.put_back(runs)
             return 0, False
@@ -496,10 +496,10 @@ class StreamTask:
                 break
             count = self._pace.next_part(rows.left, until)
             part = rows.first(count)
-            columns = read if part is taken else [queue.source.read_columns(raw) for queue, raw, _ in part]
+            batch = read if part is taken else [queue.source.read_batch(raw) for queue, raw, _ in part]
             context.system_time_ms, context.is_only_run = now, True
-            with self._failures_of_columns():
-                merged.run(context, [(queue.source, each, places) for (queue, _, places), each in zip(part, columns)])
+            with self._failures_of_batch():
+                merged.run(context, [(queue.source, each, places) for (queue, _, places), each in zip(part, batch)])
             for queue, raw, _ in part:
                 group.consumed(queue, raw)
             self._commit_needed = True
@@ -722,7 +722,7 @@ class StreamTask:
         self.state = check_transition(self.task_id, self.state, state)
 
 
-def _columns_of(runs: list[tuple[RecordQueue, RawColumns]]) -> list[Columns] | None:
+def _batches_of(runs: list[tuple[RecordQueue, RawBatch]]) -> list[RecordBatch] | None:
     """Keys and values of all runs; None where a record cannot be read, or has no time.
 
     Such a record is judged, and skipped, when it is next in its partition. Which partition goes on then depends on the record
@@ -731,6 +731,6 @@ def _columns_of(runs: list[tuple[RecordQueue, RawColumns]]) -> list[Columns] | N
     if any(min(raw.timestamps) < 0 for _, raw in runs):
         return None
     try:
-        return [queue.source.read_columns(raw) for queue, raw in runs]
+        return [queue.source.read_batch(raw) for queue, raw in runs]
     except Exception:  # noqa: BLE001  (record by record, the handler judges whatever a deserializer raises)
         return None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.columns.columns import ProducedColumns, RawColumns
+from penstock.batches.record_batch import ProducedBatch, RawBatch
 from penstock.errors import SerializationError
 from penstock.ids import TopicPartition
 from penstock.record import Headers, ProducedRecord
@@ -59,7 +59,7 @@ class RecordBlock:
         self.weights = weights
 
     @classmethod
-    def of_columns(cls, produced: ProducedColumns) -> RecordBlock:
+    def of_columns(cls, produced: ProducedBatch) -> RecordBlock:
         """The records that a sink wrote as columns."""
         return cls(
             pa.array(produced.keys, pa.binary()),
@@ -146,10 +146,10 @@ class RecordBlock:
         for partition, (start, stop) in zip(chosen.tolist(), pairwise([*begins.tolist(), len(self)])):
             yield partition, ordered.slice(start, stop)
 
-    def columns(self, partition: TopicPartition, offsets: Sequence[int]) -> RawColumns:
+    def columns(self, partition: TopicPartition, offsets: Sequence[int]) -> RawBatch:
         """The rows as a task reads them."""
         keys, values = self.keys.to_pylist(), self.values.to_pylist()
-        return RawColumns(*partition, offsets, self.timestamps.tolist(), keys, values, self.headers)
+        return RawBatch(*partition, offsets, self.timestamps.tolist(), keys, values, self.headers)
 
     def records_for(self, partition: TopicPartition, largest: int) -> list[ProducedRecord]:
         """The block as Kafka records for a partition, each with at most about `largest` bytes unless one row has more."""

@@ -32,9 +32,9 @@ class FakeContext(CurrentRecord):
         self.forwarded.append(row if child is None else (*row, child))
         self.last = record
 
-    def forward_columns(self, columns, child=None):
-        for row in range(len(columns)):
-            self.forward(columns.record(row), child)
+    def forward_batch(self, batch, child=None):
+        for row in range(len(batch)):
+            self.forward(batch.record(row), child)
 
     def get_state_store(self, name):
         return self.stores[name]

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock import ConfigError, Consumed, Grouped, Materialized, Serdes, SerializationError, StreamsBuilder, TopologyTestDriver
-from penstock.columns.serdes import deserialize_column, serialize_column
+from penstock.batches.serdes import deserialize_column, serialize_column
 from penstock.query.columns import as_json, from_json
 
 if sys.version_info >= (3, 11):

@@ -23,10 +23,10 @@ from unittest.mock import patch
 from confluent_kafka import KafkaError, Message
 
 from penstock import StreamsConfig, TaskId, TopicPartition
+from penstock.batches.record_batch import RawBatch, records_of
 from penstock.client.scheduling.task_offsets import TaskOffsets
 from penstock.client.scheduling.vector_upgrade import upgrade
 from penstock.clock import SystemClock
-from penstock.columns.columns import RawColumns, records_of
 from penstock.errors import TaskMigratedError
 from penstock.hashing import default_partition
 from penstock.kafka.fetch import FetchRange
@@ -184,14 +184,14 @@ class Brokers:
         """What was committed to a topic, key and value, by partition."""
         return [(r.key, r.value) for p in range(self.partitions[topic]) for r in self.committed_records(TopicPartition(topic, p))]
 
-    def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawColumns]:
+    def fetch(self, ranges: Sequence[FetchRange], headers: bool = True) -> dict[TopicPartition, RawBatch]:
         self.on_fetch()
         found = {}
         for r in ranges:
             partition = TopicPartition(r.topic, r.partition)
             assert r.end <= self.stable_end(partition), "a consumer would wait there until a transaction ends"
             records = [some for some in self.committed_records(partition) if r.start <= some.offset < r.end]
-            found[partition] = RawColumns.of(r.topic, r.partition, records)
+            found[partition] = RawBatch.of(r.topic, r.partition, records)
         return found
 
     def expect(self, next_range: FetchRange) -> None: ...

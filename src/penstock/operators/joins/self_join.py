@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.columns.operator import Operator
+from penstock.batches.batch_processor import Operator
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.skipped import skip_record
 from penstock.operators.time_tracker import StreamTime

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.columns.operator import Operator
+from penstock.batches.batch_processor import Operator
 from penstock.operators.joins.stream_table_join import Joiner, KeyMapper, KStreamKTableJoinProcessor
 from penstock.operators.value_getters import KTableValueGetterSupplier
 

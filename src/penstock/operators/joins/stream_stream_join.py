@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from penstock.columns.operator import ColumnFace, Operator
+from penstock.batches.batch_processor import BatchSupport, Operator
 from penstock.ids import TaskId
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.joins.outer_join_store import LeftOrRightValue, TimestampedKeyAndJoinSide
@@ -32,7 +32,7 @@ class KStreamKStreamJoin(Operator):
     """Makes the processor of one side; `joiner` takes the key, this side's value and the other side's."""
 
     is_left_side: bool
-    joins_columns = True
+    joins_batches = True
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Arrival(ABC):
         """All that have waited under a key wait no longer."""
 
 
-class KStreamKStreamJoinProcessor(ColumnFace, OperatorProcessor[Any, Any, Any, Any]):
+class KStreamKStreamJoinProcessor(BatchSupport, OperatorProcessor[Any, Any, Any, Any]):
     """Joins the records of one side; rows of both sides are joined at once where the store of those that wait takes them."""
 
     def __init__(self, supplier: KStreamKStreamJoin) -> None:
@@ -125,7 +125,7 @@ class KStreamKStreamJoinProcessor(ColumnFace, OperatorProcessor[Any, Any, Any, A
         other_store = context.get_state_store(self._other_store_name)
         self.outer_store = None if self._outer_store_name is None else context.get_state_store(self._outer_store_name)
         self._waits = self.outer_store is not None
-        self.takes_columns = not self._emits_eagerly and (self.outer_store is None or self.outer_store.takes_rows)
+        self.takes_batches = not self._emits_eagerly and (self.outer_store is None or self.outer_store.takes_rows)
         self.times = self._tracker_supplier.get(context.task_id)
         self.times.open(context, self._outer_store_name)
         self._single = _SingleArrival(context, other_store, self.outer_store)

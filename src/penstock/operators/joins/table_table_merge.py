@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.batches.batch_processor import BatchProcessor, Operator
+from penstock.batches.record_batch import RecordBatch
 from penstock.change import Change
-from penstock.columns.columns import Columns
-from penstock.columns.operator import ColumnProcessor, Operator
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.joins.table_table_join import KTableKTableAbstractJoin, union_of_names
@@ -45,7 +45,7 @@ class KTableKTableJoinMerger(Operator):
         return MergedValueGetterSupplier(self._parent1.view(), self._parent2.view())
 
 
-class KTableKTableJoinMergeProcessor(ColumnProcessor, OperatorProcessor[Any, "Change[Any]", Any, "Change[Any]"]):
+class KTableKTableJoinMergeProcessor(BatchProcessor, OperatorProcessor[Any, "Change[Any]", Any, "Change[Any]"]):
     """Stores and forwards the changes of both sides."""
 
     def __init__(self, queryable_name: str | None, send_old_values: bool) -> None:
@@ -57,7 +57,7 @@ class KTableKTableJoinMergeProcessor(ColumnProcessor, OperatorProcessor[Any, "Ch
         self._context = context
         self._forward = context.forward
         self._store: KeyValueStoreWrapper | None = None
-        self.takes_columns = self._queryable_name is None
+        self.takes_batches = self._queryable_name is None
         if self._queryable_name is not None:
             self._store = KeyValueStoreWrapper(context, self._queryable_name)
             self._forwarder = TimestampedTupleForwarder(
@@ -77,12 +77,12 @@ class KTableKTableJoinMergeProcessor(ColumnProcessor, OperatorProcessor[Any, "Ch
         else:
             self._forward(record.with_value(Change(change.new_value, None, change.is_latest)))
 
-    def process_columns(self, columns: Columns) -> None:
+    def process_batch(self, batch: RecordBatch) -> None:
         """Pass many changes on; only where there is no store."""
-        changes = columns.values
+        changes = batch.values
         if not self._send_old_values and not (isinstance(changes, ChangeColumn) and changes.has_no_old_values):
             changes = [Change(change.new_value, None, change.is_latest) for change in changes]
-        self._context.forward_columns(columns.with_values(changes))
+        self._context.forward_batch(batch.with_values(changes))
 
 
 class MergedValueGetterSupplier(KTableValueGetterSupplier):

@@ -1,6 +1,6 @@
-"""The face for columns of a left or outer join of two streams: records that have found no partner wait.
+"""A left or outer stream-stream join of batches: records that have found no partner wait.
 
-Who meets whom is known before (`joined_columns.py`), and so is who may have to wait. Then the rows are joined in the order in
+Who meets whom is known before (`joined_rows.py`), and so is who may have to wait. Then the rows are joined in the order in
 which their records came, as single ones would be (`KStreamKStreamJoinProcessor.join`), but for what they ask of stores: the lists
 of the records that wait are read at once before the first row, and written at once behind the last one, or before somebody looks
 at all of them. A row without key or value, and one with which windows may close, is left to the processor of its side.
@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock.columns.columns import Columns
+from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext
-from penstock.operators.joins.joined_columns import Met, Rows, Side, meet, partners_of, results_of
+from penstock.operators.joins.joined_rows import Met, Rows, Side, meet, partners_of, results_of
 from penstock.operators.joins.outer_join_store import (
     LeftOrRightValue,
     TimestampedKeyAndJoinSide,
@@ -30,7 +30,7 @@ from penstock.state.layers.list_value import MeteredListValueStore, appended
 _NOBODY: Partners = nullcontext(())
 
 
-def join_waiting_columns(left: Side, right: Side, context: OperatorContext) -> Columns:
+def join_waiting_batches(left: Side, right: Side, context: OperatorContext) -> RecordBatch:
     """Join and keep the rows of both sides of a left or outer join; returns the joined rows."""
     sides = Rows(left), Rows(right)
     arrivals = _RowArrivals(sides, meet(*sides), context)
@@ -96,7 +96,7 @@ class _RowArrivals(Arrival):
         self._times = [*left.all.timestamps, *right.all.timestamps]
         self._first_right = first = len(left.all)
         numbers = [*left.with_key, *(first + row for row in right.with_key)]
-        typed_keys = [*left.columns.keys, *right.columns.keys]
+        typed_keys = [*left.batch.keys, *right.batch.keys]
         self._raw_keys = raw_keys = dict(zip(numbers, raw_record_keys(self._waiting.store, typed_keys)))
         self._partners: dict[int, list[tuple[int, Any, bytes]]] = {}
         for row, time, other in zip(met.rows, met.times, partners_of(sides, met)):
@@ -163,7 +163,7 @@ class _RowArrivals(Arrival):
         tracker.set_min_time(min_time)
         self._waiting.write()
 
-    def results(self) -> Columns:
+    def results(self) -> RecordBatch:
         """The joined rows."""
         left, right = self._sides
         return results_of(left.all, right.all, self._rows, self._joined_keys, self._joined_values, self._joined_times)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 
+from penstock.batches.record_batch import RawBatch
 from penstock.clock import SystemClock
-from penstock.columns.columns import RawColumns
 from penstock.errors import BrokerError, StateStoreNotAvailableError
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.admin import Admin
@@ -361,7 +361,7 @@ class ActiveTasks:
         """The partitions that each task reads which works."""
         return {task_id: list(opened.task.partition_group.partitions) for task_id, opened in self.running.items()}
 
-    def add(self, task_id: TaskId, partition: TopicPartition, raw: RawColumns, next_offset: int) -> int:
+    def add(self, task_id: TaskId, partition: TopicPartition, raw: RawBatch, next_offset: int) -> int:
         """Queue what was read of a partition, or process it where it is only counted; returns how many of it were processed."""
         if task_id in self._key_places:
             self._look_at_keys(task_id, raw)
@@ -370,11 +370,11 @@ class ActiveTasks:
             opened.task.add_records(partition, raw, next_offset)
             return 0
         processed = 0
-        nothing = RawColumns(*partition, [], [], [], [])
+        nothing = RawBatch(*partition, [], [], [], [])
         nothing.unreadable = raw.unreadable
         opened.task.add_records(partition, nothing, next_offset)
         for part, offset in expand(raw):
-            if isinstance(part, RawColumns):
+            if isinstance(part, RawBatch):
                 opened.task.add_records(partition, part, next_offset)
                 continue
             skip = opened.skip.pop(partition, None)
@@ -421,11 +421,11 @@ class ActiveTasks:
         done = {p: FetchRange(*p, at, reached[p]) for p, at in partitions.items() if reached.get(p, at) > at}
         return Taken(done, {p: found[p] for p in done})
 
-    def sample_times(self, columns: Mapping[TopicPartition, RawColumns]) -> None:
+    def sample_times(self, columns: Mapping[TopicPartition, RawBatch]) -> None:
         """Keep the timestamps of some records that were read, where somebody wants to know how old they are."""
         self._fetcher.look_at_times(columns)
 
-    def _look_at_keys(self, task_id: TaskId, records: RawColumns) -> None:
+    def _look_at_keys(self, task_id: TaskId, records: RawBatch) -> None:
         """Notice topics whose keys do not lie as those they are joined with; a few keys tell, then nothing is looked at."""
         places = self._key_places[task_id]
         places.look(records.topic, records.keys)

@@ -1,4 +1,4 @@
-"""The face for columns of a join of two streams: the rows of both sides at once.
+"""A stream-stream join of batches: the rows of both sides at once.
 
 One side after the other would not do: a record meets what the other side has kept before it, and nothing later. So both sides
 first run up to their windows, and here their rows are joined in the order in which their records came.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from penstock.columns.columns import Columns, RawColumns, TwoOrigins
+from penstock.batches.record_batch import RawBatch, RecordBatch, TwoOrigins
 from penstock.operators.context import OperatorContext
 from penstock.record import Headers
 from penstock.state.layers.headers_windowed import MeteredWindowStoreWithHeaders
@@ -40,7 +40,7 @@ _Meeting = tuple[int, bytes, int]
 class Side(NamedTuple):
     """One side of a join: the rows that came to its window with their places in the common order, its store, its processor."""
 
-    columns: Columns
+    batch: RecordBatch
     places: list[int]
     store: MeteredWindowStoreWithHeaders[Any, Any]
     processor: Any
@@ -54,12 +54,12 @@ class Rows:
         self.all, self.all_places, self.store, self.processor, self.node = side
         self.with_key: Sequence[int] = range(len(self.all))
         """Which of all rows these are."""
-        self.columns, self.places = self.all, self.all_places
+        self.batch, self.places = self.all, self.all_places
         if None in self.all.keys:
             self.with_key = [row for row, key in enumerate(self.all.keys) if key is not None]
-            self.columns, self.places = self.all.take(self.with_key), [self.all_places[row] for row in self.with_key]
-        self.keys = self.store.raw_keys(self.columns.keys)
-        self.raw_values: list[bytes | None] = self.store.raw_values(self.columns.values)
+            self.batch, self.places = self.all.take(self.with_key), [self.all_places[row] for row in self.with_key]
+        self.keys = self.store.raw_keys(self.batch.keys)
+        self.raw_values: list[bytes | None] = self.store.raw_values(self.batch.values)
 
     def drop_incomplete(self, context: OperatorContext) -> None:
         """Tell of the rows that an inner join leaves out."""
@@ -75,15 +75,15 @@ class Rows:
         """What the store has that rows of the other side may meet."""
         if not len(others):
             return {}
-        times, seeker = others.columns.timestamps, others.processor
+        times, seeker = others.batch.timestamps, others.processor
         return self.store.fetch_duplicates(
             set(others.keys), max(0, min(times) - seeker.before_ms), max(0, max(times) + seeker.after_ms)
         )
 
     def keep(self) -> None:
         """Put all rows into the store."""
-        columns = self.columns
-        self.store.put_duplicates(self.keys, self.raw_values, columns.timestamps, columns.headers)
+        batch = self.batch
+        self.store.put_duplicates(self.keys, self.raw_values, batch.timestamps, batch.headers)
 
 
 class Met(NamedTuple):
@@ -94,7 +94,7 @@ class Met(NamedTuple):
     times: list[int]
 
 
-def join_columns(left: Side, right: Side, context: OperatorContext) -> Columns:
+def join_batches(left: Side, right: Side, context: OperatorContext) -> RecordBatch:
     """Join and keep the rows of both sides of an inner join; returns the joined rows."""
     sides = Rows(left), Rows(right)
     for side in sides:
@@ -116,10 +116,10 @@ class _Arrivals:
         self.rows = np.argsort(np.concatenate((left.places, right.places)), kind="stable")
         self.keys = left.keys + right.keys
         self.raw_values = left.raw_values + right.raw_values
-        self.times = left.columns.timestamps + right.columns.timestamps
+        self.times = left.batch.timestamps + right.batch.timestamps
         self.in_order = times = np.array(self.times, np.int64)[self.rows]
         self.is_right = self.rows >= len(left)
-        self.meets = _are_there([*left.columns.values, *right.columns.values])[self.rows]
+        self.meets = _are_there([*left.batch.values, *right.batch.values])[self.rows]
         self.kept = _are_there(self.raw_values)[self.rows]
         self.earliest, self.latest = np.empty_like(times), np.empty_like(times)
         for mine, other, of_mine in ((left, right, ~self.is_right), (right, left, self.is_right)):
@@ -179,8 +179,8 @@ def _meet_many(
     """The same for all others, row by row: each finds its partners, then it can be found by the other side."""
     met: list[_Meeting] = []
     fields = (arrivals.rows, arrivals.is_right, arrivals.meets, arrivals.kept, arrivals.earliest, arrivals.latest)
-    columns = (field[places].tolist() for field in fields)
-    for place, row, is_right, meets, kept, earliest, latest in zip(places.tolist(), *columns):
+    batch = (field[places].tolist() for field in fields)
+    for place, row, is_right, meets, kept, earliest, latest in zip(places.tolist(), *batch):
         key, time = arrivals.keys[row], arrivals.times[row]
         if meets:
             for at, raw in stored[not is_right].get(key, ()):
@@ -201,13 +201,13 @@ def _are_there(values: Sequence[Any]) -> Flags:
     return np.fromiter((value is not None for value in values), bool, len(values))
 
 
-def _joined(sides: tuple[Rows, Rows], met: Met, context: OperatorContext) -> Columns:
+def _joined(sides: tuple[Rows, Rows], met: Met, context: OperatorContext) -> RecordBatch:
     left, right = sides
     first = len(left)
     others = partners_of(sides, met)
-    keys = [*left.columns.keys, *right.columns.keys]
-    values = [*left.columns.values, *right.columns.values]
-    times = [*left.columns.timestamps, *right.columns.timestamps]
+    keys = [*left.batch.keys, *right.batch.keys]
+    values = [*left.batch.values, *right.batch.values]
+    times = [*left.batch.timestamps, *right.batch.timestamps]
     joiners = left.processor.joiner, right.processor.joiner
     results: list[Any] = []
     rows: list[int] = []
@@ -221,23 +221,23 @@ def _joined(sides: tuple[Rows, Rows], met: Met, context: OperatorContext) -> Col
             results.append(joiners[is_right](keys[row], values[row], other))
         except Exception as exc:  # noqa: BLE001  (the handler judges whatever a user's function raises)
             failed, side = row, sides[is_right]
-            context.row_failed(side.columns, row - first if is_right else row, exc, side.node)
+            context.row_failed(side.batch, row - first if is_right else row, exc, side.node)
             continue
         rows.append(row)
         result_times.append(max(times[row], other_time))
-    return results_of(left.columns, right.columns, rows, [keys[row] for row in rows], results, result_times)
+    return results_of(left.batch, right.batch, rows, [keys[row] for row in rows], results, result_times)
 
 
 def results_of(
-    left: Columns, right: Columns, rows: Sequence[int], keys: list[Any], values: list[Any], timestamps: list[int]
-) -> Columns:
+    left: RecordBatch, right: RecordBatch, rows: Sequence[int], keys: list[Any], values: list[Any], timestamps: list[int]
+) -> RecordBatch:
     """Joined rows, each made of a row of either side: those of the right are numbered behind those of the left."""
     left_origin, right_origin = left.origin, right.origin
-    assert isinstance(left_origin, RawColumns)
-    assert isinstance(right_origin, RawColumns)
+    assert isinstance(left_origin, RawBatch)
+    assert isinstance(right_origin, RawBatch)
     headers = _headers(left, right)
     sources = [*_sources(left), *(len(left_origin) + source for source in _sources(right))]
-    return Columns(
+    return RecordBatch(
         keys,
         values,
         timestamps,
@@ -258,12 +258,12 @@ def partners_of(sides: tuple[Rows, Rows], met: Met) -> list[Any]:
     return found
 
 
-def _sources(columns: Columns) -> Sequence[int]:
+def _sources(batch: RecordBatch) -> Sequence[int]:
     """The row of the input that each was made of."""
-    return range(len(columns)) if columns.sources is None else columns.sources
+    return range(len(batch)) if batch.sources is None else batch.sources
 
 
-def _headers(left: Columns, right: Columns) -> list[Headers] | None:
+def _headers(left: RecordBatch, right: RecordBatch) -> list[Headers] | None:
     if left.headers is None and right.headers is None:
         return None
     return [some for side in (left, right) for some in side.headers or [()] * len(side)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.columns.late import LateColumn
+from penstock.batches.late_column import LateColumn
 
 
 def test_should_make_a_late_list_once() -> None:

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.columns.late import LateColumn
+from penstock.batches.late_column import LateColumn
 from penstock.record import Headers
 from penstock.serdes.codecs import (
     NotPlainJson,
