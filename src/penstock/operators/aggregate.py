@@ -8,9 +8,10 @@ from typing import Any
 
 from penstock.batches.record_batch import RecordBatch
 from penstock.operators.aggregation import AggregationSupplier
+from penstock.operators.distinct_keys import DistinctKeys
 from penstock.operators.functions import count_aggregator, count_initializer
 from penstock.operators.stream_aggregation import StreamAggregationProcessor
-from penstock.operators.table_columns import DistinctKeys, KeptRows
+from penstock.operators.table_fold import KeptRows
 from penstock.operators.types import Aggregator, Initializer
 from penstock.processor import Processor
 from penstock.state.value_and_timestamp import Row

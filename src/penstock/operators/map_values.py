@@ -6,10 +6,10 @@ from typing import Any
 
 from penstock.batches.batch_processor import BatchProcessor, Operator
 from penstock.batches.record_batch import RecordBatch
+from penstock.operators.change_column import ChangeColumn
 from penstock.operators.context import OperatorContext, OperatorFixedKeyProcessor
 from penstock.operators.functions import new_value
 from penstock.operators.rows import each_row
-from penstock.operators.table_columns import ChangeColumn
 from penstock.operators.types import ValueMapperWithKey
 from penstock.processor import FixedKeyProcessor
 from penstock.record import FixedKeyRecord

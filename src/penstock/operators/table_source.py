@@ -8,10 +8,11 @@ from typing import Any
 from penstock.batches.batch_processor import Operator
 from penstock.batches.record_batch import RecordBatch
 from penstock.change import Change
-from penstock.operators.context import OperatorContext, OperatorProcessor
-from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
-from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
-from penstock.operators.table_columns import ChangeColumn, DistinctKeys, TableFold
+from penstock.operators.change_column import ChangeColumn
+from penstock.operators.context import OperatorContext
+from penstock.operators.distinct_keys import DistinctKeys
+from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT
+from penstock.operators.table_fold import TableFold
 from penstock.processor import Processor
 from penstock.record import Record
 from penstock.state.value_and_timestamp import Row
@@ -50,33 +51,28 @@ class KTableSource(Operator):
         return self.queryable_name is not None
 
 
-class _KTableSourceProcessor(TableFold, OperatorProcessor[Any, Any, Any, Change[Any]]):
+class _KTableSourceProcessor(TableFold):
     _keeps_latest_time = False  # a row has the time of the record it came with
 
     def __init__(self, queryable_name: str | None, send_old_values: bool) -> None:
-        self._queryable_name = queryable_name
-        self._send_old_values = send_old_values
+        super().__init__(queryable_name or "", send_old_values)
+        self._is_kept = queryable_name is not None
 
     def set_up(self, context: OperatorContext) -> None:
-        self._context = context
-        self._store: KeyValueStoreWrapper | None = None
-        if self._queryable_name is not None:
-            self._store = KeyValueStoreWrapper(context, self._queryable_name)
-            self._forwarder = TimestampedTupleForwarder(
-                self._store.store, context, TimestampedCacheFlushListener(context), self._send_old_values
-            )
-            self._take_batches(self._store.store)
+        if self._is_kept:
+            super().set_up(context)
         else:
+            self._context = context
             self.takes_batches = True
 
     @property
     def waits_for_flush(self) -> bool:
         """Whether rows stay in the cache; without a store there is none."""
-        return self._store is not None and super().waits_for_flush
+        return self._is_kept and super().waits_for_flush
 
     def process_batch(self, batch: RecordBatch) -> None:
         """Keep many records, or without a store only turn them into changes."""
-        if self._store is not None:
+        if self._is_kept:
             super().process_batch(batch)
             return
         batch = self._complete(batch)
@@ -87,14 +83,13 @@ class _KTableSourceProcessor(TableFold, OperatorProcessor[Any, Any, Any, Change[
         if key is None:
             self._context.record_dropped("Skipping record due to null key.")
             return
-        store = self._store
-        if store is None:
+        if not self._is_kept:
             self._context.forward(record.with_value(Change(value, None)))
             return
-        old = store.get(key)
+        old = self._get(key)
         if old is not None and record.timestamp < old.timestamp:
-            self._warn_out_of_order(store, record, old.timestamp)
-        code = store.put(key, value, record.timestamp)
+            self._warn_out_of_order(record, old.timestamp)
+        code = self._put(key, value, record.timestamp)
         if code != PUT_RETURN_CODE_NOT_PUT:
             change = Change(value, None if old is None else old.value, code == PUT_RETURN_CODE_IS_LATEST)
             self._forwarder.maybe_forward(record.with_value(change))
@@ -123,7 +118,7 @@ class _KTableSourceProcessor(TableFold, OperatorProcessor[Any, Any, Any, Change[
         self._context.rows_dropped(batch, without, "Skipping record due to null key.")
         return batch.take([row for row, key in enumerate(batch.keys) if key is not None])
 
-    def _warn_out_of_order(self, store: KeyValueStoreWrapper, record: Record[Any, Any], old_timestamp: int) -> None:
+    def _warn_out_of_order(self, record: Record[Any, Any], old_timestamp: int) -> None:
         metadata = self._context.record_metadata
         where = (
             "Topic, partition and offset not known."
@@ -132,7 +127,7 @@ class _KTableSourceProcessor(TableFold, OperatorProcessor[Any, Any, Any, Change[
         )
         _log.warning(
             "Detected out-of-order KTable update for %s, old timestamp=[%s] new timestamp=[%s]. %s",
-            store.name,
+            self._store_name,
             old_timestamp,
             record.timestamp,
             where,

@@ -8,8 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from penstock.errors import StreamsError
 from penstock.operators.context import OperatorContext
+from penstock.operators.distinct_keys import DistinctKeys
 from penstock.operators.store_wrapper import KeyValueStoreWrapper
-from penstock.operators.table_columns import DistinctKeys
 from penstock.state.store import ValueAndTimestamp
 
 _UNCHANGEABLE = frozenset({str, bytes, int, float, bool})

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from penstock.batches.batch_processor import BatchProcessor, Operator
 from penstock.batches.record_batch import RecordBatch
 from penstock.change import Change
+from penstock.operators.change_column import ChangeColumn
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.skipped import skip_out_of_order, skip_record
-from penstock.operators.table_columns import ChangeColumn
 from penstock.operators.value_getters import KTableValueGetter, KTableValueGetterSupplier
 from penstock.record import Record
 from penstock.state.store import ValueAndTimestamp

@@ -7,11 +7,11 @@ from typing import Any
 from penstock.batches.batch_processor import BatchProcessor, Operator
 from penstock.batches.record_batch import RecordBatch
 from penstock.change import Change
+from penstock.operators.change_column import ChangeColumn
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
 from penstock.operators.joins.table_table_join import KTableKTableAbstractJoin, union_of_names
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
-from penstock.operators.table_columns import ChangeColumn
 from penstock.operators.value_getters import KTableMaterializedValueGetterSupplier, KTableValueGetter, KTableValueGetterSupplier
 from penstock.record import Record
 

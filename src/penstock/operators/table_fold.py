@@ -1,24 +1,19 @@
-"""Batches in operators that keep a table: count, aggregate and reduce of a stream, and a table's source."""
+"""Folds records into the rows of a table: count, aggregate and reduce of a stream, and a table's source."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import repeat
 from typing import Any
 
 from penstock.batches.batch_processor import BatchProcessor
-from penstock.batches.late_column import LateColumn
 from penstock.batches.record_batch import RecordBatch
-from penstock.change import Change
+from penstock.operators.aggregation import AggregationProcessor
+from penstock.operators.change_column import ChangeColumn
 from penstock.operators.context import OperatorContext
-from penstock.operators.forwarding import TimestampedTupleForwarder
+from penstock.operators.distinct_keys import DistinctKeys
 from penstock.state.layers.metered_key_value import MeteredTimestampedKeyValueStore
 from penstock.state.value_and_timestamp import Row
-
-# Keys of these types are equal exactly where their bytes are, so that they can stand for their bytes.
-LIKE_THEIR_BYTES = frozenset({str, bytes, int})
 
 KeptRows = dict[Any, Row | None]
 """Rows by what stands for their keys, each value as its store keeps it."""
@@ -27,26 +22,7 @@ Update = tuple[Any, Any, int, Any]
 """What a record changed: new value, old value, timestamp, and the new value as its store keeps it."""
 
 
-class ChangeColumn(LateColumn):
-    """Changes of a table, each made when somebody looks at them; who only wants the new values has them without."""
-
-    __slots__ = ("_old_values", "new_values")
-
-    def __init__(self, new_values: Sequence[Any], old_values: Sequence[Any] | None) -> None:
-        super().__init__(len(new_values), self._changes)
-        self.new_values = new_values
-        self._old_values = old_values
-
-    @property
-    def has_no_old_values(self) -> bool:
-        """Whether nobody is shown what the rows were."""
-        return self._old_values is None
-
-    def _changes(self) -> list[Any]:
-        return list(map(Change, self.new_values, repeat(None) if self._old_values is None else self._old_values))
-
-
-class TableFold(BatchProcessor):
+class TableFold(BatchProcessor, AggregationProcessor):
     """Folds records into the rows of a table.
 
     It reads the rows of all keys at once, folds the records into them, and writes and forwards at once what has changed: with a
@@ -54,18 +30,17 @@ class TableFold(BatchProcessor):
     records an aggregate is what its store would keep of it: bytes, which no function can change in place, unless it is a number.
     """
 
-    _context: OperatorContext
-    _forwarder: TimestampedTupleForwarder
-    _send_old_values: bool
-    _table: MeteredTimestampedKeyValueStore[Any, Any]
-    _keeps_latest_time = True
     takes_batches = False
+    _keeps_latest_time = True
+    _table: MeteredTimestampedKeyValueStore[Any, Any]
 
-    def _take_batches(self, store: Any) -> None:
-        """Offer the face where the store has what it needs."""
+    def set_up(self, context: OperatorContext) -> None:
+        """Take batches if the store can read and write many rows at once."""
+        super().set_up(context)
+        store = self._wrapper.store
         if store.takes_table_rows:
             self._table = store
-            self._node = self._context.current_node
+            self._node = context.current_node
             self.takes_batches = True
 
     @property
@@ -180,46 +155,3 @@ class TableFold(BatchProcessor):
     def _forward_held(self, changed: RecordBatch) -> None:
         with self._context.at(self._node, self._context.record_context):
             self._context.forward_batch(changed)
-
-
-class DistinctKeys:
-    """The keys of batch, each with what stands for it: itself, or its bytes where keys may be equal and differ in bytes."""
-
-    __slots__ = ("are_keys", "distinct", "identities", "raw", "raw_by_identity")
-
-    def __init__(self, keys: Sequence[Any], raw_keys: Callable[[Sequence[Any]], list[bytes]]) -> None:
-        kinds = set(map(type, keys))
-        self.identities: Sequence[Any] = keys
-        self.distinct: list[Any] = []
-        self.raw: list[bytes] = []
-        if len(kinds) == 1 and kinds <= LIKE_THEIR_BYTES:
-            self.distinct = list(dict.fromkeys(keys))
-            self.raw = raw_keys(self.distinct)
-        if not self.raw or len(set(self.raw)) < len(self.raw):
-            self.identities = list(raw_keys(keys))
-            self.distinct = self.raw = list(dict.fromkeys(self.identities))
-        self.raw_by_identity = dict(zip(self.distinct, self.raw))
-        self.are_keys = self.identities is keys
-        """Whether each key stands for itself."""
-
-    def spans(self, timestamps: Sequence[int]) -> dict[bytes, tuple[int, int]]:
-        """The earliest and the latest time of each key, by its bytes."""
-        first: dict[Any, int] = {}
-        last: dict[Any, int] = {}
-        for identity, timestamp in zip(self.identities, timestamps):
-            if identity not in first:
-                first[identity] = last[identity] = timestamp
-            elif timestamp > last[identity]:
-                last[identity] = timestamp
-            elif timestamp < first[identity]:
-                first[identity] = timestamp
-        return {raw: (first[identity], last[identity]) for identity, raw in zip(self.distinct, self.raw)}
-
-    def last_of(self, numbers: Iterable[int]) -> list[int]:
-        """Those of the rows, given in their order, behind which the same key does not come again."""
-        numbers = list(numbers)
-        return sorted(dict(zip(map(self.identities.__getitem__, numbers), numbers)).values())
-
-    def raw_of(self, identities: list[Any]) -> list[bytes]:
-        """The bytes of some of the keys."""
-        return [self.raw_by_identity[identity] for identity in identities]
