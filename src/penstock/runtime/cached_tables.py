@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from penstock.runtime.merged_join import Arrival
+from penstock.batches.record_batch import RecordBatch
+from penstock.runtime.nodes import SourceNode
 
 if TYPE_CHECKING:
-    from penstock.runtime.context import InternalProcessorContext
+    from penstock.operators.context import OperatorContext
 
 
 class CachedTables:
@@ -26,7 +27,7 @@ class CachedTables:
     def __init__(self, flushes_batches: bool) -> None:
         self._flushes_batches = flushes_batches
 
-    def run(self, context: InternalProcessorContext, arrivals: Iterable[Arrival]) -> None:
+    def run(self, context: OperatorContext, arrivals: Iterable[tuple[SourceNode, RecordBatch, list[int]]]) -> None:
         """Process the rows of the sources that have any; nothing leaves the tables before all are in them."""
         context.is_only_run = context.holds_changes = self._flushes_batches and not context.cache.is_dirty
         try:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -29,16 +31,58 @@ class ReadyToProcess(NamedTuple):
 _READY = ReadyToProcess(True)
 
 
+Run = tuple[RecordQueue, RawBatch]
+"""Records of a partition that follow each other in the common order of all that were taken."""
+
 Taken = tuple[RecordQueue, RawBatch, list[int]]
 """Records of a partition, and their places in the common order of all that were taken."""
 
 
-class MergedRows:
-    """What was taken of several partitions, to be processed from the first place on."""
+class TakenRows(ABC):
+    """Records that were taken out of their queues, to be processed part by part."""
+
+    def __init__(self, runs: list[Run]) -> None:
+        self.runs = runs
+        self.left = sum(len(raw) for _, raw in runs)
+
+    @abstractmethod
+    def first(self, count: int) -> list[Taken]:
+        """The next records, at most so many."""
+
+    @abstractmethod
+    def done(self, part: Sequence[Taken]) -> int:
+        """These are processed; returns how many they are."""
+
+
+class RowsOfRuns(TakenRows):
+    """Runs of records of one partition each; a part belongs to one run."""
+
+    def __init__(self, runs: list[Run]) -> None:
+        super().__init__(runs)
+        self._rest = deque(runs)
+
+    def first(self, count: int) -> list[Taken]:
+        """The next records of the first run, at most so many."""
+        queue, raw = self._rest[0]
+        count = min(count, len(raw))
+        return [(queue, raw.rows(0, count), [])]
+
+    def done(self, part: Sequence[Taken]) -> int:
+        """These are processed; returns how many they are."""
+        queue, raw = self._rest.popleft()
+        records = len(part[0][1])
+        if records < len(raw):
+            self._rest.appendleft((queue, raw.rows(records, len(raw))))
+        self.left -= records
+        return records
+
+
+class MergedRows(TakenRows):
+    """Records of several partitions with a common order; a part has the first places of it."""
 
     def __init__(self, taken: list[Taken]) -> None:
+        super().__init__([(queue, raw) for queue, raw, _ in taken])
         self._taken = taken
-        self.left = sum(len(raw) for _, raw, _ in taken)
         self._next = 0
 
     def first(self, count: int) -> list[Taken]:
