@@ -26,7 +26,6 @@ class KStreamAggregate(AggregationSupplier):
         self.aggregator = aggregator
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamAggregateProcessor(self.store_name, self.send_old_values, self.initializer, self.aggregator)
 
     @property

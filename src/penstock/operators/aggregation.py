@@ -45,7 +45,6 @@ class AggregationProcessor(OperatorProcessor[Any, Any, Any, "Change[Any]"]):
         self._send_old_values = send_old_values
 
     def set_up(self, context: OperatorContext) -> None:
-        """Take the store."""
         self._context = context
         store = self._wrapper = KeyValueStoreWrapper(context, self._store_name)
         self._get = store.get

@@ -26,7 +26,6 @@ class KStreamBranch(Operator):
         self.child_nodes = child_nodes
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamBranchProcessor(self.predicates, self.child_nodes)
 
 

@@ -24,7 +24,6 @@ class KStreamFilter(Operator):
         self.filter_not = filter_not
 
     def __call__(self) -> FixedKeyProcessor[Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamFilterProcessor(self.predicate, self.filter_not)
 
 
@@ -43,7 +42,6 @@ class _KStreamFilterProcessor(BatchProcessor, OperatorFixedKeyProcessor[Any, Any
             self._forward(record)
 
     def process_batch(self, batch: RecordBatch) -> None:
-        """The same for many records."""
         if self._predicate is has_key and not self._filter_not and None not in batch.keys:
             self._context.forward_batch(batch)
             return

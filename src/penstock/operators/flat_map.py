@@ -24,7 +24,6 @@ class KStreamFlatMap(Operator):
         self.mapper = mapper
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamFlatMapProcessor(self.mapper)
 
 

@@ -28,7 +28,6 @@ class KStreamFlatMapValues(Operator):
         self.mapper = mapper
 
     def __call__(self) -> FixedKeyProcessor[Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamFlatMapValuesProcessor(self.mapper)
 
 

@@ -30,5 +30,4 @@ class ForeachProcessorSupplier(Operator):
         self.action = action
 
     def __call__(self) -> ForeachProcessor:
-        """Each task gets a processor of its own."""
         return ForeachProcessor(self.action)

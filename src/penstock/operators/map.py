@@ -24,7 +24,6 @@ class KStreamMap(Operator):
         self.mapper = mapper
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamMapProcessor(self.mapper)
 
 
@@ -41,7 +40,6 @@ class _KStreamMapProcessor(BatchProcessor, OperatorProcessor[Any, Any, Any, Any]
         self._forward(Record(key, value, record.timestamp, record.headers))
 
     def process_batch(self, batch: RecordBatch) -> None:
-        """The same for many records."""
         if type(self._mapper) is SelectKey:
             keys, batch = each_row(self._context, batch, self._mapper.selector)
             self._context.forward_batch(batch.with_keys(keys))

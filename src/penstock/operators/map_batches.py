@@ -44,7 +44,6 @@ class KStreamMapBatches(Operator):
         self.schema = schema
 
     def __call__(self) -> MapBatchesProcessor:
-        """Each task gets a processor of its own."""
         return MapBatchesProcessor(self.mapper, self.schema)
 
 

@@ -24,7 +24,6 @@ class KStreamMapValues(Operator):
         self.mapper = mapper
 
     def __call__(self) -> FixedKeyProcessor[Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamMapValuesProcessor(self.mapper)
 
 
@@ -40,7 +39,6 @@ class _KStreamMapValuesProcessor(BatchProcessor, OperatorFixedKeyProcessor[Any, 
         self._forward(record.with_value(self._mapper(record.key, record.value)))
 
     def process_batch(self, batch: RecordBatch) -> None:
-        """The same for many records."""
         if self._mapper is new_value and isinstance(batch.values, ChangeColumn):
             self._context.forward_batch(batch.with_values(batch.values.new_values))
             return

@@ -17,7 +17,6 @@ class PassThrough(Operator):
     recomputable = True
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _PassThroughProcessor()
 
 
@@ -30,5 +29,4 @@ class _PassThroughProcessor(BatchProcessor, OperatorProcessor[Any, Any, Any, Any
         self._forward(record)
 
     def process_batch(self, batch: RecordBatch) -> None:
-        """The same for many records."""
         self._context.forward_batch(batch)

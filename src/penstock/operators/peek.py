@@ -22,7 +22,6 @@ class KStreamPeek(Operator):
         self.action = action
 
     def __call__(self) -> FixedKeyProcessor[Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KStreamPeekProcessor(self.action)
 
 
@@ -39,6 +38,5 @@ class _KStreamPeekProcessor(BatchProcessor, OperatorFixedKeyProcessor[Any, Any, 
         self._forward(record)
 
     def process_batch(self, batch: RecordBatch) -> None:
-        """The same for many records."""
         _, batch = each_row(self._context, batch, self._action)
         self._context.forward_batch(batch)

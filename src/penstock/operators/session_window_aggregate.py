@@ -55,7 +55,6 @@ class KStreamSessionWindowAggregate(Operator):
         self.send_old_values = False
 
     def __call__(self) -> KStreamSessionWindowAggregateProcessor:
-        """Each task gets a processor of its own."""
         return KStreamSessionWindowAggregateProcessor(self)
 
     def enable_sending_old_values(self, force_materialization: bool = True) -> bool:
@@ -64,7 +63,6 @@ class KStreamSessionWindowAggregate(Operator):
         return True
 
     def view(self) -> KTableValueGetterSupplier:
-        """Access to the results as a table."""
         return KTableMaterializedValueGetterSupplier(self.store_name, SessionWindowValueGetter)
 
 
@@ -273,7 +271,6 @@ class KStreamSessionWindowAggregateProcessor(WindowedAggregateProcessor):
     # -- batches -------------------------------------------------------------------------------------------------------
 
     def process_batch(self, batch: RecordBatch) -> None:
-        """Fold many records."""
         batch = self._rest(batch)
         if not len(batch):
             return
@@ -382,7 +379,6 @@ class SessionWindowValueGetter(KTableValueGetter):
         self._store_name = store_name
 
     def init(self, context: OperatorContext) -> None:
-        """Take the store."""
         self._fetch_session = plain_sessions(context.get_state_store(self._store_name)).fetch_session
 
     def get(self, key: Windowed[Any], as_of: int | None = None) -> ValueAndTimestamp[Any] | None:

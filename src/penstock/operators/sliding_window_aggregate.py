@@ -52,7 +52,6 @@ class KStreamSlidingWindowAggregate(Operator):
         self.send_old_values = False
 
     def __call__(self) -> KStreamSlidingWindowAggregateProcessor:
-        """Each task gets a processor of its own."""
         return KStreamSlidingWindowAggregateProcessor(self)
 
     def enable_sending_old_values(self, force_materialization: bool = True) -> bool:
@@ -61,7 +60,6 @@ class KStreamSlidingWindowAggregate(Operator):
         return True
 
     def view(self) -> KTableValueGetterSupplier:
-        """Access to the results as a table."""
         return KTableMaterializedValueGetterSupplier(self.store_name, WindowAggregateValueGetter)
 
 
@@ -354,7 +352,6 @@ class KStreamSlidingWindowAggregateProcessor(TimeWindowAggregateProcessor):
     # -- batches -------------------------------------------------------------------------------------------------------
 
     def process_batch(self, batch: RecordBatch) -> None:
-        """Fold many records."""
         batch = self._rest(batch, needs_value=True)
         if not len(batch):
             return

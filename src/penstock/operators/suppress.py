@@ -74,7 +74,6 @@ class KTableSuppressProcessorSupplier(Operator):
         parent_ktable.enable_sending_old_values(True)
 
     def __call__(self) -> KTableSuppressProcessor:
-        """Each task gets a processor of its own."""
         return KTableSuppressProcessor(self.suppress, self.store_name)
 
     def view(self) -> SuppressValueGetterSupplier:
@@ -155,7 +154,6 @@ class SuppressValueGetterSupplier(KTableValueGetterSupplier):
         return (self._store_name, *self._parent_supplier.store_names)
 
     def get(self) -> SuppressValueGetter:
-        """Each processor that looks rows up gets a getter of its own."""
         return SuppressValueGetter(self._parent_supplier.get(), self._store_name)
 
 

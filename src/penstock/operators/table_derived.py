@@ -60,7 +60,6 @@ class DerivedValueGetterSupplier(KTableValueGetterSupplier):
         self._parent = parent
 
     def get(self) -> KTableValueGetter:
-        """Each processor that looks rows up gets a getter of its own."""
         return self._supplier.derived_getter(self._parent.get())
 
     @property

@@ -53,7 +53,6 @@ class TableFold(BatchProcessor, AggregationProcessor):
         """The new aggregate, and the old one as a change shows it."""
 
     def process_batch(self, batch: RecordBatch) -> None:
-        """Fold many records."""
         batch = self._complete(batch)
         if len(batch):
             keys = DistinctKeys(batch.keys, self._table.raw_keys)

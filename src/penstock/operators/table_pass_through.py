@@ -25,7 +25,6 @@ class KTablePassThrough(Operator):
         self.store_name = store_name
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return PassThrough()()
 
     def enable_sending_old_values(self, force_materialization: bool) -> bool:

@@ -37,7 +37,6 @@ class KTableRepartitionMap(Operator):
         self.use_versioned_semantics = use_versioned_semantics
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KTableRepartitionMapProcessor(self.mapper, self.use_versioned_semantics)
 
     def view(self) -> KTableValueGetterSupplier:

@@ -33,7 +33,6 @@ class KTableSource(Operator):
         self.send_old_values = False
 
     def __call__(self) -> Processor[Any, Any, Any, Any]:
-        """Each task gets a processor of its own."""
         return _KTableSourceProcessor(self.queryable_name, self.send_old_values)
 
     def enable_sending_old_values(self) -> None:

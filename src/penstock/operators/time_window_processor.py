@@ -105,7 +105,6 @@ class WindowAggregateValueGetter(KTableValueGetter):
         self._store_name = store_name
 
     def init(self, context: OperatorContext) -> None:
-        """Take the store."""
         self._fetch = context.get_state_store(self._store_name).fetch
 
     def get(self, key: Windowed[Any], as_of: int | None = None) -> Any:

@@ -63,9 +63,7 @@ class KTableValueGetterSupplier(ABC):
 class KTableProcessorSupplier(Protocol):
     """A supplier of a table's processors."""
 
-    def __call__(self) -> Any:
-        """Each task gets a processor of its own."""
-        ...
+    def __call__(self) -> Any: ...
 
     def view(self) -> KTableValueGetterSupplier:
         """How other operators look up this table."""
@@ -95,7 +93,6 @@ class KTableStoreValueGetter(KTableValueGetter):
         self._store_name = store_name
 
     def init(self, context: OperatorContext) -> None:
-        """Take the store."""
         self._store = KeyValueStoreWrapper(context, self._store_name)
 
     def get_rows(self, keys: list[Any], *, shared: bool = False) -> dict[Any, Any] | None:
@@ -140,7 +137,6 @@ class KTableMaterializedValueGetterSupplier(KTableValueGetterSupplier):
         self._getter = getter
 
     def get(self) -> KTableValueGetter:
-        """Each processor that looks rows up gets a getter of its own."""
         return self._getter(self._store_name)
 
     @property

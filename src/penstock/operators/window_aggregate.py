@@ -62,7 +62,6 @@ class KStreamWindowAggregate(Operator):
         self.send_old_values = False
 
     def __call__(self) -> KStreamWindowAggregateProcessor:
-        """Each task gets a processor of its own."""
         return KStreamWindowAggregateProcessor(self)
 
     def enable_sending_old_values(self, force_materialization: bool = True) -> bool:
@@ -71,7 +70,6 @@ class KStreamWindowAggregate(Operator):
         return True
 
     def view(self) -> KTableValueGetterSupplier:
-        """Access to the results as a table."""
         return KTableMaterializedValueGetterSupplier(self.store_name, WindowAggregateValueGetter)
 
 
@@ -138,7 +136,6 @@ class KStreamWindowAggregateProcessor(TimeWindowAggregateProcessor):
     # -- batches -------------------------------------------------------------------------------------------------------
 
     def process_batch(self, batch: RecordBatch) -> None:
-        """Fold many records."""
         batch = self._rest(batch)
         if not len(batch):
             return

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.batches.record_batch import RawBatch, RecordBatch
 from penstock.operators.context import OperatorContext
 from penstock.operators.joins.joined_rows import Side, join_batches
-from penstock.operators.joins.waiting_columns import join_waiting_batches
+from penstock.operators.joins.waiting_rows import join_waiting_batches
 
 
 class StreamStreamBatchJoin:

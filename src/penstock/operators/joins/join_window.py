@@ -20,7 +20,6 @@ class KStreamJoinWindow(Operator):
         self.store_name = store_name
 
     def __call__(self) -> KStreamJoinWindowProcessor:
-        """Each task gets a processor of its own."""
         return KStreamJoinWindowProcessor(self.store_name)
 
 
@@ -31,7 +30,6 @@ class KStreamJoinWindowProcessor(BatchProcessor, OperatorProcessor[Any, Any, Any
         self._store_name = store_name
 
     def set_up(self, context: OperatorContext) -> None:
-        """Keep the context and the store."""
         self._forward = context.forward
         self.store = context.get_state_store(self._store_name)
         self._put = self.store.put

@@ -7,7 +7,7 @@ first run up to their windows, and here their rows are joined in the order in wh
 2. Go through the rows in order: each finds its partners, and is found by those that follow.
 3. Put the rows of each side into its store and changelog, and call the joiner for the pairs.
 
-That is all of an inner join. In a left or outer one records may have to wait (`waiting_columns.py`).
+That is all of an inner join. In a left or outer one records may have to wait (`waiting_rows.py`).
 """
 
 from __future__ import annotations

@@ -19,5 +19,4 @@ class KStreamGlobalKTableJoin(Operator):
         self.left_join = left_join
 
     def __call__(self) -> KStreamKTableJoinProcessor:
-        """Each task gets a processor of its own."""
         return KStreamKTableJoinProcessor(self.value_getter_supplier.get(), self.mapper, self.joiner, self.left_join, None)

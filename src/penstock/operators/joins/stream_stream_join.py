@@ -51,7 +51,6 @@ class KStreamKStreamJoin(Operator):
         self.outer_join_window_store_name = outer_join_window_store_name
 
     def __call__(self) -> KStreamKStreamJoinProcessor:
-        """Each task gets a processor of its own."""
         return KStreamKStreamJoinProcessor(self)
 
 

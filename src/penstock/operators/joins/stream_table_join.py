@@ -42,7 +42,6 @@ class KStreamKTableJoin(Operator):
         self.buffer_store_name = buffer_store_name
 
     def __call__(self) -> KStreamKTableJoinProcessor:
-        """Each task gets a processor of its own."""
         return KStreamKTableJoinProcessor(
             self.value_getter_supplier.get(),
             None,
@@ -163,7 +162,6 @@ class KStreamKTableJoinProcessor(BatchProcessor, OperatorProcessor[Any, Any, Any
             self._forward(Record(record.key, joined, record.timestamp, record.headers))
 
     def close(self) -> None:
-        """Close the value getter."""
         self._value_getter.close()
 
 

@@ -46,7 +46,6 @@ class KTableKTableAbstractJoin(Operator, ABC):
         self.send_old_values = False
 
     def __call__(self) -> KTableKTableJoinProcessor:
-        """Each task gets a processor of its own."""
         return KTableKTableJoinProcessor(self)
 
     def enable_sending_old_values(self, force_materialization: bool = True) -> bool:
@@ -129,7 +128,6 @@ class KTableKTableJoinProcessor(BatchProcessor, OperatorProcessor[Any, "Change[A
         context.forward_batch(RecordBatch(joined.keys, changes, timestamps, joined.headers, joined.origin, joined.sources))
 
     def close(self) -> None:
-        """Close the value getter."""
         self._value_getter.close()
 
 
@@ -148,11 +146,9 @@ class KTableKTableJoinValueGetterSupplier(KTableValueGetterSupplier):
 
     @property
     def store_names(self) -> tuple[str, ...]:
-        """The stores of both tables."""
         return union_of_names(self._getter_supplier1.store_names, self._getter_supplier2.store_names)
 
     def get(self) -> KTableKTableJoinValueGetter:
-        """Each processor that looks rows up gets a getter of its own."""
         return KTableKTableJoinValueGetter(self._join.join_rows, self._getter_supplier1.get(), self._getter_supplier2.get())
 
 

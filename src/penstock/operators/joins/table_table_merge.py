@@ -28,7 +28,6 @@ class KTableKTableJoinMerger(Operator):
         self.send_old_values = False
 
     def __call__(self) -> KTableKTableJoinMergeProcessor:
-        """Each task gets a processor of its own."""
         return KTableKTableJoinMergeProcessor(self.queryable_name, self.send_old_values)
 
     def enable_sending_old_values(self, force_materialization: bool = True) -> bool:
@@ -53,7 +52,6 @@ class KTableKTableJoinMergeProcessor(BatchProcessor, OperatorProcessor[Any, "Cha
         self._send_old_values = send_old_values
 
     def set_up(self, context: OperatorContext) -> None:
-        """Keep the context and the store."""
         self._context = context
         self._forward = context.forward
         self._store: KeyValueStoreWrapper | None = None
@@ -94,9 +92,7 @@ class MergedValueGetterSupplier(KTableValueGetterSupplier):
 
     @property
     def store_names(self) -> tuple[str, ...]:
-        """The stores of both tables."""
         return union_of_names(self._view1.store_names, self._view2.store_names)
 
     def get(self) -> KTableValueGetter:
-        """Each processor that looks rows up gets a getter of its own."""
         return self._view1.get()

@@ -25,7 +25,6 @@ class ForeignTableJoinProcessorSupplier(Operator):
         self.use_versioned_semantics = False
 
     def __call__(self) -> ForeignTableJoinProcessor:
-        """Each task gets a processor of its own."""
         return ForeignTableJoinProcessor(self.subscription_store_name, self.key_schema, self.use_versioned_semantics)
 
     def set_use_versioned_semantics(self, use_versioned_semantics: bool) -> None:
@@ -44,7 +43,6 @@ class ForeignTableJoinProcessor(BatchProcessor, OperatorProcessor[Any, "Change[A
         self._use_versioned_semantics = use_versioned_semantics
 
     def set_up(self, context: OperatorContext) -> None:
-        """Keep the context and the subscription store."""
         self._context = context
         self._store = context.get_state_store(self._store_name)
         self._key_schema = self._key_schema.of_task(context)

@@ -41,7 +41,6 @@ class ResponseJoinProcessorSupplier(Operator):
         self.left_join = left_join
 
     def __call__(self) -> ResponseJoinProcessor:
-        """Each task gets a processor of its own."""
         return ResponseJoinProcessor(self)
 
 
@@ -121,5 +120,4 @@ class ResponseJoinProcessor(BatchProcessor, OperatorProcessor[Any, SubscriptionR
         return self._joiner(key, None if found is None else found.value, foreign_value)
 
     def close(self) -> None:
-        """Close the value getter."""
         self._values.close()

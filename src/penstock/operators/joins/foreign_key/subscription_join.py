@@ -23,7 +23,6 @@ class SubscriptionJoinProcessorSupplier(Operator):
         self.foreign_value_getter_supplier = foreign_value_getter_supplier
 
     def __call__(self) -> SubscriptionJoinProcessor:
-        """Each task gets a processor of its own."""
         return SubscriptionJoinProcessor(self.foreign_value_getter_supplier)
 
 
@@ -84,5 +83,4 @@ class SubscriptionJoinProcessor(BatchProcessor, OperatorProcessor[CombinedKey, "
         return response, max(timestamp, found.timestamp)
 
     def close(self) -> None:
-        """Close the value getter."""
         self._foreign_values.close()

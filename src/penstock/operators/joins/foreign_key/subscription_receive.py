@@ -29,7 +29,6 @@ class SubscriptionReceiveProcessorSupplier(Operator):
         self.key_schema = key_schema
 
     def __call__(self) -> SubscriptionReceiveProcessor:
-        """Each task gets a processor of its own."""
         return SubscriptionReceiveProcessor(self.subscription_store_name, self.key_schema)
 
 
@@ -41,7 +40,6 @@ class SubscriptionReceiveProcessor(BatchProcessor, OperatorProcessor[Any, Subscr
         self._key_schema = key_schema
 
     def set_up(self, context: OperatorContext) -> None:
-        """Keep the context and the subscription store."""
         self._context = context
         self._store = context.get_state_store(self._store_name)
         self._key_schema = self._key_schema.of_task(context)

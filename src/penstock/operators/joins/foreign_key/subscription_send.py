@@ -52,7 +52,6 @@ class SubscriptionSendProcessorSupplier(Operator):
         self.use_versioned_semantics = False
 
     def __call__(self) -> SubscriptionSendProcessor:
-        """Each task gets a processor of its own."""
         return SubscriptionSendProcessor(self)
 
     def set_use_versioned_semantics(self, use_versioned_semantics: bool) -> None:
