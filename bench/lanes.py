@@ -32,7 +32,7 @@ from bench.processes import parse_stat
 from penstock import Consumed, Repartitioned, Serdes, StreamsBuilder, StreamsConfig
 from penstock.clock import SystemClock
 from penstock.ids import TaskId, TopicPartition
-from penstock.runtime.carry_over import with_logs
+from penstock.runtime.offset_metadata import with_logs
 from penstock.spark.driver.lane_jobs import LaneJobs, LaneWork
 from penstock.spark.driver.session import end_session, make_session
 from penstock.spark.messages import Application, LaneAnswer, TaskWork

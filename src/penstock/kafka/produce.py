@@ -21,7 +21,7 @@ from penstock.kafka.clients import is_access_error, open_client, refused
 from penstock.kafka.offset_parts import metadata_refused, offset_parts
 from penstock.kafka.transaction_offsets import TransactionOffset, send_offsets
 from penstock.record import ProducedRecord
-from penstock.runtime.carry_over import OffsetAndMetadata, to_committed
+from penstock.runtime.offset_metadata import OffsetAndMetadata, to_committed
 
 _TIMEOUT = 60.0
 _ABORT_TIMEOUT = 10.0

@@ -9,8 +9,8 @@ from penstock.batches.batch_processor import Operator
 from penstock.change import Change
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.forwarding import TimestampedCacheFlushListener, TimestampedTupleForwarder
+from penstock.operators.old_values import old_value_keeper
 from penstock.operators.store_wrapper import PUT_RETURN_CODE_IS_LATEST, PUT_RETURN_CODE_NOT_PUT, KeyValueStoreWrapper
-from penstock.operators.untouched import old_value_keeper
 from penstock.operators.value_getters import KTableMaterializedValueGetterSupplier, KTableValueGetterSupplier
 from penstock.processor import Processor
 from penstock.record import Record

@@ -21,9 +21,9 @@ from penstock.batches.batch_processor import Operator
 from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext
 from penstock.operators.distinct_keys import DistinctKeys
+from penstock.operators.old_values import keeper
 from penstock.operators.skipped import skip_expired, skip_record
 from penstock.operators.time_window_processor import Changed, TimeWindowAggregateProcessor, WindowAggregateValueGetter
-from penstock.operators.untouched import keeper
 from penstock.operators.value_getters import KTableMaterializedValueGetterSupplier, KTableValueGetterSupplier
 from penstock.record import NO_TIMESTAMP, Record
 from penstock.state.store import ValueAndTimestamp

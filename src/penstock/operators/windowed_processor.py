@@ -16,9 +16,9 @@ from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext, OperatorProcessor
 from penstock.operators.forwarding import FlushListener, TimestampedTupleForwarder
 from penstock.operators.node_metrics import EmitFinalMetrics
+from penstock.operators.old_values import old_value_keeper
 from penstock.operators.skipped import skip_record
 from penstock.operators.time_tracker import EMIT_INTERVAL_WINDOWED_AGGREGATION, EmitThrottle, StreamTime
-from penstock.operators.untouched import old_value_keeper
 from penstock.record import NO_TIMESTAMP, Record
 from penstock.windows import EmitStrategy, StrategyType
 

@@ -11,8 +11,8 @@ from penstock.dead_letters import ErrorHandlerContext
 from penstock.errors import StreamsError
 from penstock.ids import TaskId
 from penstock.record import Headers, ProducedRecord, RecordContext, RecordMetadata
-from penstock.runtime.carry_over import ProcessorMetadata
 from penstock.runtime.current_record import CurrentRecord
+from penstock.runtime.offset_metadata import ProcessorMetadata
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.state.store import RestoreCallback, StateStore, StateStoreContext
 

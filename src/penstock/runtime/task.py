@@ -33,17 +33,17 @@ from penstock.operators.joins.batch_join import StreamStreamBatchJoin
 from penstock.processor import Cancellable, PunctuationType, Punctuator
 from penstock.record import RawRecord, Record, RecordContext
 from penstock.runtime.cached_tables import CachedTables
-from penstock.runtime.carry_over import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from penstock.runtime.collector import PartitionsFor, RecordCollector
 from penstock.runtime.context import InternalProcessorContext
 from penstock.runtime.nodes import FailedProcessingError, Node, SourceNode
+from penstock.runtime.offset_metadata import OffsetAndMetadata, ProcessorMetadata, TopicPartitionMetadata
 from penstock.runtime.pace import Pace
 from penstock.runtime.partition_group import MergedRows, PartitionGroup, RowsOfRuns, Run, TakenRows
 from penstock.runtime.processor_topology import ProcessorTopology
 from penstock.runtime.punctuation import NEVER
 from penstock.runtime.record_queue import UNKNOWN, RecordQueue, largest_record
 from penstock.runtime.state_manager import ProcessorStateManager
-from penstock.runtime.task_errors import tells_task
+from penstock.runtime.task_errors import names_task
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.runtime.task_state import TaskState, check_transition
 from penstock.runtime.timers import Timers
@@ -87,7 +87,7 @@ class TaskCommit(NamedTuple):
 Stamped = tuple[RecordQueue, Node, "Record[Any, Any] | None", RecordContext]
 """A record with its queue, the node that gets it, and where it came from."""
 
-Arrival = tuple[SourceNode, RecordBatch, list[int]]
+SourceBatch = tuple[SourceNode, RecordBatch, list[int]]
 """A batch of a source, with the places of its rows in the common order of all inputs, if they have one."""
 
 
@@ -142,7 +142,7 @@ class StreamTask:
         self._pace = Pace()
         self._in_caches: set[str] = set()
         """Sources whose rows may lie in caches since the last commit: until then nothing of them goes past those."""
-        self._run_batches: Callable[[OperatorContext, list[Arrival]], None] = self._run_sources
+        self._run_batches: Callable[[OperatorContext, list[SourceBatch]], None] = self._run_sources
         self._next_offsets: dict[TopicPartition, int] = {}
         self._brought_back: dict[TopicPartition, int] = {}
         """The last offset of each input partition that was committed before the task was opened."""
@@ -156,14 +156,14 @@ class StreamTask:
 
     # 1. and 2.: open
 
-    @tells_task
+    @names_task
     def initialize(self) -> None:
         """Open the stores; what they miss of their changelogs is `state_manager.changelog_offsets`."""
         if self.state is TaskState.CREATED:
             self.state_manager.initialize_stores(self.topology.state_stores, self.context)
             self._transition_to(TaskState.RESTORING)
 
-    @tells_task
+    @names_task
     def complete_restoration(self, committed: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
         """Go to work: bring back the times that were committed, then initialize the processors."""
         if self.state is TaskState.RUNNING:
@@ -224,7 +224,7 @@ class StreamTask:
 
     # 3. to 5.: work
 
-    @tells_task
+    @names_task
     def add_records(self, partition: TopicPartition, records: Iterable[RawRecord], next_offset: int | None = None) -> int:
         """Queue records of an input partition; returns how many of it are waiting.
 
@@ -274,7 +274,7 @@ class StreamTask:
             _log.debug("task %s is not ready to process: %s", self.task_id, ready.reason)
         return ready.is_ready
 
-    @tells_task
+    @names_task
     def process(self, now: int | None = None) -> bool:
         """Process one record; False where there is none, or the task has to wait."""
         if now is None:
@@ -283,7 +283,7 @@ class StreamTask:
             return False
         return self._process_records(islice(self._records(now), 1), now, math.inf) > 0
 
-    @tells_task
+    @names_task
     def process_all(self, max_records: int | None = None, *, until: float = math.inf) -> int:
         """Process what is ready, with the stream-time punctuators that come due; returns the number of records.
 
@@ -505,7 +505,7 @@ class StreamTask:
             return None
         return runs, batches
 
-    def _run_sources(self, context: OperatorContext, arrivals: list[Arrival]) -> None:
+    def _run_sources(self, context: OperatorContext, arrivals: list[SourceBatch]) -> None:
         """Forward the batches of sources, one after the other."""
         for source, batch, _ in arrivals:
             context.is_only_run = self.execution_plan.mode is ExecutionMode.RUNS and source.name not in self._in_caches
@@ -521,14 +521,14 @@ class StreamTask:
             f"processor={node}{self.topology.added_at(node)}{where}: {cause!r}"
         )
 
-    @tells_task
+    @names_task
     def maybe_punctuate_stream_time(self) -> bool:
         """Call the stream-time punctuators that are due."""
         punctuated = self.stream_time != UNKNOWN and self.timers.punctuate_stream_time(self.stream_time)
         self._commit_needed |= punctuated
         return punctuated
 
-    @tells_task
+    @names_task
     def maybe_punctuate_system_time(self) -> bool:
         """Call the wall-clock punctuators that are due."""
         punctuated = self.timers.punctuate_system_time(self._clock.now_ms())
@@ -545,7 +545,7 @@ class StreamTask:
 
     # 6. and 7.: commit
 
-    @tells_task
+    @names_task
     def prepare_commit(self) -> TaskCommit:
         """Flush the caches; hand out what is to be written, and the offsets to commit with it."""
         if self.state is TaskState.CLOSED:
@@ -599,7 +599,7 @@ class StreamTask:
         queues = ((partition, self.partition_group.queue(partition)) for partition in self.input_partitions)
         return {partition: queue.consumed_offset for partition, queue in queues if queue.consumed_offset is not None}
 
-    @tells_task
+    @names_task
     def post_commit(self, changelog_offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Kafka has it: write the stores' changes, with the offset of the last record of each changelog partition."""
         if self.state is TaskState.CLOSED:

@@ -12,7 +12,7 @@ from penstock.config.streams_config import StreamsConfig
 from penstock.errors import TaskMigratedError
 from penstock.ids import TopicPartition
 from penstock.kafka.membership import MemberInfo, Membership
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from tests.unit.client.simulated import Brokers, World, make_plan
 
 

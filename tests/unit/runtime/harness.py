@@ -14,7 +14,7 @@ from penstock.ids import TaskId, TopicPartition
 from penstock.metrics.registry import Metrics
 from penstock.processor import Processor
 from penstock.record import RawRecord
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.runtime.task import StreamTask, TaskCommit, TaskEnvironment
 from penstock.runtime.task_metrics import TaskMetrics
 from penstock.serdes.serde import Serdes

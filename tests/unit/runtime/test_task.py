@@ -11,7 +11,7 @@ from penstock.errors import DeserializationError, ProcessingError, Serialization
 from penstock.ids import TopicPartition
 from penstock.processor import Processor, PunctuationType
 from penstock.record import RawRecord, Record
-from penstock.runtime.carry_over import TopicPartitionMetadata
+from penstock.runtime.offset_metadata import TopicPartitionMetadata
 from penstock.runtime.task_state import TaskState
 from penstock.state.builders import KeyValueStoreBuilder, TimestampedKeyValueStoreBuilder
 from penstock.state.suppliers import InMemoryKeyValueBytesStoreSupplier, RocksDBKeyValueBytesStoreSupplier

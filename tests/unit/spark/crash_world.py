@@ -32,7 +32,7 @@ from penstock.hashing import default_partition
 from penstock.kafka.fetch import FetchRange
 from penstock.log_bounds import LogBounds
 from penstock.record import Headers, RawRecord
-from penstock.runtime.carry_over import OffsetAndMetadata, from_committed, to_committed
+from penstock.runtime.offset_metadata import OffsetAndMetadata, from_committed, to_committed
 from penstock.spark.messages import Application, BatchReport, Residency, TaskStart, ThreadReport
 from penstock.spark.plan import make_plan
 from penstock.spark.vectors import is_vector

@@ -8,7 +8,7 @@ from pathlib import Path
 from penstock import TaskId, TopicPartition
 from penstock.batches.record_batch import RawBatch, records_of
 from penstock.record import ProducedRecord, RawRecord
-from penstock.runtime.carry_over import OffsetAndMetadata, with_own_offset
+from penstock.runtime.offset_metadata import OffsetAndMetadata, with_own_offset
 from penstock.spark.shuffle_target import shuffle_target
 from penstock.spark.vectors import Vector
 from tests.unit.spark.crash_cases import PARTITIONS, Case

@@ -19,7 +19,7 @@ from penstock.client.scheduling.units import tasks_in
 from penstock.config.streams_config import StreamsConfig
 from penstock.ids import TaskId, TopicPartition
 from penstock.kafka.membership import GroupMember, Membership, Stopped
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 
 
 class Assignment(NamedTuple):

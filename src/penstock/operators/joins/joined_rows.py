@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _place = _time = itemgetter(0)
 
-_Meeting = tuple[int, bytes, int]
+_Match = tuple[int, bytes, int]
 """The place of the later row in the common order, the bytes of its partner, the time of the partner."""
 
 
@@ -86,7 +86,7 @@ class Rows:
         self.store.put_duplicates(self.keys, self.raw_values, batch.timestamps, batch.headers)
 
 
-class Met(NamedTuple):
+class Matches(NamedTuple):
     """Pairs in the order in which they are found: the row of the later record, the bytes and the time of the earlier one."""
 
     rows: list[int]
@@ -99,17 +99,17 @@ def join_batches(left: Side, right: Side, context: OperatorContext) -> RecordBat
     sides = Rows(left), Rows(right)
     for side in sides:
         side.drop_incomplete(context)
-    met = meet(*sides)
+    matches = match_rows(*sides)
     for side in sides:
         side.keep()
-    return _joined(sides, met, context)
+    return _joined(sides, matches, context)
 
 
 class _Arrivals:
     """The rows of both sides in their common order, and what stream time makes of each: arithmetic on their times.
 
     `rows` numbers the rows of the right side behind those of the left. A row meets partners from `earliest` to `latest`; one that
-    is not `kept` is too old for its store, and met by nobody.
+    is not `kept` is too old for its store, and matched by no row.
     """
 
     def __init__(self, left: Rows, right: Rows) -> None:
@@ -138,7 +138,7 @@ class _Arrivals:
         return np.maximum.accumulate(np.maximum(put, side.store.observed_stream_time))
 
 
-def meet(left: Rows, right: Rows) -> Met:
+def match_rows(left: Rows, right: Rows) -> Matches:
     """Who meets whom: each row the partners that came before it."""
     arrivals = _Arrivals(left, right)
     stored = left.entries_for(right), right.entries_for(left)
@@ -149,16 +149,18 @@ def meet(left: Rows, right: Rows) -> Met:
     is_pair = (counts == 2) & (from_right == 1)
     has_stored = np.zeros(len(numbers), bool)
     has_stored[[numbers[key] for entries in stored for key in entries]] = True
-    met = _meet_once(arrivals, key_numbers, is_pair & ~has_stored)
+    matches = _match_once(arrivals, key_numbers, is_pair & ~has_stored)
     others = has_stored | ((counts > 1) & (from_right > 0) & (from_right < counts) & ~is_pair)
     if others.any():
-        met += _meet_many(arrivals, np.flatnonzero(others[key_numbers]), stored)
-        met.sort(key=_place)  # stable: the partners of one row stay in their order
+        matches += _match_many(arrivals, np.flatnonzero(others[key_numbers]), stored)
+        matches.sort(key=_place)  # stable: the partners of one row stay in their order
     rows = arrivals.rows.tolist()
-    return Met([rows[place] for place, _, _ in met], [partner for _, partner, _ in met], [time for _, _, time in met])
+    return Matches(
+        [rows[place] for place, _, _ in matches], [partner for _, partner, _ in matches], [time for _, _, time in matches]
+    )
 
 
-def _meet_once(arrivals: _Arrivals, key_numbers: Numbers, is_pair: Flags) -> list[_Meeting]:
+def _match_once(arrivals: _Arrivals, key_numbers: Numbers, is_pair: Flags) -> list[_Match]:
     """The meetings of keys that come once on either side, and are in no store."""
     places = np.flatnonzero(is_pair[key_numbers])
     places = places[np.argsort(key_numbers[places], kind="stable")]
@@ -173,11 +175,11 @@ def _meet_once(arrivals: _Arrivals, key_numbers: Numbers, is_pair: Flags) -> lis
     return list(zip(second.tolist(), partners, times[first].tolist()))
 
 
-def _meet_many(
+def _match_many(
     arrivals: _Arrivals, places: Numbers, stored: tuple[dict[bytes, list[Entry]], dict[bytes, list[Entry]]]
-) -> list[_Meeting]:
+) -> list[_Match]:
     """The same for all others, row by row: each finds its partners, then it can be found by the other side."""
-    met: list[_Meeting] = []
+    matches: list[_Match] = []
     fields = (arrivals.rows, arrivals.is_right, arrivals.meets, arrivals.kept, arrivals.earliest, arrivals.latest)
     batch = (field[places].tolist() for field in fields)
     for place, row, is_right, meets, kept, earliest, latest in zip(places.tolist(), *batch):
@@ -185,14 +187,14 @@ def _meet_many(
         if meets:
             for at, raw in stored[not is_right].get(key, ()):
                 if earliest <= at <= latest:
-                    met.append((place, raw, at))
+                    matches.append((place, raw, at))
         if kept:
             entries: list[Any] = stored[is_right].setdefault(key, [])
             if entries and entries[-1][0] > time:
                 insort_right(entries, (time, arrivals.raw_values[row]), key=_time)
             else:
                 entries.append((time, arrivals.raw_values[row]))
-    return met
+    return matches
 
 
 def _are_there(values: Sequence[Any]) -> Flags:
@@ -201,10 +203,10 @@ def _are_there(values: Sequence[Any]) -> Flags:
     return np.fromiter((value is not None for value in values), bool, len(values))
 
 
-def _joined(sides: tuple[Rows, Rows], met: Met, context: OperatorContext) -> RecordBatch:
+def _joined(sides: tuple[Rows, Rows], matches: Matches, context: OperatorContext) -> RecordBatch:
     left, right = sides
     first = len(left)
-    others = partners_of(sides, met)
+    others = partners_of(sides, matches)
     keys = [*left.batch.keys, *right.batch.keys]
     values = [*left.batch.values, *right.batch.values]
     times = [*left.batch.timestamps, *right.batch.timestamps]
@@ -213,7 +215,7 @@ def _joined(sides: tuple[Rows, Rows], met: Met, context: OperatorContext) -> Rec
     rows: list[int] = []
     result_times: list[int] = []
     failed = -1
-    for row, other, other_time in zip(met.rows, others, met.times):
+    for row, other, other_time in zip(matches.rows, others, matches.times):
         if row == failed:
             continue
         is_right = row >= first
@@ -247,13 +249,13 @@ def results_of(
     )
 
 
-def partners_of(sides: tuple[Rows, Rows], met: Met) -> list[Any]:
+def partners_of(sides: tuple[Rows, Rows], matches: Matches) -> list[Any]:
     """The values of the earlier records, each by the serde of the store it was found in."""
     first = len(sides[0])
-    found: list[Any] = [None] * len(met.rows)
+    found: list[Any] = [None] * len(matches.rows)
     for is_right, store in ((False, sides[1].store), (True, sides[0].store)):
-        at = [number for number, row in enumerate(met.rows) if (row >= first) is is_right]
-        for number, value in zip(at, store.values_from([met.partners[number] for number in at])):
+        at = [number for number, row in enumerate(matches.rows) if (row >= first) is is_right]
+        for number, value in zip(at, store.values_from([matches.partners[number] for number in at])):
             found[number] = value
     return found
 

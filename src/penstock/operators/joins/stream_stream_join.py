@@ -66,7 +66,7 @@ class KStreamKStreamJoinRightSide(KStreamKStreamJoin):
     is_left_side = False
 
 
-class Arrival(ABC):
+class ArrivingRecord(ABC):
     """What a side asks for and says while it joins one record, which comes by itself or among many."""
 
     @abstractmethod
@@ -127,14 +127,14 @@ class KStreamKStreamJoinProcessor(BatchSupport, OperatorProcessor[Any, Any, Any,
         self.takes_batches = not self._emits_eagerly and (self.outer_store is None or self.outer_store.takes_rows)
         self.times = self._tracker_supplier.get(context.task_id)
         self.times.open(context, self._outer_store_name)
-        self._single = _SingleArrival(context, other_store, self.outer_store)
+        self._single = _SingleRecord(context, other_store, self.outer_store)
 
     def process(self, record: Record[Any, Any]) -> None:
         """Join one record with the other side."""
         self._single.record = record
         self.join(record.key, record.value, record.timestamp, self._single)
 
-    def join(self, key: Any, value: Any, timestamp: int, arrival: Arrival) -> None:
+    def join(self, key: Any, value: Any, timestamp: int, arrival: ArrivingRecord) -> None:
         """Join a record that arrives."""
         times = self.times
         times.advance_stream_time(timestamp)
@@ -164,7 +164,7 @@ class KStreamKStreamJoinProcessor(BatchSupport, OperatorProcessor[Any, Any, Any,
             waiting = LeftOrRightValue(value, None) if self.is_left else LeftOrRightValue(None, value)
             arrival.wait(TimestampedKeyAndJoinSide(key, timestamp, self.is_left), waiting)
 
-    def _emit_non_joined(self, arrival: Arrival) -> None:
+    def _emit_non_joined(self, arrival: ArrivingRecord) -> None:
         """Emit the waiting records of both sides whose window has closed, oldest first."""
         times = self.times
         stream_time = times.stream_time
@@ -205,7 +205,7 @@ class KStreamKStreamJoinProcessor(BatchSupport, OperatorProcessor[Any, Any, Any,
             self._tracker_supplier.remove(self._task_id)
 
 
-class _SingleArrival(Arrival):
+class _SingleRecord(ArrivingRecord):
     """A record by itself: results leave at once, and stores are asked for it alone."""
 
     record: Record[Any, Any]

@@ -15,7 +15,7 @@ import numpy as np
 
 from penstock.batches.record_batch import RecordBatch
 from penstock.operators.context import OperatorContext
-from penstock.operators.joins.joined_rows import Met, Rows, Side, meet, partners_of, results_of
+from penstock.operators.joins.joined_rows import Matches, Rows, Side, match_rows, partners_of, results_of
 from penstock.operators.joins.outer_join_store import (
     LeftOrRightValue,
     TimestampedKeyAndJoinSide,
@@ -23,7 +23,7 @@ from penstock.operators.joins.outer_join_store import (
     raw_waiting_values,
     waiting_key,
 )
-from penstock.operators.joins.stream_stream_join import Arrival, Partners, WaitingRecords
+from penstock.operators.joins.stream_stream_join import ArrivingRecord, Partners, WaitingRecords
 from penstock.state.layers.list_value import MeteredListValueStore, appended
 
 _NOBODY: Partners = nullcontext(())
@@ -32,7 +32,7 @@ _NOBODY: Partners = nullcontext(())
 def join_waiting_batches(left: Side, right: Side, context: OperatorContext) -> RecordBatch:
     """Join and keep the rows of both sides of a left or outer join; returns the joined rows."""
     sides = Rows(left), Rows(right)
-    arrivals = _RowArrivals(sides, meet(*sides), context)
+    arrivals = _BatchRow(sides, match_rows(*sides), context)
     arrivals.join_all()
     for side in sides:
         side.keep()
@@ -83,10 +83,10 @@ class _Waiting:
             self._keys, self._values, self._times = [], [], []
 
 
-class _RowArrivals(Arrival):
+class _BatchRow(ArrivingRecord):
     """The rows of both sides, one after the other; those of the right are numbered behind those of the left."""
 
-    def __init__(self, sides: tuple[Rows, Rows], met: Met, context: OperatorContext) -> None:
+    def __init__(self, sides: tuple[Rows, Rows], matches: Matches, context: OperatorContext) -> None:
         left, right = self._sides = sides
         self._context = context
         self._waiting = _Waiting(left.processor.outer_store)
@@ -98,7 +98,7 @@ class _RowArrivals(Arrival):
         typed_keys = [*left.batch.keys, *right.batch.keys]
         self._raw_keys = raw_keys = dict(zip(numbers, raw_record_keys(self._waiting.store, typed_keys)))
         self._partners: dict[int, list[tuple[int, Any, bytes]]] = {}
-        for row, time, other in zip(met.rows, met.times, partners_of(sides, met)):
+        for row, time, other in zip(matches.rows, matches.times, partners_of(sides, matches)):
             row = numbers[row]
             waited_at = waiting_key(raw_keys[row], time, row >= first)
             self._partners.setdefault(row, []).append((time, other, waited_at))

@@ -6,7 +6,7 @@ block. Then the offset of the block is committed, and the metadata says how many
 
 from __future__ import annotations
 
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 
 _ROWS = "rows="
 

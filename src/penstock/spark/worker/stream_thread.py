@@ -33,7 +33,7 @@ from penstock.kafka.client_metrics import PRODUCER
 from penstock.kafka.clients import producer_config
 from penstock.kafka.follow import Taken
 from penstock.kafka.produce import LaneProducer
-from penstock.runtime.carry_over import OffsetAndMetadata
+from penstock.runtime.offset_metadata import OffsetAndMetadata
 from penstock.runtime.task import TaskCommit
 from penstock.spark.internals import own_executor_id
 from penstock.spark.messages import Application, BatchReport, Residency, RestoreProgress, ThreadReport
