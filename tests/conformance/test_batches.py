@@ -85,7 +85,7 @@ def _id(value: Any) -> str:
 
 
 @pytest.mark.parametrize("scenario", COLUMNS, ids=_id)
-def test_should_equal_kafka_streams_by_columns(java: JavaTwin, scenario: Scenario) -> None:
+def test_should_equal_kafka_streams_in_batches(java: JavaTwin, scenario: Scenario) -> None:
     taken = _run(java, scenario, _SHORT, {}, EagerBatchDriver)
     taken += _run(java, scenario, _SHORT, {"statestore.cache.max.bytes": 0}, EagerBatchDriver)
     assert taken > 0 or scenario.name.startswith(_BAD_RECORDS), "nothing was taken as columns"
@@ -137,11 +137,11 @@ def test_should_equal_kafka_streams_by_processors_whose_records_are_read_togethe
         ("window_topic_list", ExecutionMode.RUNS, "KSTREAM-AGGREGATE"),
     ],
 )
-def test_should_take_columns_where_that_was_meant(name: str, mode: ExecutionMode, node: str) -> None:
+def test_should_take_batches_where_that_was_meant(name: str, mode: ExecutionMode, node: str) -> None:
     assert PLANS[name].mode is mode, PLANS[name].why_not
     assert any(found.startswith(node) for found in PLANS[name].batch_nodes), PLANS[name].batch_nodes
 
 
-def test_should_take_most_scenarios_as_columns() -> None:
+def test_should_take_most_scenarios_in_batches() -> None:
     assert len(COLUMNS) > 290
     assert {"foreign_key_inner", "foreign_key_left", "foreign_key_self"} <= {scenario.name for scenario in COLUMNS}

@@ -130,7 +130,7 @@ class TableFold(BatchProcessor, AggregationProcessor):
         self._forward(taken, ChangeColumn(self._table.given(kept), olds), timestamps)
 
     def _put_rows(self, batch: RecordBatch, last: list[int], keys: DistinctKeys, rows: KeptRows) -> None:
-        """Leave the rows in the cache, for more records of the turn to change them."""
+        """Leave the rows in the cache, for more rows to change them before the commit."""
         identities = [keys.identities[number] for number in last]
         self._table.put_rows(keys.raw_of(identities), [rows[identity] for identity in identities], map(batch.context, last))
 

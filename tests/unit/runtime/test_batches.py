@@ -375,7 +375,7 @@ def run(
 @pytest.mark.parametrize("case", CASES)
 @settings(max_examples=examples(10), deadline=None)
 @given(turns=TURNS)
-def test_should_give_the_same_for_columns_and_for_records(case: str, turns: Any) -> None:
+def test_should_give_the_same_in_batches_and_record_by_record(case: str, turns: Any) -> None:
     # With results on close there is no cache; columns log the last state of a window in a turn, as a cache would.
     last_only = "on close" in case
     assert run(CASES[case], turns, True, last_only) == run(CASES[case], turns, False, last_only)

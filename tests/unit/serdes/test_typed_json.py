@@ -255,7 +255,7 @@ def test_should_travel_to_workers_and_compare_by_the_type():
     assert again.deserializer("topic", again.serializer("topic", Item("a", Decimal(1)))) == Item("a", Decimal(1))
 
 
-def test_should_do_columns_as_records():
+def test_should_process_batches_as_records():
     serde = Serdes.json(Item)
     values = [Item("a", Decimal(1)), None]
     data = serialize_column(serde.serializer, "topic", values)

@@ -117,7 +117,7 @@ def planned(build: Build, faces: dict[str, Face] | None = None, other: Face | No
 
 
 @pytest.mark.parametrize("build", [chain, count, branches])
-def test_should_take_columns_where_no_node_can_tell(build: Build) -> None:
+def test_should_take_batches_where_no_node_can_tell(build: Build) -> None:
     assert [why_not_batched(some.nodes) for some in built(build)] == [None]
     plan = planned(build)
     assert (plan.mode, plan.why_not) == (ExecutionMode.RUNS, "")
@@ -144,7 +144,7 @@ def test_should_read_rows_together_that_go_one_by_one() -> None:
     assert plan.why_not == "processor KSTREAM-PROCESSOR-0000000001 is not one of the library's own"
 
 
-def test_should_take_columns_as_far_as_nodes_declare_it() -> None:
+def test_should_take_batches_as_far_as_nodes_declare_it() -> None:
     plan = planned(chain, {"KSTREAM-MAPVALUES": Face(takes=False)})
     assert plan.mode is ExecutionMode.RUNS
     assert plan.batch_nodes == {"KSTREAM-FILTER-0000000001", "KSTREAM-SINK-0000000003"}
@@ -164,7 +164,7 @@ def test_should_take_single_records_where_an_extractor_looks_at_each() -> None:
     )
 
 
-def test_should_join_the_columns_of_two_streams() -> None:
+def test_should_join_the_batches_of_two_streams() -> None:
     plan = planned(joined)
     assert (plan.mode, plan.why_not) == (ExecutionMode.JOIN, "")
     assert plan.join is not None
@@ -185,13 +185,13 @@ def test_should_join_single_records_of_more_than_two_partitions() -> None:
     assert planned(joined, inputs=[Input(name) for name in (*sources, sources[0])]).mode is ExecutionMode.ROWS
 
 
-def test_should_fold_columns_into_the_caches_of_tables_that_are_joined() -> None:
+def test_should_fold_batches_into_the_caches_of_tables_that_are_joined() -> None:
     assert planned(joined_tables, {"KTABLE-SOURCE": Face(waits=True)}).mode is ExecutionMode.TABLES
     assert planned(joined_tables, {"KTABLE-SOURCE": Face(waits=False)}).mode is ExecutionMode.SOURCES
     assert planned(joined_tables, {"KTABLE-SOURCE": Face(takes=False, waits=True)}).mode is ExecutionMode.SOURCES
 
 
-def test_should_let_changes_of_tables_leave_as_columns_where_one_way_leads_on_that_keeps_nothing() -> None:
+def test_should_let_changes_of_tables_leave_as_batches_where_one_way_leads_on_that_keeps_nothing() -> None:
     tables = {"KTABLE-SOURCE": Face(waits=True)}
     assert planned(joined_tables, tables).flushes_batches
     assert not planned(joined_tables, {**tables, "KTABLE-MERGE": Face(takes=False)}).flushes_batches
@@ -200,7 +200,7 @@ def test_should_let_changes_of_tables_leave_as_columns_where_one_way_leads_on_th
     assert not planned(joined_tables, {"KTABLE-SOURCE": Face(waits=False)}).flushes_batches
 
 
-def test_should_not_fold_columns_of_two_sources_into_one_table() -> None:
+def test_should_not_fold_batches_of_two_sources_into_one_table() -> None:
     assert planned(cogrouped, other=Face(waits=True)).mode is ExecutionMode.SOURCES
 
 

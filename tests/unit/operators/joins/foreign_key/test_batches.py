@@ -90,7 +90,7 @@ def run(case: str, turns: Any, driver_class: type[BatchDriver]) -> tuple[Any, in
 @pytest.mark.parametrize("case", CASES)
 @settings(max_examples=examples(25), deadline=None)
 @given(turns=TURNS)
-def test_should_give_the_same_for_columns_and_for_records(case: str, turns: Any) -> None:
+def test_should_give_the_same_in_batches_and_record_by_record(case: str, turns: Any) -> None:
     batch_nodes, taken = run(case, turns, EagerBatchDriver)
     by_records, none_taken = run(case, turns, RowsDriver)
     assert batch_nodes == by_records
